@@ -1,0 +1,51 @@
+"""The failures a person is told about: each is one sentence and one exit code."""
+
+from __future__ import annotations
+
+
+class TraceError(Exception):
+    """A failure with a message made for the person at the terminal.
+
+    The message says what went wrong, where, and how to mend it. The command line prints it without
+    a traceback and exits with `exit_code`.
+    """
+
+    exit_code: int = 3
+
+
+class InputError(TraceError):
+    """The user's file, configuration, row or argument is not usable (exit code 2)."""
+
+    exit_code = 2
+
+
+class CheckFailed(TraceError):
+    """The work ran, and a check that guards what comes next did not pass (exit code 1)."""
+
+    exit_code = 1
+
+
+class Unavailable(TraceError):
+    """A service or optional package that the work needs is not there (exit code 3)."""
+
+    exit_code = 3
+
+
+def require_extra(module: str, extra: str, purpose: str) -> None:
+    """Fail with the install command when an optional package is missing.
+
+    Args:
+        module: Import name to look for, such as `torch`.
+        extra: Extra of this project that brings it, such as `train`.
+        purpose: What the package was needed for, to complete "... needs".
+
+    Raises:
+        Unavailable: The module cannot be found.
+    """
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise Unavailable(
+            f"{purpose} needs the package '{module}', which is not installed: "
+            f"run `pip install 'trace-assets[{extra}]'`."
+        )

@@ -1,0 +1,77 @@
+"""Pydantic records: one schema each, the same names in Python, Parquet and SQL."""
+
+from trace_assets.records.adapter import Adapter, BaseCheckpoint, TrainingPoint
+from trace_assets.records.base import Json, Record, Split
+from trace_assets.records.capability import Capability, Label, LabelValue
+from trace_assets.records.contrast import CapabilitySpec, Contrast, SelectedCapability
+from trace_assets.records.environment import Environment, EnvironmentCheck
+from trace_assets.records.evaluation import ArmSummary, Evaluation
+from trace_assets.records.ledger import LedgerEntry
+from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
+from trace_assets.records.route import NO_ADAPTER, Route, RouterScore
+from trace_assets.records.task import Task
+from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
+from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
+
+TABLES: tuple[type[Record], ...] = (
+    Task,
+    TrajectoryHead,
+    MessageRow,
+    CheckRow,
+    Triage,
+    Capability,
+    Label,
+    Contrast,
+    SelectedCapability,
+    CapabilitySpec,
+    Environment,
+    EnvironmentCheck,
+    BaseCheckpoint,
+    Adapter,
+    TrainingPoint,
+    Route,
+    RouterScore,
+    Evaluation,
+    ArmSummary,
+    LedgerEntry,
+)
+"""Every stored table, in pipeline order."""
+
+__all__ = [
+    "NO_ADAPTER",
+    "TABLES",
+    "Adapter",
+    "ArmSummary",
+    "BaseCheckpoint",
+    "Capability",
+    "CapabilitySpec",
+    "Check",
+    "CheckKind",
+    "CheckRow",
+    "Contrast",
+    "Environment",
+    "EnvironmentCheck",
+    "Evaluation",
+    "Fault",
+    "Json",
+    "Label",
+    "LabelValue",
+    "LedgerEntry",
+    "Message",
+    "MessageRow",
+    "Record",
+    "Role",
+    "Route",
+    "RouterScore",
+    "SelectedCapability",
+    "Split",
+    "Stop",
+    "Task",
+    "ToolCall",
+    "ToolSpec",
+    "TrainingPoint",
+    "Trajectory",
+    "TrajectoryHead",
+    "Triage",
+    "Verdict",
+]

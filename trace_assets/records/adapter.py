@@ -1,0 +1,88 @@
+"""A trained LoRA adapter and the curve that led to it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from trace_assets.records.base import Record
+
+
+class BaseCheckpoint(Record):
+    """Row of the table `base_models`: the policy that is diagnosed and adapted."""
+
+    table: ClassVar[str] = "base_models"
+    key: ClassVar[tuple[str, ...]] = ("base_id",)
+    volatile: ClassVar[frozenset[str]] = frozenset({"seconds"})
+
+    base_id: str
+    """Content hash of the model folder."""
+    path: str
+    """Folder, relative to TRACE_HOME, or a hub name for real models."""
+    parameters: int
+    steps: int
+    pass_rate: float | None
+    """On the target's validation tasks at the rollout temperature; null for a model not trained here."""
+    pass_rate_low: float | None
+    pass_rate_high: float | None
+    n: int
+    seconds: float = 0.0
+
+
+class Adapter(Record):
+    """Row of the table `adapters`."""
+
+    table: ClassVar[str] = "adapters"
+    key: ClassVar[tuple[str, ...]] = ("name",)
+    volatile: ClassVar[frozenset[str]] = frozenset({"seconds"})
+
+    adapter_id: str
+    """Content hash of the PEFT folder: the name under which it is served."""
+    name: str
+    """The capability's id, or `mixed` for the comparison arm trained on the target itself."""
+    kind: Literal["capability", "mixed"]
+    capability_id: str | None
+    environment_id: str | None
+    base_id: str
+    path: str
+    """PEFT folder, relative to TRACE_HOME."""
+    iterations: int
+    best_iteration: int
+    """The checkpoint kept: the best on validation seeds."""
+    rollouts: int
+    """Training episodes used."""
+    validation_before: float
+    validation_before_low: float
+    validation_before_high: float
+    validation_after: float
+    validation_after_low: float
+    validation_after_high: float
+    validation_n: int
+    """Episodes on the environment's held-out seeds, each side."""
+    seconds: float = 0.0
+
+
+class TrainingPoint(Record):
+    """Row of the table `training_curves`: one iteration of GRPO."""
+
+    table: ClassVar[str] = "training_curves"
+    key: ClassVar[tuple[str, ...]] = ("name", "iteration")
+    volatile: ClassVar[frozenset[str]] = frozenset({"seconds"})
+
+    name: str
+    """The adapter's name."""
+    iteration: int
+    reward_mean: float
+    reward_std: float
+    success_rate: float
+    n: int
+    """Rollouts behind this point."""
+    dead_groups: float
+    """Share of groups without variance: they carry no gradient."""
+    loss: float | None = None
+    entropy: float | None = None
+    clip_ratio: float | None = None
+    learning_rate: float | None = None
+    validation_rate: float | None = None
+    """Success on validation seeds, where it was measured at this iteration."""
+    validation_n: int | None = None
+    seconds: float = 0.0

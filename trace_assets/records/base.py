@@ -1,0 +1,34 @@
+"""What every record shares: immutable, no unknown fields, JSON columns marked as such."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class JsonColumn:
+    """Marks a field that Parquet and SQL hold as JSON text (its shape is not ours to fix)."""
+
+
+Json = Annotated[dict[str, Any], JsonColumn()]
+"""A free-form object: a `dict` in Python, JSON text with sorted keys in Parquet and SQL."""
+
+Split = Literal["discovery", "validation", "test"]
+"""Which tasks may be looked at when: diagnosis and training see only `discovery`."""
+
+
+class Record(BaseModel):
+    """Base of all records. A record type that is stored is the schema of its table.
+
+    Attributes:
+        table: Name of the Parquet table and SQL view, empty for records that are never stored alone.
+        key: Columns that identify a row; tables are sorted by them.
+        volatile: Columns that differ between two equal runs (times); left out of content versions.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: ClassVar[str] = ""
+    key: ClassVar[tuple[str, ...]] = ()
+    volatile: ClassVar[frozenset[str]] = frozenset()

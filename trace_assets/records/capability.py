@@ -1,0 +1,51 @@
+"""A capability: actions necessary to solve a subset of the tasks, found in the data and named."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from trace_assets.records.base import Json, Record
+
+LabelValue = Literal["NA", "PRESENT", "LACKING"]
+
+
+class Capability(Record):
+    """Row of the table `capabilities`: a candidate that an analyst proposed."""
+
+    table: ClassVar[str] = "capabilities"
+    key: ClassVar[tuple[str, ...]] = ("capability_id",)
+
+    capability_id: str
+    """Slug without commas or slashes, stable for the same finding; a Dagster partition key."""
+    target: str
+    name: str
+    description: str
+    analyst: str
+    """Who proposed it: `detectors`, or a model's name."""
+    detector: str | None = None
+    """Detector family, for capabilities that a predicate labels; recipes are keyed by it."""
+    detector_args: Json = {}
+    """The instance: tools, argument, field, value."""
+    proposed_by: tuple[str, ...] = ()
+    """Trajectories (or passes) whose reading led to the proposal; a bounded sample."""
+    n_proposals: int = 0
+    """How many proposed it, before the sample was bounded."""
+
+
+class Label(Record):
+    """Row of the table `labels`: does this trajectory's task need the capability, and was it exercised."""
+
+    table: ClassVar[str] = "labels"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "trajectory_id", "labelling_pass")
+
+    trajectory_id: str
+    capability_id: str
+    labelling_pass: int = 0
+    labeller: str
+    label: LabelValue
+    """NA: not needed; PRESENT: needed and exercised; LACKING: needed and not exercised."""
+    evidence: tuple[int, ...] = ()
+    """Message indices that show it; empty only for NA, or when the evidence is an absence."""
+    rationale: str = ""
+    input_hash: str = ""
+    """Hash of exactly what the labeller was shown (blind trajectory and capability)."""

@@ -1,0 +1,49 @@
+"""A generated training environment and what its audit found."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from trace_assets.records.base import Record
+
+
+class Environment(Record):
+    """Row of the table `environments`."""
+
+    table: ClassVar[str] = "environments"
+    key: ClassVar[tuple[str, ...]] = ("capability_id",)
+
+    environment_id: str
+    """Hash of the source: the same code is the same environment."""
+    capability_id: str
+    target: str
+    writer: str
+    """`recipe:<name>` or `model:<name>`."""
+    source: str
+    """The module's Python source. It only ever runs in the sandbox."""
+    n_versions: int = 1
+    """Versions written before this one was kept, this one included."""
+
+
+class EnvironmentCheck(Record):
+    """Row of the table `environment_checks`: one finding of the audit."""
+
+    table: ClassVar[str] = "environment_checks"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "check_id")
+
+    environment_id: str
+    capability_id: str
+    check_id: str
+    """OpenEnv RFC 008 id where one exists (`semantic.oracle_max`), `trace.*` otherwise."""
+    level: Literal["static", "runtime", "semantic", "adversarial", "statistical", "fidelity"]
+    status: Literal["pass", "fail", "skip"]
+    severity: Literal["error", "warning", "info"]
+    """A failed `error` rejects the environment."""
+    value: float | None = None
+    n: int | None = None
+    """How many seeds or episodes are behind `value`."""
+    bound: str = ""
+    """What was required, such as `in [0.1, 0.9]`."""
+    evidence: str = ""
+    sandbox_version: str = ""
+    isolation_level: str = ""

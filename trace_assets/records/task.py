@@ -1,0 +1,28 @@
+"""A task: one thing an agent is asked to do in a target environment."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from trace_assets.records.base import Json, Record, Split
+
+
+class Task(Record):
+    """Row of the table `tasks`."""
+
+    table: ClassVar[str] = "tasks"
+    key: ClassVar[tuple[str, ...]] = ("task_id",)
+
+    task_id: str
+    """Unique over all targets, such as `embedded/000123` or `tau2:airline/13`."""
+    target: str
+    """Environment the task lives in; diagnosis never mixes targets."""
+    split: Split = "discovery"
+    task_batch: str
+    """Partition in which the task arrived."""
+    instruction: str = ""
+    """What is asked, as the agent or its simulated user reads it; empty when not known."""
+    tags: tuple[str, ...] = ()
+    """Labels for reports only, such as the skill a generator planted. Diagnosis must not read them."""
+    payload: Json = {}
+    """What the target needs to build the episode, such as a seed. Never shown to the agent."""

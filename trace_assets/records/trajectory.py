@@ -1,0 +1,112 @@
+"""A trajectory: everything one agent did on one trial of one task, and how it was judged."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from trace_assets.records.base import Record, Split
+from trace_assets.records.message import Message, MessageRow
+from trace_assets.records.verdict import Check, CheckRow, Stop
+
+Fault = Literal["agent", "user_simulator", "environment", "infrastructure"]
+
+
+class TrajectoryHead(Record):
+    """Row of the table `trajectories`: all but the messages and checks."""
+
+    table: ClassVar[str] = "trajectories"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id",)
+    volatile: ClassVar[frozenset[str]] = frozenset({"seconds"})
+
+    trajectory_id: str
+    task_id: str
+    target: str
+    split: Split = "discovery"
+    task_batch: str
+    trial: int = 0
+    seed: int | None = None
+    policy: str
+    """Who acted: a model or program name."""
+    adapter: str | None = None
+    """Adapter id when one was applied to the policy."""
+    user_policy: str | None = None
+    """Who played the user, when somebody did."""
+    success: bool | None = None
+    reward: float | None = None
+    """None when the episode was not judged: never replaced by 0."""
+    stop: Stop = "unknown"
+    fault: Fault | None = None
+    """Set where the episode itself broke; triage decides for the others."""
+    error: str | None = None
+    """What broke, for faults."""
+    n_messages: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+    source: str = "rollout"
+    """`rollout`, or `importer:file name` for trajectories that came from elsewhere."""
+
+
+class Trajectory(TrajectoryHead):
+    """A trajectory with its messages and checks, as it lives in memory."""
+
+    messages: tuple[Message, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+    def head(self) -> TrajectoryHead:
+        """Return the row of the table `trajectories`."""
+        return TrajectoryHead(**{name: getattr(self, name) for name in TrajectoryHead.model_fields})
+
+    def message_rows(self) -> list[MessageRow]:
+        """Return the rows of the table `messages`, in order."""
+        return [
+            MessageRow(
+                trajectory_id=self.trajectory_id,
+                index=index,
+                **{name: getattr(message, name) for name in Message.model_fields},
+            )
+            for index, message in enumerate(self.messages)
+        ]
+
+    def check_rows(self) -> list[CheckRow]:
+        """Return the rows of the table `checks`."""
+        return [
+            CheckRow(
+                trajectory_id=self.trajectory_id,
+                **{name: getattr(check, name) for name in Check.model_fields},
+            )
+            for check in self.checks
+        ]
+
+    def blind(self) -> Trajectory:
+        """Return a copy without anything that tells the outcome: what a labeller may see."""
+        return self.model_copy(
+            update={
+                "success": None,
+                "reward": None,
+                "checks": (),
+                "stop": "unknown",
+                "fault": None,
+                "error": None,
+            }
+        )
+
+
+class Triage(Record):
+    """Row of the table `triage`: to whom a trajectory's failure is put down."""
+
+    table: ClassVar[str] = "triage"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id",)
+
+    trajectory_id: str
+    target: str
+    task_id: str
+    outcome: Literal["passed", "failed", "unjudged"]
+    fault: Fault | None
+    """None exactly for passed trajectories."""
+    rule: str
+    """The rule that decided, such as `simulator_stopped_first`."""
+    evidence: tuple[int, ...] = ()
+    """Message indices that show it."""
+    detail: str = ""

@@ -1,0 +1,264 @@
+"""One TOML file, one section a stage, one fingerprint a section.
+
+A section is all that its stage may be told: the Dagster graph has one `config/<section>` asset each, so
+an edit re-computes only the stages that read the section.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trace_assets.errors import InputError
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys are errors, values are validated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def fingerprint(self) -> str:
+        """Return a hash of the section's values, the same on every machine."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Targets(Section):
+    """Which environment the agent is rolled out in, and how many tasks of it."""
+
+    name: str = "embedded"
+    """A live target; trajectories that were ingested carry their own target's name."""
+    seed: int = 0
+    discovery_tasks: int = Field(400, ge=1)
+    validation_tasks: int = Field(200, ge=1)
+    test_tasks: int = Field(400, ge=1)
+
+
+class BaseModelSection(Section):
+    """The policy that is diagnosed: trained from scratch for the embedded target, or any HF folder."""
+
+    path: str = ""
+    """HF folder or hub name; empty: train the tiny agent on the embedded target's demonstrations."""
+    seed: int = 0
+    steps: int = Field(1600, ge=1)
+    """First budget of optimizer steps; retrained longer when the check on the result fails."""
+    max_steps: int = Field(4800, ge=1)
+    pass_rate_low: float = 0.40
+    pass_rate_high: float = 0.65
+    taught_rate: float = 0.90
+    """What every well-taught skill must reach on validation tasks."""
+    check_tasks: int = Field(400, ge=20)
+
+
+class Rollouts(Section):
+    """How the base policy is rolled out on the discovery tasks."""
+
+    engine: Literal["transformers", "openai"] = "transformers"
+    base_url: str = ""
+    """For `openai`: the server, such as http://127.0.0.1:8000/v1. The key comes from OPENAI_API_KEY."""
+    model: str = ""
+    trials: int = Field(2, ge=1)
+    temperature: float = Field(1.0, ge=0)
+    max_turns: int = Field(12, ge=1)
+    max_new_tokens: int = Field(64, ge=1)
+    concurrency: int = Field(64, ge=1)
+    seed: int = 0
+    retries: int = Field(4, ge=0)
+    timeout_seconds: float = Field(60.0, gt=0)
+
+
+class Discovery(Section):
+    """Which capabilities are proposed."""
+
+    analyst: Literal["detectors"] = "detectors"
+    min_support: int = Field(8, ge=1)
+    """Trajectories that must show a deficit before it is proposed."""
+    max_candidates: int = Field(24, ge=1)
+    """Per target, by evidence."""
+
+
+class Labels(Section):
+    """How trajectories are labelled. Detectors are deterministic: one pass says all."""
+
+    passes: int = Field(1, ge=1)
+
+
+class ContrastSection(Section):
+    """How the contrast is estimated."""
+
+    resamples: int = Field(1000, ge=100)
+    permutations: int = Field(2000, ge=100)
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    seed: int = 0
+
+
+class Selection(Section):
+    """Which capabilities are worth an environment and an adapter."""
+
+    min_gap: float = Field(0.20, ge=-1, le=1)
+    min_coverage: float = Field(0.10, ge=0, le=1)
+    max_q: float = Field(0.05, gt=0, le=1)
+    min_relevant: int = Field(10, ge=1)
+    """Relevant (not NA) trajectories required among failures and among successes."""
+    min_marginal_coverage: float = Field(0.05, ge=0, le=1)
+    """What it must cover beyond those already taken: two names of one deficit are not both bought."""
+    min_alpha: float = Field(0.6, ge=-1, le=1)
+    max_capabilities: int = Field(6, ge=1)
+
+
+class SandboxSection(Section):
+    """Where generated code runs."""
+
+    backend: Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"] = "docker"
+    memory_mb: int = Field(256, ge=64)
+    cpus: float = Field(1.0, gt=0)
+    deadline_seconds: float = Field(5.0, gt=0)
+
+
+class Synthesis(Section):
+    """How environments are written and audited."""
+
+    writer: Literal["recipe"] = "recipe"
+    audit_seeds: int = Field(64, ge=8)
+    audit_rollouts: int = Field(8, ge=2)
+    """Base-policy episodes a seed, for the pass band and the dead groups."""
+    pass_low: float = 0.05
+    pass_high: float = 0.80
+    max_dead_groups: float = 0.60
+
+
+class Training(Section):
+    """GRPO. Defaults suit the tiny agent; for real models see the presets in the README."""
+
+    lora_rank: int = Field(8, ge=1)
+    lora_alpha: int = Field(16, ge=1)
+    learning_rate: float = Field(8e-3, gt=0)
+    warmup_iterations: int = Field(3, ge=0)
+    iterations: int = Field(22, ge=1)
+    tasks_per_iteration: int = Field(16, ge=1)
+    group_size: int = Field(8, ge=2)
+    temperature: float = Field(1.0, gt=0)
+    epsilon: float = Field(0.2, gt=0)
+    beta: float = Field(0.0, ge=0)
+    loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
+    validate_every: int = Field(6, ge=1)
+    validation_seeds: int = Field(64, ge=8)
+    save_every: int = Field(6, ge=1)
+    mixed_arm: bool = True
+    """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
+    bf16: bool = False
+    seed: int = 0
+
+
+class Routing(Section):
+    """How a task finds its adapter."""
+
+    router: Literal["classifier", "label_logits"] = "classifier"
+    """The one whose choices the `routed` arm follows; both are scored."""
+    seed: int = 0
+
+
+class EvaluationSection(Section):
+    """How arms are compared on the test split."""
+
+    trials: int = Field(4, ge=1)
+    resamples: int = Field(2000, ge=100)
+    temperature: float = Field(1.0, ge=0)
+    seed: int = 0
+
+
+class Settings(Section):
+    """The whole of `trace.toml`."""
+
+    targets: Targets = Targets()
+    base_model: BaseModelSection = BaseModelSection()
+    rollouts: Rollouts = Rollouts()
+    discovery: Discovery = Discovery()
+    labels: Labels = Labels()
+    contrast: ContrastSection = ContrastSection()
+    selection: Selection = Selection()
+    sandbox: SandboxSection = SandboxSection()
+    synthesis: Synthesis = Synthesis()
+    training: Training = Training()
+    routing: Routing = Routing()
+    evaluation: EvaluationSection = EvaluationSection()
+
+    def section(self, name: str) -> Section:
+        """Return one section by name."""
+        value = getattr(self, name)
+        assert isinstance(value, Section)
+        return value
+
+
+SECTIONS: tuple[str, ...] = tuple(Settings.model_fields)
+
+
+def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
+    """Read `trace.toml` and apply dotted overrides.
+
+    Args:
+        path: The file; None reads `trace.toml` in the working directory when there is one.
+        overrides: Items such as `selection.min_gap=0.3`; values are TOML, bare words are strings.
+
+    Raises:
+        InputError: The file is not there or not TOML, or a key or value is not known.
+    """
+    file = path or Path("trace.toml")
+    data: dict[str, Any] = {}
+    if file.is_file():
+        try:
+            data = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{file} is not valid TOML: {error}; mend the line it names.") from error
+    elif path is not None:
+        raise InputError(f"there is no configuration file {path}; leave --config away to use the defaults.")
+    for item in overrides:
+        _override(data, item)
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"setting '{where}' in {file} or --set is not usable: {first['msg']} (got {first['input']!r})."
+        ) from error
+
+
+def _override(data: dict[str, Any], item: str) -> None:
+    name, equals, text = item.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not equals or not dot or not key:
+        raise InputError(
+            f"--set {item!r} is not of the form section.key=value, such as selection.min_gap=0.3."
+        )
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    table = data.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise InputError(
+            f"'{section}' in the configuration is a value, not a section: --set {item!r} has no place."
+        )
+    table[key] = value
+
+
+def dump_toml(data: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write sections of scalars as TOML.
+
+    >>> print(dump_toml({"selection": {"min_gap": 0.3, "name": "a"}}), end="")
+    [selection]
+    min_gap = 0.3
+    name = "a"
+    """
+    lines: list[str] = []
+    for section, values in data.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    return "\n".join(lines) + ("\n" if lines else "")

@@ -1,0 +1,85 @@
+"""What a target environment is: tasks, and episodes in which an agent acts on one of them.
+
+One step is one assistant message: a text, or any number of tool calls. A simulated user lives inside
+the environment, so what it says arrives as an observation like a tool's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from trace_assets.records import Message, Record, Split, Task, ToolSpec, Verdict
+
+
+class Step(Record):
+    """What an environment answers to one assistant message."""
+
+    messages: tuple[Message, ...] = ()
+    """Only what is new for the agent: tool results, the user's next words."""
+    done: bool = False
+    truncated: bool = False
+    """Ended by a limit rather than by the agent or its user."""
+
+
+@runtime_checkable
+class Episode(Protocol):
+    """One trial of one task. Not shared between tasks or threads; every method is called in order.
+
+    A method raises `trace_assets.errors.TraceError` for faults that are nobody's answer (a sandbox that
+    died, a server that is down): the caller records a fault and no reward.
+    """
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The tools the agent may call, the same through the whole episode."""
+        ...
+
+    async def reset(self) -> Sequence[Message]:
+        """Begin, and return the first messages for the agent (system, user)."""
+        ...
+
+    async def step(self, message: Message) -> Step:
+        """Apply one assistant message. Never called after `done` or `truncated`."""
+        ...
+
+    async def verdict(self) -> Verdict:
+        """Judge the episode as it stands; called once, at its end."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the episode holds; called also after a fault, may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A source of tasks and episodes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the target, as in `Task.target`."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Content hash of all that decides tasks, observations and verdicts."""
+        ...
+
+    @property
+    def policy(self) -> str:
+        """The rules the agent is given in words; empty when there are none."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """Every tool an episode can offer."""
+        ...
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """The tasks of one split; splits never share a task or a request text."""
+        ...
+
+    def episode(self, task: Task, *, seed: int) -> Episode:
+        """Make a fresh episode. `seed` feeds whatever is random beside the task itself."""
+        ...
