@@ -1,0 +1,1 @@
+"""Pure statistics on numpy arrays: no records, no files, every formula with its source."""
