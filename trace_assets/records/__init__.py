@@ -6,9 +6,10 @@ from trace_assets.records.capability import Capability, Label, LabelValue
 from trace_assets.records.contrast import CapabilitySpec, Contrast, SelectedCapability
 from trace_assets.records.environment import Environment, EnvironmentCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
+from trace_assets.records.harm import NoHarm
 from trace_assets.records.ledger import LedgerEntry
 from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
-from trace_assets.records.route import NO_ADAPTER, Route, RouterScore
+from trace_assets.records.route import NO_ADAPTER, Route, RouterRegret, RouterScore
 from trace_assets.records.task import Task
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
 from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
@@ -32,6 +33,8 @@ TABLES: tuple[type[Record], ...] = (
     Route,
     RouterScore,
     Evaluation,
+    RouterRegret,
+    NoHarm,
     ArmSummary,
     LedgerEntry,
 )
@@ -59,9 +62,11 @@ __all__ = [
     "LedgerEntry",
     "Message",
     "MessageRow",
+    "NoHarm",
     "Record",
     "Role",
     "Route",
+    "RouterRegret",
     "RouterScore",
     "SelectedCapability",
     "Split",
