@@ -1,0 +1,147 @@
+"""Tables are written whole, versions follow content, wrong rows are told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_assets.errors import InputError
+from trace_assets.records import TABLES, Task, TrajectoryHead
+from trace_assets.records.table import from_frame, polars_schema, to_frame
+from trace_assets.store import Store, folder_version, frame_version
+from trace_assets.store.home import Home, replacing_folder
+from trace_assets.store.ledger import metered
+
+
+def task(number: int, **changes: object) -> Task:
+    return Task(task_id=f"desk/{number}", target="desk", task_batch="b", payload={"seed": number}).model_copy(
+        update=changes
+    )
+
+
+def test_every_table_has_a_name_a_key_and_a_schema() -> None:
+    names = [record.table for record in TABLES]
+    assert len(set(names)) == len(names) and all(names)
+    for record in TABLES:
+        assert set(record.key) <= set(polars_schema(record))
+        assert record.volatile <= set(polars_schema(record))
+
+
+@given(st.lists(st.integers(0, 10**6), unique=True, max_size=20), st.randoms())
+@settings(max_examples=30, deadline=None)
+def test_version_ignores_order_and_sees_content(numbers: list[int], random: object) -> None:
+    rows = [task(number) for number in numbers]
+    shuffled = list(rows)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    version = frame_version(to_frame(rows, Task), Task)
+    assert frame_version(to_frame(shuffled, Task), Task) == version
+    if rows:
+        edited = [rows[0].model_copy(update={"instruction": "x"}), *rows[1:]]
+        assert frame_version(to_frame(edited, Task), Task) != version
+    assert from_frame(to_frame(shuffled, Task), Task) == sorted(rows, key=lambda row: row.task_id)
+
+
+def test_volatile_columns_do_not_change_the_version() -> None:
+    def head(seconds: float, reward: float) -> TrajectoryHead:
+        return TrajectoryHead(
+            trajectory_id="t",
+            task_id="a",
+            target="d",
+            task_batch="b",
+            policy="p",
+            seconds=seconds,
+            reward=reward,
+        )
+
+    def version(row: TrajectoryHead) -> str:
+        return frame_version(to_frame([row], TrajectoryHead), TrajectoryHead)
+
+    assert version(head(1.0, 0.5)) == version(head(2.0, 0.5))
+    assert version(head(1.0, 0.5)) != version(head(1.0, 0.6))
+
+
+def test_write_replaces_one_partition_only(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = store.write([task(1)], Task, "one")
+    store.write([task(2)], Task, "two")
+    assert store.write([task(1)], Task, "one") == first == store.version(Task, "one")
+    assert store.partitions(Task) == ["one", "two"]
+    assert [row.task_id for row in store.read(Task)] == ["desk/1", "desk/2"]
+    store.drop(Task, "one")
+    assert store.partitions(Task) == ["two"]
+
+
+def test_empty_table_is_written_and_missing_one_reads_empty(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert not store.has(Task) and store.read(Task) == []
+    store.write([], Task)
+    assert store.has(Task) and store.frame(Task).schema == polars_schema(Task)
+
+
+def test_doubled_key_is_refused_and_the_old_table_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write([task(1)], Task)
+    with pytest.raises(InputError, match="desk/2"):
+        store.write([task(2), task(2)], Task)
+    assert [row.task_id for row in store.read(Task)] == ["desk/1"]
+
+
+def test_interrupted_write_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    store.write([task(1)], Task)
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        store.write([task(2)], Task)
+    assert [row.task_id for row in store.read(Task)] == ["desk/1"]
+    assert [file.name for file in (tmp_path / "tasks").iterdir()] == ["all.parquet"]
+
+
+def test_row_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    frame = to_frame([task(1)], Task).with_columns(pl.lit("nowhere").alias("split"))
+    with pytest.raises(InputError, match=r"row 0 of table 'tasks'.*'split'"):
+        from_frame(frame, Task)
+
+
+@pytest.mark.parametrize("partition", ["../x", "a/b", "", "a,b", ".hidden"])
+def test_partition_names_cannot_leave_the_table(tmp_path: Path, partition: str) -> None:
+    with pytest.raises(InputError, match="partition"):
+        Store(tmp_path).path(Task, partition)
+
+
+def test_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    with replacing_folder(target) as building:
+        (building / "a.txt").write_text("1")
+    version = folder_version(target)
+    with pytest.raises(RuntimeError), replacing_folder(target) as building:
+        (building / "a.txt").write_text("2")
+        raise RuntimeError
+    assert folder_version(target) == version
+    with replacing_folder(target) as building:
+        (building / "a.txt").write_text("2")
+    assert folder_version(target) != version
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_ledger_counts_finished_work_only(tmp_path: Path) -> None:
+    store = Home.open(tmp_path)
+    tables = Store(store.tables)
+    with metered(tables, stage="s", asset="a", partition="p") as spending:
+        spending.add("rollouts", 3, "episodes", cost_usd=0.5)
+        spending.add("rollouts", 2, "episodes")
+    with pytest.raises(ValueError), metered(tables, stage="s", asset="b"):
+        raise ValueError
+    from trace_assets.records import LedgerEntry
+
+    rows = tables.read(LedgerEntry)
+    assert {row.kind: row.quantity for row in rows}["rollouts"] == 5
+    assert {row.asset for row in rows} == {"a"} and sum(row.cost_usd for row in rows) == 0.5

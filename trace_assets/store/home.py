@@ -1,0 +1,109 @@
+"""One folder that holds everything the program makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from trace_assets.errors import InputError
+
+HOME_VARIABLE = "TRACE_HOME"
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder named by `TRACE_HOME`, `.trace/` in the working directory by default.
+
+    Attributes:
+        path: Absolute path of the folder.
+    """
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path | str | None = None) -> Home:
+        """Make the folder if it is not there, and return it.
+
+        Args:
+            path: The folder; None reads `TRACE_HOME`, then falls back to `.trace`.
+
+        Raises:
+            InputError: The folder cannot be made or written to.
+        """
+        chosen = Path(path or os.environ.get(HOME_VARIABLE) or ".trace").expanduser().absolute()
+        try:
+            chosen.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"the home folder {chosen} cannot be made ({error.strerror}); set {HOME_VARIABLE} to a "
+                "folder you may write to."
+            ) from error
+        if not os.access(chosen, os.W_OK):
+            raise InputError(
+                f"the home folder {chosen} is not writable; set {HOME_VARIABLE} to a folder you may write to."
+            )
+        return cls(chosen)
+
+    @property
+    def tables(self) -> Path:
+        """Parquet tables, one folder each."""
+        return self.path / "tables"
+
+    @property
+    def inbox(self) -> Path:
+        """Trajectories that were ingested, one folder a task batch."""
+        return self.path / "inbox"
+
+    @property
+    def models(self) -> Path:
+        """Base models and adapters that were trained here."""
+        return self.path / "models"
+
+    @property
+    def journals(self) -> Path:
+        """Finished episodes and checkpoints of work that is under way."""
+        return self.path / "journals"
+
+    @property
+    def reports(self) -> Path:
+        """HTML pages."""
+        return self.path / "reports"
+
+    @property
+    def dagster(self) -> Path:
+        """DAGSTER_HOME: run and event storage."""
+        return self.path / "dagster"
+
+    def relative(self, path: Path) -> str:
+        """Return a path inside the home as records store it: relative, with forward slashes."""
+        return path.resolve().relative_to(self.path.resolve()).as_posix()
+
+
+@contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """Build a folder beside `target` and put it in place when the body has succeeded.
+
+    Args:
+        target: Folder to make or replace.
+
+    Yields:
+        An empty folder to fill; it is removed when the body fails.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    building = target.parent / f".{target.name}.{uuid4().hex[:8]}.partial"
+    building.mkdir()
+    try:
+        yield building
+        old = target.parent / f".{target.name}.{uuid4().hex[:8]}.old"
+        if target.exists():
+            os.replace(target, old)
+        os.replace(building, target)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise

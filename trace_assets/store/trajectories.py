@@ -1,0 +1,66 @@
+"""Trajectories as they are stored: three tables, put together again on reading."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import polars as pl
+
+from trace_assets.records import Check, CheckRow, Message, MessageRow, Trajectory, TrajectoryHead
+from trace_assets.records.table import from_frame
+from trace_assets.store.content import text_version
+from trace_assets.store.tables import Store
+
+
+def write_trajectories(store: Store, trajectories: Sequence[Trajectory], partition: str) -> str:
+    """Replace one batch of trajectories in `messages`, `checks` and `trajectories`.
+
+    The heads come last: a batch whose heads are there is whole.
+
+    Returns:
+        One content version for the three tables.
+    """
+    messages = [row for trajectory in trajectories for row in trajectory.message_rows()]
+    checks = [row for trajectory in trajectories for row in trajectory.check_rows()]
+    heads = [trajectory.head() for trajectory in trajectories]
+    return text_version(
+        store.write(messages, MessageRow, partition),
+        store.write(checks, CheckRow, partition),
+        store.write(heads, TrajectoryHead, partition),
+    )
+
+
+def read_trajectories(
+    store: Store, partition: str | None = None, *, target: str | None = None
+) -> list[Trajectory]:
+    """Return stored trajectories with their messages and checks.
+
+    Args:
+        store: Where they are.
+        partition: One task batch; None reads all.
+        target: Only this target's; None reads every target's.
+    """
+    heads = store.frame(TrajectoryHead, partition)
+    messages, checks = store.frame(MessageRow, partition), store.frame(CheckRow, partition)
+    if target is not None:
+        heads = heads.filter(pl.col("target") == target)
+        keep = heads["trajectory_id"].to_list()
+        messages = messages.filter(pl.col("trajectory_id").is_in(keep))
+        checks = checks.filter(pl.col("trajectory_id").is_in(keep))
+    said: dict[str, list[Message]] = defaultdict(list)
+    for row in from_frame(messages.sort("trajectory_id", "index"), MessageRow):
+        said[row.trajectory_id].append(Message(**{name: getattr(row, name) for name in Message.model_fields}))
+    judged: dict[str, list[Check]] = defaultdict(list)
+    for check in from_frame(checks, CheckRow):
+        judged[check.trajectory_id].append(
+            Check(**{name: getattr(check, name) for name in Check.model_fields})
+        )
+    return [
+        Trajectory(
+            **{name: getattr(head, name) for name in TrajectoryHead.model_fields},
+            messages=tuple(said[head.trajectory_id]),
+            checks=tuple(judged[head.trajectory_id]),
+        )
+        for head in from_frame(heads, TrajectoryHead)
+    ]
