@@ -1,0 +1,1 @@
+"""The embedded target: an order desk, generated procedurally, that needs no network and no data files."""
