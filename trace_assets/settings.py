@@ -134,7 +134,7 @@ class Synthesis(Section):
 
 
 class Training(Section):
-    """GRPO. Defaults suit the tiny agent; for real models see the presets in the README."""
+    """GRPO. Defaults suit the tiny agent; presets for real models are in `trace_assets/training/presets/`."""
 
     lora_rank: int = Field(8, ge=1)
     lora_alpha: int = Field(16, ge=1)
@@ -144,15 +144,27 @@ class Training(Section):
     tasks_per_iteration: int = Field(16, ge=1)
     group_size: int = Field(8, ge=2)
     temperature: float = Field(1.0, gt=0)
+    max_turns: int = Field(12, ge=1)
+    max_new_tokens: int = Field(64, ge=1)
+    """Of one assistant message."""
+    concurrency: int = Field(128, ge=1)
+    """Episodes in flight at once."""
     epsilon: float = Field(0.2, gt=0)
     beta: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
     loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
+    micro_batch: int = Field(0, ge=0)
+    """Episodes a forward pass; 0 takes the whole iteration at once. Divides tasks x group."""
     validate_every: int = Field(6, ge=1)
     validation_seeds: int = Field(64, ge=8)
+    """Held-out tasks on which checkpoints are compared."""
+    validation_episodes: int = Field(256, ge=8)
+    """Fresh episodes behind each of the two figures before and after training."""
     save_every: int = Field(6, ge=1)
     mixed_arm: bool = True
     """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
     bf16: bool = False
+    gradient_checkpointing: bool = False
     seed: int = 0
 
 
