@@ -1,0 +1,176 @@
+"""Which formats can be read, and the one door to all of them.
+
+To add a format: write a class with `name`, `sniff` and `read` (see `Importer`) in a module of its own and
+name it in `IMPORTERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pydantic_core import from_json
+
+from trace_assets.errors import InputError
+from trace_assets.importers.problem import Problem
+from trace_assets.importers.tau2 import Tau2Importer
+from trace_assets.progress import progress
+from trace_assets.records import Task, Trajectory
+
+HEAD_BYTES = 65_536
+"""How much of a file `sniff` is shown."""
+
+Item = Task | Trajectory | Problem
+"""What a file consists of, in the order in which it is met."""
+
+
+class Importer(Protocol):
+    """Reads one format. Holds no state between files."""
+
+    @property
+    def name(self) -> str:
+        """The format's name, as in `--format` and at the start of `Trajectory.source`."""
+        ...
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Tell whether a file is of this format, from its name and its first `HEAD_BYTES`."""
+        ...
+
+    def read(self, path: Path) -> Iterator[Item]:
+        """Yield what the file holds; a task before its trajectories.
+
+        Never raises for what the file contains: a row that cannot be read is a `Problem` with its place,
+        and reading goes on with the next one. Raises `OSError` when the file cannot be opened.
+        """
+        ...
+
+
+IMPORTERS: tuple[Importer, ...] = (Tau2Importer(),)
+"""Every format, in the order in which they are tried."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What some files held.
+
+    Attributes:
+        trajectories: In the order of the files and of the rows in them, each id once.
+        tasks: The tasks behind them, each id once, as first met.
+        problems: What was left out or needs a look, in the order in which it was met.
+    """
+
+    trajectories: list[Trajectory] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_trajectories(paths: Iterable[str | Path], format: str = "auto") -> Imported:
+    """Read trajectories from files of any known format.
+
+    Reading the same files twice gives equal rows. A trajectory that occurs twice is kept once.
+
+    Args:
+        paths: Files to read.
+        format: A format's name, or `auto` to look at each file.
+
+    Returns:
+        Everything that could be read, and a `Problem` for everything that could not.
+
+    Raises:
+        InputError: `format` is not known, no file was named, or not one trajectory could be read.
+    """
+    chosen = _chosen(format)
+    files = [Path(path) for path in paths]
+    if not files:
+        raise InputError("no file was named to read trajectories from; name at least one.")
+    imported, seen, tasks = Imported(), dict[str, Trajectory](), dict[str, Task]()
+    with progress("reading trajectories", len(files)) as bar:
+        for file in files:
+            for item in _items(file, chosen, format != "auto"):
+                _keep(item, file, imported, seen, tasks)
+            bar.advance(note=file.name)
+    if not imported.trajectories:
+        reasons = " ".join(str(problem) for problem in imported.problems[:3])
+        reasons = reasons or "They hold no trajectories."
+        raise InputError(f"no trajectory could be read from {len(files)} file(s). {reasons}")
+    return imported
+
+
+def _chosen(format: str) -> Sequence[Importer]:
+    chosen = IMPORTERS if format == "auto" else [one for one in IMPORTERS if one.name == format]
+    if not chosen:
+        names = ", ".join(["auto", *(one.name for one in IMPORTERS)])
+        raise InputError(f"there is no format '{format}' to read trajectories from; choose one of {names}.")
+    return chosen
+
+
+def _items(file: Path, chosen: Sequence[Importer], named: bool) -> Iterator[Item]:
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+        if named:
+            yield from chosen[0].read(file)
+            return
+        for importer in chosen:
+            if importer.sniff(file, head):
+                yield from importer.read(file)
+                return
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        yield Problem(path=str(file), message=f"the file cannot be opened ({reason}); check its name")
+        return
+    yield _unknown(file, head, chosen)
+
+
+def _unknown(file: Path, head: bytes, chosen: Sequence[Importer]) -> Problem:
+    """Say what an unreadable file is instead of what it should be."""
+    formats = " or ".join(importer.name for importer in chosen)
+    position = ""
+    if not head.strip():
+        found = "the file is empty"
+    else:
+        try:
+            value = from_json(head, allow_partial=True)
+        except ValueError as error:
+            reason, _, where = str(error).partition(" at ")
+            found, position = f"the file is not JSON ({reason})", where
+        else:
+            if isinstance(value, dict):
+                keys = ", ".join(f"'{key}'" for key in list(value)[:5])
+                found = f"the file is a JSON object with the keys {keys or 'none'}"
+            else:
+                found = f"the file is a JSON {type(value).__name__}"
+    return Problem(path=str(file), position=position, message=f"{found}, which is not the format {formats}")
+
+
+def _keep(
+    item: Item, file: Path, imported: Imported, seen: dict[str, Trajectory], tasks: dict[str, Task]
+) -> None:
+    """Put one item where it belongs; a repeated one is told of and left out."""
+    if isinstance(item, Problem):
+        imported.problems.append(item)
+    elif isinstance(item, Task):
+        first = tasks.setdefault(item.task_id, item)
+        if first is item:
+            imported.tasks.append(item)
+        elif (first.instruction, first.payload) != (item.instruction, item.payload):
+            message = (
+                f"the task '{item.task_id}' reads otherwise than in the batch '{first.task_batch}', "
+                "which was read first and is kept; do not compare the two files task by task"
+            )
+            imported.problems.append(Problem(path=str(file), message=message, severity="notice"))
+    elif (earlier := seen.setdefault(item.trajectory_id, item)) is item:
+        imported.trajectories.append(item)
+    else:
+        same = earlier.messages == item.messages and earlier.reward == item.reward
+        message = (
+            f"the trajectory '{item.trajectory_id}' occurs twice "
+            f"({'the same' if same else 'with other content'}, first in {earlier.source}); "
+            "only the first is kept"
+        )
+        severity = "notice" if same else "error"
+        imported.problems.append(
+            Problem.model_validate({"path": str(file), "message": message, "severity": severity})
+        )
