@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trace_assets.errors import InputError
+from trace_assets.records import Task
+from trace_assets.routing.classifier import ClassifierRouter, fit_classifier, load_classifier
+from trace_assets.routing.examples import RoutingExample
+from trace_assets.routing.protocol import Router
+from trace_assets.routing.scorecard import score
+from trace_assets.settings import Routing
+
+pytestmark = pytest.mark.train
+
+TEXTS = {
+    "cancel": "please cancel order K{n}, thanks",
+    "refund": "i want my money back for order K{n}",
+    "none": "where is order K{n} now",
+}
+
+
+def examples(counts: dict[str, int]) -> list[RoutingExample]:
+    return [
+        RoutingExample(f"{choice}/{n}", TEXTS[choice].format(n=n), choice)
+        for choice, count in counts.items()
+        for n in range(count)
+    ]
+
+
+def tasks(n: int) -> list[Task]:
+    return [
+        Task(
+            task_id=f"{choice}/{i}",
+            target="t",
+            split="test",
+            task_batch="b",
+            instruction=text.format(n=900 + i),
+        )
+        for choice, text in TEXTS.items()
+        for i in range(n)
+    ]
+
+
+@pytest.fixture(scope="module")
+def router(tiny_folder: Path) -> ClassifierRouter:
+    return fit_classifier(
+        tiny_folder, examples({"cancel": 12, "refund": 12, "none": 12}), ["cancel", "refund"], Routing()
+    )
+
+
+def test_it_routes_unseen_tasks_to_what_they_need(router: ClassifierRouter) -> None:
+    assert isinstance(router, Router)
+    asked = tasks(10)
+    routes = router.route(asked)
+    assert [route.task_id for route in routes] == [task.task_id for task in asked]
+    found = score(routes, {task.task_id: task.task_id.split("/")[0] for task in asked})
+    assert found.accuracy is not None and found.accuracy > 0.9
+    for route in routes:
+        assert sum(route.probabilities.values()) == pytest.approx(1)
+        assert set(route.probabilities) == {"cancel", "refund", "none"}
+
+
+def test_held_out_routes_cover_every_example(router: ClassifierRouter) -> None:
+    truth = {item.task_id: item.choice for item in examples({"cancel": 12, "refund": 12, "none": 12})}
+    found = score(router.held_out, truth, "discovery")
+    assert found.n == 36 and found.accuracy is not None and found.accuracy > 0.8
+
+
+def test_the_probability_of_a_text_does_not_depend_on_its_batch(router: ClassifierRouter) -> None:
+    texts = [task.instruction for task in tasks(4)] + ["cancel " * 80]
+    together = router.probabilities(texts)
+    alone = [router.probabilities([text])[0] for text in texts]
+    for one, other in zip(together, alone, strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+
+
+def test_saved_and_loaded_it_decides_the_same(
+    router: ClassifierRouter, tiny_folder: Path, tmp_path: Path
+) -> None:
+    router.save(tmp_path / "r")
+    router.save(tmp_path / "r")
+    again = load_classifier(tmp_path / "r", tiny_folder)
+    assert again.version == router.version and again.held_out == router.held_out
+    assert again.route(tasks(3)) == router.route(tasks(3))
+
+
+def test_fitting_twice_gives_the_same_router(router: ClassifierRouter, tiny_folder: Path) -> None:
+    rows = examples({"cancel": 12, "refund": 12, "none": 12})
+    assert fit_classifier(tiny_folder, rows, ["cancel", "refund"], Routing()).version == router.version
+
+
+@pytest.mark.parametrize("counts", [{}, {"none": 3}])
+def test_without_adapters_everything_goes_to_none(
+    tiny_folder: Path, counts: dict[str, int], tmp_path: Path
+) -> None:
+    router = fit_classifier(tiny_folder, examples(counts), [], Routing())
+    router.save(tmp_path / "r")
+    for one in (router, load_classifier(tmp_path / "r", tiny_folder)):
+        assert {route.choice for route in one.route(tasks(2))} == {"none"}
+        assert one.probabilities(["x"]) == [{"none": 1.0}]
+
+
+def test_one_class_is_always_chosen_and_the_others_have_probability_zero(tiny_folder: Path) -> None:
+    router = fit_classifier(tiny_folder, examples({"cancel": 4}), ["cancel"], Routing())
+    assert router.probabilities(["x"]) == [{"cancel": 1.0, "none": 0.0}]
+
+
+def test_an_adapter_without_examples_is_never_chosen(tiny_folder: Path) -> None:
+    router = fit_classifier(tiny_folder, examples({"cancel": 6, "none": 6}), ["cancel", "refund"], Routing())
+    assert all(row["refund"] == 0.0 for row in router.probabilities([task.instruction for task in tasks(3)]))
+
+
+def test_a_class_with_two_examples_is_fitted(tiny_folder: Path) -> None:
+    router = fit_classifier(tiny_folder, examples({"cancel": 2, "none": 20}), ["cancel"], Routing())
+    assert len(router.held_out) == 22
+    assert router.probabilities([TEXTS["cancel"].format(n=5)])[0]["cancel"] > 0.2
+
+
+def test_an_example_for_an_unknown_adapter_is_refused(tiny_folder: Path) -> None:
+    with pytest.raises(InputError, match="'refund', which has no adapter"):
+        fit_classifier(tiny_folder, examples({"refund": 2}), ["cancel"], Routing())
+
+
+def test_another_base_model_is_refused(router: ClassifierRouter, tiny_folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    router.save(tmp_path / "r")
+    other = tmp_path / "other"
+    shutil.copytree(tiny_folder, other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 1e-4}))
+    with pytest.raises(InputError, match="fitted on base model"):
+        load_classifier(tmp_path / "r", other)
+
+
+@pytest.mark.parametrize("damage", ["weights", "card", "missing"])
+def test_a_damaged_router_is_refused(
+    router: ClassifierRouter, tiny_folder: Path, tmp_path: Path, damage: str
+) -> None:
+    folder = tmp_path / "r"
+    router.save(folder)
+    if damage == "weights":
+        with np.load(folder / "weights.npz") as file:
+            arrays = {name: file[name] for name in file.files}
+        arrays["bias"] = arrays["bias"] + 1
+        np.savez(folder / "weights.npz", **arrays)
+    elif damage == "card":
+        (folder / "router.json").write_text('{"choices": ')
+    else:
+        (folder / "weights.npz").unlink()
+    with pytest.raises(InputError, match="fit it again"):
+        load_classifier(folder, tiny_folder)

@@ -1,0 +1,182 @@
+"""The paper's router: the base model names the adapter itself, by the logits of one label token.
+
+The model reads the task and one line per capability plus "none", and the answer is a single constrained
+token: the log-probabilities of the label tokens alone decide. It asks nothing of training data, and
+everything of the base model: a model that cannot follow such a question gives one constant answer.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trace_assets.errors import InputError
+from trace_assets.progress import progress
+from trace_assets.records import NO_ADAPTER, Capability, CapabilitySpec, Route, Task
+from trace_assets.routing.hidden_states import base_fingerprint, chat_ids, load_model, load_tokenizer
+from trace_assets.routing.logistic import softmax
+from trace_assets.routing.protocol import all_choices, opening, to_routes
+from trace_assets.store.content import text_version
+
+NAME = "label_logits"
+
+LABELS = string.ascii_uppercase + string.digits
+"""Label tokens in the order in which the choices take them."""
+
+_LINE = 240
+_QUESTION = (
+    "A customer's request is quoted below. Some specialists each have one extra skill.\n"
+    "Which one skill does the request need most? If none of them is needed, say so.\n"
+)
+
+
+def option_lines(capabilities: Sequence[CapabilitySpec | Capability]) -> dict[str, str]:
+    """Return choice -> the one line that describes it, `none` last."""
+    lines = {
+        item.capability_id: " ".join(f"{item.name}: {item.description}".split())[:_LINE]
+        for item in capabilities
+    }
+    return {**lines, NO_ADAPTER: "none of these skills is needed"}
+
+
+def label_prompt(text: str, options: Mapping[str, str]) -> str:
+    """Return the question that is put to the model as one user message.
+
+    Args:
+        text: First user message of the task.
+        options: Choice -> its line, in label order.
+
+    >>> print(label_prompt("Cancel K1.", {"cancel": "look first", "none": "no skill"}).splitlines()[-3])
+    A) look first
+    """
+    lines = [f"{label}) {line}" for label, line in zip(LABELS, options.values(), strict=False)]
+    return f"{_QUESTION}\nRequest: {text}\n\n" + "\n".join(lines) + "\nAnswer with one letter only."
+
+
+def label_tokens(tokenizer: Any, n: int) -> list[int]:
+    """Return the token ids of the first `n` labels.
+
+    Raises:
+        InputError: There are more choices than labels, or a label is not one token of this tokenizer.
+    """
+    if n > len(LABELS):
+        raise InputError(f"label-logit routing tells at most {len(LABELS)} choices apart, not {n}.")
+    tokens: list[int] = []
+    for label in LABELS[:n]:
+        ids = tokenizer(label, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1 or ids[0] in tokens:
+            raise InputError(
+                f"label '{label}' is not one token of its own in this tokenizer, "
+                "so label-logit routing cannot be used: set routing.router=classifier."
+            )
+        tokens.append(int(ids[0]))
+    return tokens
+
+
+class LabelLogitRouter:
+    """Routes by the base model's own answer; nothing is fitted or calibrated."""
+
+    def __init__(
+        self, base_dir: Path, options: Mapping[str, str], *, batch_size: int = 16, model: Any = None
+    ) -> None:
+        """Prepare a router; weights are read at the first question.
+
+        Args:
+            base_dir: Hugging Face folder of the base model.
+            options: Choice -> its line, as from `option_lines`.
+            batch_size: Tasks a forward pass.
+            model: The loaded model with its head, where the caller holds one.
+
+        Raises:
+            InputError: The folder has no usable tokenizer, or not enough single-token labels.
+        """
+        self.base_dir = base_dir
+        self.choices = all_choices(list(options))
+        self.options = {name: options.get(name, NO_ADAPTER) for name in self.choices}
+        self.tokenizer = load_tokenizer(base_dir)
+        self.tokens = label_tokens(self.tokenizer, len(self.choices))
+        self.batch_size = batch_size
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """`label_logits`."""
+        return NAME
+
+    @property
+    def version(self) -> str:
+        """Content hash of the model, the question and the options."""
+        return text_version(base_fingerprint(self.base_dir), _QUESTION, json.dumps(self.options))
+
+    def log_probabilities(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the log-probability of each label token as the next token, over the whole vocabulary.
+
+        Args:
+            texts: First user messages.
+
+        Returns:
+            Shape (len(texts), number of choices).
+
+        Raises:
+            InputError: A question is longer than the model's context.
+        """
+        import torch
+
+        if self._model is None and texts:
+            self._model = load_model(self.base_dir, head=True)
+        out = np.zeros((len(texts), len(self.choices)))
+        with progress("asking the base model", len(texts)) as bar, torch.inference_mode():
+            for start in range(0, len(texts), self.batch_size):
+                rows = [self._ids(text) for text in texts[start : start + self.batch_size]]
+                longest = max(len(row) for row in rows)
+                tokens = torch.zeros((len(rows), longest), dtype=torch.long)
+                mask = torch.zeros_like(tokens)
+                for number, row in enumerate(rows):
+                    # Left-padded, so that every row's answer comes at the last position.
+                    tokens[number, longest - len(row) :] = torch.tensor(row)
+                    mask[number, longest - len(row) :] = 1
+                positions = (mask.cumsum(1) - 1).clamp(min=0)
+                device = self._model.device
+                logits = self._model(
+                    input_ids=tokens.to(device),
+                    attention_mask=mask.to(device),
+                    position_ids=positions.to(device),
+                    logits_to_keep=1,
+                    use_cache=False,
+                ).logits[:, -1]
+                scores = torch.log_softmax(logits.float(), dim=-1)[:, self.tokens]
+                out[start : start + len(rows)] = scores.cpu().numpy()
+                bar.advance(len(rows))
+        return out
+
+    def _ids(self, text: str) -> list[int]:
+        ids = chat_ids(self.tokenizer, label_prompt(text, self.options))
+        limit = getattr(self._model.config, "max_position_embeddings", None)
+        if limit and len(ids) > int(limit):
+            raise InputError(
+                f"the routing question has {len(ids)} tokens and the model's context {limit}: "
+                "shorten the capabilities' descriptions or set routing.router=classifier."
+            )
+        return ids
+
+    def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        """Return for each text the label tokens' probabilities, normalized among themselves."""
+        if not texts:
+            return []
+        rows = softmax(self.log_probabilities(texts))
+        return [dict(zip(self.choices, map(float, row), strict=True)) for row in rows]
+
+    def route(self, tasks: Sequence[Task]) -> list[Route]:
+        """Return one route for each task, in order.
+
+        Raises:
+            InputError: A task has no text, or a question is longer than the model's context.
+        """
+        rows = self.probabilities([opening(task) for task in tasks])
+        return to_routes(NAME, [task.task_id for task in tasks], rows)
