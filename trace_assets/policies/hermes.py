@@ -1,0 +1,125 @@
+"""The Hermes form of tool calls: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` inside text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from trace_assets.records import Message, ToolCall
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+_CALL = re.compile(re.escape(OPEN) + r"(.*?)" + re.escape(CLOSE), re.DOTALL)
+_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+def render_tool_call(call: ToolCall) -> str:
+    r"""Write one call as a model would.
+
+    >>> render_tool_call(ToolCall(id="call_0", name="get_order", arguments={"order": "A1"}))
+    '<tool_call>{"name": "get_order", "arguments": {"order": "A1"}}</tool_call>'
+    """
+    body = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
+    # A tag inside an argument would end the call early: written as an escape, it is only a string.
+    body = body.replace(OPEN, "\\u003ctool_call>").replace(CLOSE, "\\u003c/tool_call>")
+    return f"{OPEN}{body}{CLOSE}"
+
+
+def render_message(message: Message) -> str:
+    """Write an assistant message as text: its words, then its calls."""
+    return (message.content or "") + "".join(render_tool_call(call) for call in message.tool_calls)
+
+
+def parse_reply(text: str, first_call: int = 0) -> tuple[Message, bool]:
+    """Read a model's reply.
+
+    Strict: the body of every `<tool_call>` must be one JSON object with exactly a `name` (non-empty string)
+    and `arguments` (object), without duplicate keys, non-finite numbers or lone surrogates, and every tag
+    must have its partner. Reasoning in `<think>...</think>` is taken out of the words.
+
+    Args:
+        text: The reply without its end-of-turn token.
+        first_call: Number of the first call, so that ids `call_<n>` stay unique in a conversation.
+
+    Returns:
+        The assistant message, and whether the reply was malformed: the message then carries the raw text as
+        its content and no calls.
+
+    >>> parse_reply('<tool_call>{"name": "look", "arguments": {}}</tool_call>')[0].tool_calls[0].id
+    'call_0'
+    >>> parse_reply('<tool_call>{"name": "look"')[1]
+    True
+    """
+    said = _THOUGHT.sub("", text)
+    words = _CALL.sub("", said)
+    broken = any(tag in words for tag in (OPEN, CLOSE, "<think>", "</think>"))
+    calls: list[ToolCall] = []
+    for body in _CALL.findall(said):
+        call = parse_call(body)
+        if call is None:
+            broken = True
+            break
+        calls.append(ToolCall(id=f"call_{first_call + len(calls)}", name=call[0], arguments=call[1]))
+    if broken or not is_text(text):
+        return Message(role="assistant", content=text.encode("utf-8", "replace").decode()), True
+    words = words.strip()
+    return Message(
+        role="assistant", content=words if words or not calls else None, tool_calls=tuple(calls)
+    ), False
+
+
+def parse_call(body: str) -> tuple[str, dict[str, Any]] | None:
+    """Return name and arguments of one call's JSON, None when it is not exactly that."""
+    value = strict_json(body)
+    if not isinstance(value, dict) or set(value) != {"name", "arguments"}:
+        return None
+    name, arguments = value["name"], value["arguments"]
+    if not isinstance(name, str) or not name or not isinstance(arguments, dict):
+        return None
+    return name, arguments
+
+
+def strict_json(text: str) -> Any:
+    """Read JSON that every other reader would read alike.
+
+    Returns:
+        The value; None when the text is not JSON, repeats a key, or holds NaN, infinities or lone surrogates.
+    """
+    try:
+        value = _DECODER.decode(text.strip())
+        if "\\u" in text and not is_text(json.dumps(value, ensure_ascii=False)):
+            return None
+        return value
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_text(text: str) -> bool:
+    """Tell whether a string can be stored as UTF-8 (no lone surrogates)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("repeated key")
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("number out of range")
+    return value
+
+
+def _refuse(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_refuse)

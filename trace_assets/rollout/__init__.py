@@ -1,0 +1,1 @@
+"""Episodes at scale: bounded concurrency, a journal to resume from, faults kept apart from failures."""
