@@ -1,0 +1,87 @@
+"""A LoRA adapter as a folder: ordinary PEFT files, written whole or not at all, named by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trace_assets.errors import InputError
+from trace_assets.settings import Training
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+"""The files that decide what the adapter does, as PEFT and vLLM read them."""
+
+
+def lora_config(section: Training) -> LoraConfig:
+    """Return the LoRA that the settings ask for: every linear layer, no dropout, B = 0 at the start."""
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=section.lora_rank,
+        lora_alpha=section.lora_alpha,
+        lora_dropout=0.0,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+
+
+def write_adapter(model: Any, folder: Path, base_name: str) -> str:
+    """Write the active LoRA of a PEFT model, replacing the folder in one step.
+
+    PEFT's own configuration names the local folder of the base model and lists layers in the order of a set:
+    both are made the same on every machine, so that equal weights have equal names.
+
+    Args:
+        model: A `PeftModel`.
+        folder: Where the adapter shall be.
+        base_name: Name of the base model to write into the configuration.
+
+    Returns:
+        The adapter's id, as `adapter_id` gives it.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    model.save_pretrained(str(partial), save_embedding_layers=False)
+    for path in partial.iterdir():
+        if path.name not in (CONFIG, WEIGHTS):
+            path.unlink()
+    config = json.loads((partial / CONFIG).read_text(encoding="utf-8"))
+    config["base_model_name_or_path"] = base_name
+    # Every linear layer was asked for, so the layers' last names say it all, as in adapters found elsewhere.
+    config["target_modules"] = sorted({layer.rpartition(".")[2] for layer in config["target_modules"]})
+    (partial / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    replace_folder(partial, folder)
+    return adapter_id(folder)
+
+
+def adapter_id(folder: Path) -> str:
+    """Return the content hash of an adapter: 16 hexadecimal digits over its configuration and weights.
+
+    Raises:
+        InputError: The folder is not a PEFT adapter.
+    """
+    digest = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS):
+        path = folder / name
+        if not path.is_file():
+            raise InputError(f"{folder} is not a PEFT adapter: it has no {name}; train it again.")
+        digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def replace_folder(new: Path, folder: Path) -> None:
+    """Put the folder `new` in the place of `folder`, which is never seen half written."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        os.replace(folder, old)
+    os.replace(new, folder)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,192 @@
+"""Train one LoRA adapter with GRPO on the episodes of a target environment."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from trace_assets.errors import InputError, require_extra
+from trace_assets.progress import progress
+from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.settings import Training
+from trace_assets.targets.protocol import Target
+from trace_assets.training.adapter import replace_folder, write_adapter
+from trace_assets.training.plan import make_plan
+from trace_assets.training.workplace import Workplace
+
+if TYPE_CHECKING:
+    from trace_assets.training.run import TrainablePolicy
+
+CURVE = "training_curve.jsonl"
+"""The learning curve beside the weights."""
+
+
+def train_adapter(
+    *,
+    name: str,
+    kind: Literal["capability", "mixed"],
+    capability_id: str | None,
+    environment_id: str | None,
+    target: Target,
+    base_dir: Path | str,
+    base_id: str,
+    section: Training,
+    folder: Path,
+    on_point: Callable[[TrainingPoint], None] | None = None,
+    rollout_budget: int | None = None,
+    path: str | None = None,
+) -> tuple[Adapter, list[TrainingPoint]]:
+    """Train an adapter on a target's discovery tasks and keep its best checkpoint on the validation tasks.
+
+    TRL's GRPO (Shao et al. 2024, arXiv 2402.03300) with the advantage (r - mean) / (std + 1e-4) of each
+    group, on the ids that the sampler saw and on the policy's own tokens alone. An episode that breaks is
+    played once more; when it breaks again it leaves its group's mean and the loss, and is never a reward of 0.
+
+    A run that was killed goes on from its last checkpoint when it is called again with the same arguments:
+    everything meanwhile lies in `.<folder name>.work` beside the folder. On one machine the same arguments
+    give the same adapter, interrupted or not.
+
+    Checkpoints are compared on `section.validation_seeds` tasks. The two figures of the record come from
+    fresh episodes, so that they do not carry the luck of the chosen checkpoint.
+
+    Args:
+        name: The adapter's name; also the name of its points.
+        kind: Whether it is a capability's adapter or the mixed arm.
+        capability_id: The capability, None for the mixed arm.
+        environment_id: The environment's id, None where the target itself is played.
+        target: Where episodes are played.
+        base_dir: Hugging Face folder, or hub name, of the base model.
+        base_id: The base model's content hash, for the record.
+        section: The training settings.
+        folder: Where the PEFT folder shall be; replaced in one step at the end.
+        on_point: Told of each iteration's point as it is made; not told again of those before a resume.
+        rollout_budget: Training episodes to spend in place of `section.iterations`.
+        path: What the record shall say of where the folder is; None writes the folder's name.
+
+    Returns:
+        The adapter, and the curve with every iteration once.
+
+    Raises:
+        InputError: The target has no tasks, or the budget is no whole number of iterations.
+        Unavailable: The train extra is not installed, or so many episodes broke that a batch says nothing.
+    """
+    for module in ("torch", "transformers", "trl", "peft", "datasets"):
+        require_extra(module, "train", "training an adapter")
+    plan = make_plan(target.tasks("discovery"), section, rollout_budget)
+    held_out = target.tasks("validation")
+    if not held_out:
+        raise InputError(f"{target.name} has no validation tasks to compare checkpoints on; ask for more.")
+    workplace = Workplace(
+        folder,
+        {
+            "name": name,
+            "base": base_id,
+            "target": target.version,
+            "section": section.model_dump(mode="json"),
+            "iterations": plan.iterations,
+        },
+    )
+    began = time.perf_counter()
+    with _calm(), progress(f"training {name}", plan.iterations) as bar:
+        from trace_assets.training.episodes import Player
+        from trace_assets.training.run import Run
+
+        policy = open_policy(base_dir, section)
+        with Player(
+            target,
+            policy,
+            seed=section.seed,
+            max_turns=section.max_turns,
+            concurrency=section.concurrency,
+        ) as player:
+            run = Run(
+                name=name,
+                base_dir=base_dir,
+                section=section,
+                plan=plan,
+                held_out=held_out[: section.validation_seeds],
+                player=player,
+                policy=policy,
+                workplace=workplace,
+                on_point=on_point,
+                bar=bar,
+            )
+            before = workplace.stored_rate("before")
+            if before is None:
+                before = run.measure(held_out, section.validation_episodes, "held-out figures")
+                workplace.store_rate("before", before)
+            run.train()
+            best = run.load_best()
+            after = run.measure(held_out, section.validation_episodes, "held-out figures")
+        points = run.curve.points
+        finished = workplace.path / "adapter"
+        identity = write_adapter(run.model, finished, base_id if Path(base_dir).is_dir() else str(base_dir))
+        shutil.copyfile(workplace.curve, finished / CURVE)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    replace_folder(finished, folder)
+    workplace.clear()
+    adapter = Adapter(
+        adapter_id=identity,
+        name=name,
+        kind=kind,
+        capability_id=capability_id,
+        environment_id=environment_id,
+        base_id=base_id,
+        path=path or folder.name,
+        iterations=plan.iterations,
+        best_iteration=best,
+        rollouts=plan.rollouts,
+        validation_before=before.rate,
+        validation_before_low=before.interval[0],
+        validation_before_high=before.interval[1],
+        validation_after=after.rate,
+        validation_after_low=after.interval[0],
+        validation_after_high=after.interval[1],
+        validation_n=min(before.n, after.n),
+        seconds=time.perf_counter() - began,
+    )
+    return adapter, points
+
+
+def open_policy(base_dir: Path | str, section: Training) -> TrainablePolicy:
+    """Return the batched engine that plays training episodes with the base model's folder."""
+    from trace_assets.policies.transformers_policy import TransformersPolicy
+
+    return TransformersPolicy(
+        base_dir, temperature=section.temperature, max_new_tokens=section.max_new_tokens
+    )
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Use one CPU thread (faster below some million parameters) and keep the libraries' chatter away."""
+    import datasets
+    import torch
+    import transformers
+
+    threads = torch.get_num_threads()
+    verbosity = transformers.logging.get_verbosity()
+    loggers = [logging.getLogger(name) for name in ("trl", "accelerate", "peft", "datasets")]
+    levels = [logger.level for logger in loggers]
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    if not torch.cuda.is_available():
+        torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"(trl|transformers|peft|torch|accelerate)\b.*")
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        transformers.logging.set_verbosity(verbosity)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

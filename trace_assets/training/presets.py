@@ -1,0 +1,51 @@
+"""Settings of the training stage that suit a size of model, to start from.
+
+A preset is a TOML file of this package with a `[training]` section and the reasoning in comments.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_assets.errors import InputError
+from trace_assets.settings import Training
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets that come with the package.
+
+    >>> preset_names()
+    ['dense-1gpu', 'tiny-cpu']
+    """
+    folder = files("trace_assets.training").joinpath("presets")
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def load_preset(name: str, **overrides: Any) -> Training:
+    """Return the training section of a preset.
+
+    Args:
+        name: One of `preset_names()`.
+        overrides: Fields that replace the preset's.
+
+    Raises:
+        InputError: There is no such preset, or an override is not a usable value.
+
+    >>> load_preset("dense-1gpu", seed=7).group_size
+    16
+    """
+    if name not in preset_names():
+        raise InputError(f"there is no training preset {name!r}: choose one of {', '.join(preset_names())}.")
+    text = files("trace_assets.training").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+    try:
+        return Training.model_validate({**tomllib.loads(text)["training"], **overrides})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"training setting '{where}' is not usable: {first['msg']}.") from error

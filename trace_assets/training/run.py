@@ -1,0 +1,215 @@
+"""One GRPO run: TRL drives, the player plays, the curve and the candidates are kept.
+
+Importing this module loads torch and TRL: do it where training starts, not before.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any, Protocol
+
+import torch
+from datasets import Dataset
+from peft import get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trace_assets.errors import InputError
+from trace_assets.policies.protocol import Policy
+from trace_assets.progress import Bar
+from trace_assets.records import Task, TrainingPoint
+from trace_assets.settings import Training
+from trace_assets.training.adapter import lora_config
+from trace_assets.training.curve import Curve
+from trace_assets.training.episodes import Player, Row, to_row
+from trace_assets.training.plan import Plan
+from trace_assets.training.trainer import LiveRowTrainer, grpo_config
+from trace_assets.training.validation import Rate, validate
+from trace_assets.training.workplace import Workplace
+
+
+class TrainablePolicy(Policy, Protocol):
+    """A policy whose weights follow a model that is being trained."""
+
+    def load_weights(self, model: Any) -> None:
+        """Act with the present weights of a PEFT model from now on."""
+        ...
+
+
+class Run:
+    """A GRPO run that can be taken up where it was killed.
+
+    Args:
+        name: The adapter's name.
+        base_dir: Hugging Face folder (or hub name) of the base model.
+        section: The training settings.
+        plan: Budget and schedule.
+        held_out: Tasks on which checkpoints are compared.
+        player: Plays episodes with `policy`.
+        policy: Takes the model's weights before every batch.
+        workplace: Where everything is kept meanwhile.
+        on_point: Told of each point as it is made.
+        bar: Advanced once an iteration.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        base_dir: Path | str,
+        section: Training,
+        plan: Plan,
+        held_out: Sequence[Task],
+        player: Player,
+        policy: TrainablePolicy,
+        workplace: Workplace,
+        on_point: Callable[[TrainingPoint], None] | None,
+        bar: Bar,
+    ) -> None:
+        self.name, self.section, self.plan, self.held_out = name, section, plan, held_out
+        self.player, self.policy, self.workplace = player, policy, workplace
+        self._on_point, self._bar = on_point, bar
+        self._batch: dict[str, Any] = {}
+        self._began = time.perf_counter()
+        resume = workplace.last_checkpoint()
+        self._resume = resume[0] if resume else None
+        self.curve = Curve(workplace.curve, upto=resume[1] if resume else 0)
+        bar.advance(len(self.curve.points))
+        tokenizer = AutoTokenizer.from_pretrained(str(base_dir), padding_side="left")
+        if len(tokenizer) == 0:
+            raise InputError(
+                f"the model folder {base_dir} has no tokenizer; train or download the base model again."
+            )
+        self._filler = int(
+            tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        )
+        self.trainer = LiveRowTrainer(
+            on_log=self._logged,
+            warmup=section.warmup_iterations,
+            model=AutoModelForCausalLM.from_pretrained(
+                str(base_dir), dtype=torch.bfloat16 if section.bf16 else torch.float32
+            ),
+            reward_funcs=_episode_reward,
+            args=grpo_config(section, plan, workplace.checkpoints),
+            # Schedule positions stand for prompts, which episodes write themselves. TRL repeats each
+            # position for its group.
+            train_dataset=Dataset.from_dict({"prompt": [str(index) for index in range(len(plan.schedule))]}),
+            processing_class=tokenizer,
+            peft_config=lora_config(section),
+            rollout_func=self._rollouts,
+        )
+
+    @property
+    def model(self) -> Any:
+        """The PEFT model."""
+        return self.trainer.model
+
+    def train(self) -> None:
+        """Run to the end of the plan, from the last complete checkpoint when there is one."""
+        if len(self.curve.points) < self.plan.iterations:
+            self._began = time.perf_counter()
+            self.trainer.train(resume_from_checkpoint=str(self._resume) if self._resume else None)
+
+    def measure(self, tasks: Sequence[Task], episodes: int, batch: str) -> Rate:
+        """Judge the present weights on held-out tasks."""
+        self.policy.load_weights(self.model)
+        return validate(self.player, tasks, episodes, batch)
+
+    def load_best(self) -> int:
+        """Put the best candidate's weights into the model.
+
+        The best has the highest success rate on the comparison episodes; among equals the earliest, which has
+        moved least from the base model.
+
+        Returns:
+            Its iteration.
+        """
+        judged = [point for point in self.curve.points if point.validation_rate is not None]
+        best = max(judged, key=lambda point: (point.validation_rate or 0.0, -point.iteration))
+        weights = load_file(self.workplace.candidate(best.iteration))
+        set_peft_model_state_dict(self.model, weights)
+        return best.iteration
+
+    def _rollouts(self, prompts: Sequence[str], trainer: LiveRowTrainer) -> dict[str, list[Any]]:
+        iteration = trainer.state.global_step + 1
+        self.policy.load_weights(self.model)
+        tasks = [self.plan.schedule[int(prompt)] for prompt in prompts]
+        rollouts = self.player.play(tasks, f"training iteration {iteration}")
+        rows = [to_row(rollout.trajectory, rollout.tokens, self._filler) for rollout in rollouts]
+        self._batch = batch_figures(rows, self.plan.group_size)
+        return {
+            "prompt_ids": [row.prompt_ids for row in rows],
+            "completion_ids": [row.completion_ids for row in rows],
+            "logprobs": [row.logprobs for row in rows],
+            "env_mask": [row.own for row in rows],
+            "episode_reward": [row.reward for row in rows],
+        }
+
+    def _logged(self, logs: dict[str, Any]) -> None:
+        iteration = int(self.trainer.state.global_step)
+        rate: Rate | None = None
+        if iteration % self.section.validate_every == 0 or iteration == self.plan.iterations:
+            rate = self.measure(self.held_out, len(self.held_out), "comparison of checkpoints")
+            self._keep_candidate(iteration)
+        now = time.perf_counter()
+        point = TrainingPoint(
+            name=self.name,
+            iteration=iteration,
+            **self._batch,
+            loss=logs.get("loss"),
+            entropy=logs.get("entropy"),
+            clip_ratio=logs.get("clip_ratio/region_mean"),
+            learning_rate=logs.get("learning_rate"),
+            validation_rate=rate.rate if rate else None,
+            validation_n=rate.n if rate else None,
+            seconds=now - self._began,
+        )
+        self._began = now
+        self.curve.append(point)
+        self._bar.advance(note=f"success {point.success_rate:.0%} of {point.n}")
+        if self._on_point:
+            self._on_point(point)
+
+    def _keep_candidate(self, iteration: int) -> None:
+        tensors = {
+            key: value.detach().cpu().contiguous()
+            for key, value in get_peft_model_state_dict(self.model).items()
+        }
+        path = self.workplace.candidate(iteration)
+        partial = path.with_suffix(".partial")
+        save_file(tensors, partial)
+        os.replace(partial, path)
+
+
+def batch_figures(rows: Sequence[Row], group_size: int) -> dict[str, Any]:
+    """Return what one iteration's rollouts say, over judged episodes only.
+
+    Args:
+        rows: Episodes, group after group.
+        group_size: Rows a group.
+
+    Returns:
+        The fields reward_mean, reward_std, success_rate, n and dead_groups of a training point. A group is
+        dead when its judged episodes all have the same reward, or fewer than two were judged.
+    """
+    rewards = [row.reward for row in rows if row.reward is not None]
+    groups = [
+        {row.reward for row in rows[start : start + group_size] if row.reward is not None}
+        for start in range(0, len(rows), group_size)
+    ]
+    return {
+        "reward_mean": fmean(rewards),
+        "reward_std": pstdev(rewards),
+        "success_rate": fmean(bool(row.success) for row in rows if row.success is not None),
+        "n": len(rewards),
+        "dead_groups": sum(len(group) < 2 for group in groups) / len(groups),
+    }
+
+
+def _episode_reward(episode_reward: list[float | None], **_: Any) -> list[float | None]:
+    """Hand on the verdicts; None takes an episode out of its group's mean and gives it no advantage."""
+    return episode_reward

@@ -1,0 +1,167 @@
+"""TRL's GRPO trainer, told to spend nothing on what carries no gradient.
+
+Importing this module loads torch and TRL: do it where training starts, not before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+from transformers.trainer_callback import PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from trace_assets.settings import Training
+from trace_assets.training.plan import Plan
+from trace_assets.training.workplace import COMPLETE
+
+
+class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
+    """GRPO whose loss is computed on live rows alone.
+
+    A row is live when its advantage is not zero: its group has variance and its episode was judged. All
+    others have no gradient without a KL term, so they are dropped before the forward pass, and the token-mean
+    loss is a mean over live tokens, as in DAPO's dynamic sampling (Yu et al. 2025, arXiv 2503.14476, section
+    3.2). A batch without any live row makes no optimizer step.
+
+    Args:
+        on_log: Receives TRL's metrics of each iteration, after its optimizer step.
+        warmup: Iterations of linear warm-up; the rate is never 0, then falls linearly.
+        keywords: For `GRPOTrainer`.
+    """
+
+    def __init__(self, *, on_log: Callable[[dict[str, Any]], None], warmup: int, **keywords: Any) -> None:
+        self._on_log, self._warmup, self._dead = on_log, warmup, False
+        super().__init__(**keywords)
+        self.remove_callback(PrinterCallback)
+        self.add_callback(_MarkComplete())
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Warm up from 1/(warm-up) instead of 0: the first iteration's rollouts are not thrown away."""
+        if self.lr_scheduler is None:
+            warmup, total = min(self._warmup, num_training_steps - 1), num_training_steps
+
+            def factor(step: int) -> float:
+                if step < warmup:
+                    return (step + 1) / (warmup + 1)
+                return max(0.0, (total - step) / (total - warmup))
+
+            self.lr_scheduler: Any = LambdaLR(optimizer or self.optimizer, factor)
+            self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.beta == 0.0 and self.model.training:
+            batch = live_rows(batch, self.args.steps_per_generation)
+            batch["num_items_in_batch"] = self.accelerator.gather(batch["num_items_in_batch"]).sum()
+            self._dead = not bool(self.accelerator.gather((batch["advantages"] != 0).any()).any())
+        return batch
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        """Run a step; a dead batch leaves no gradients behind, so that the optimizer's momentum rests too."""
+        loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
+        if self._dead:
+            model.zero_grad(set_to_none=True)
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Hand the iteration's metrics on; the trainer's own log stays in its state."""
+        super().log(logs, start_time)
+        if "loss" in logs:
+            self._on_log(dict(logs))
+
+    def create_model_card(self, *args: Any, **keywords: Any) -> None:
+        """Write no model card: the folder is described by its record."""
+
+    def _send_telemetry(self) -> None:
+        """Tell nobody."""
+
+
+class _MarkComplete(TrainerCallback):  # type: ignore[misc]
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        (folder / COMPLETE).write_text("", encoding="utf-8")
+
+
+def live_rows(batch: dict[str, Any], slices: int) -> dict[str, Any]:
+    """Drop rows without advantage, and the columns that only they needed.
+
+    Args:
+        batch: What TRL made of one generation batch: rows x tokens tensors, prompts padded left and
+            completions right.
+        slices: Gradient accumulation steps: the number of rows kept is a multiple of it.
+
+    Returns:
+        The batch with its live rows (and dead ones as filling, at least one a slice), token count adjusted.
+    """
+    advantages = batch["advantages"]
+    order = torch.argsort((advantages != 0).int(), descending=True, stable=True)
+    live = int((advantages != 0).sum())
+    keep = order[: min(len(order), max(slices, -(-live // slices) * slices))]
+    rows = {
+        key: value[keep]
+        for key, value in batch.items()
+        if isinstance(value, torch.Tensor) and value.dim() > 0 and len(value) == len(advantages)
+    }
+    left = int(rows["prompt_mask"].sum(1).max())
+    right = int(rows["completion_mask"].sum(1).max())
+    trimmed = {
+        key: value[:, -left:] if key.startswith("prompt") else value[:, :right] if value.dim() == 2 else value
+        for key, value in rows.items()
+    }
+    mask = trimmed["completion_mask"] * trimmed.get("tool_mask", 1)
+    mask = mask * (trimmed["advantages"] != 0).unsqueeze(1)
+    if "tool_mask" in trimmed:
+        trimmed["tool_mask"] = trimmed["tool_mask"] * (trimmed["advantages"] != 0).unsqueeze(1)
+    return {**batch, **trimmed, "num_items_in_batch": mask.sum()}
+
+
+def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
+    """Translate the settings for TRL.
+
+    One optimizer step for every batch of rollouts, so the policy that is trained is the one that acted and
+    the importance ratio is 1: TRL then needs no second forward pass for old log-probabilities.
+
+    Args:
+        section: The training settings.
+        plan: The run's budget.
+        folder: Where checkpoints go.
+    """
+    batch = plan.tasks_per_iteration * plan.group_size
+    rows = section.micro_batch or batch
+    return GRPOConfig(
+        output_dir=str(folder),
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=batch // rows,
+        num_generations=plan.group_size,
+        num_iterations=1,
+        max_steps=plan.iterations,
+        shuffle_dataset=False,
+        learning_rate=section.learning_rate,
+        max_grad_norm=section.max_grad_norm,
+        temperature=section.temperature,
+        beta=section.beta,
+        epsilon=section.epsilon,
+        loss_type=section.loss_type,
+        scale_rewards="group",
+        max_completion_length=section.max_turns * section.max_new_tokens,
+        bf16=section.bf16,
+        gradient_checkpointing=section.gradient_checkpointing,
+        use_cpu=not torch.cuda.is_available(),
+        seed=section.seed,
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=section.save_every,
+        save_total_limit=2,
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
