@@ -36,11 +36,24 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
         raise ValueError(f"confidence must be in (0, 1), got {confidence}")
     if n == 0:
         return 0.0, 1.0
+    low, high = score_interval(successes / n, n, confidence)
+    return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
+
+
+def score_interval(rate: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Wilson's interval for a rate seen on `n` effective trials.
+
+    Args:
+        rate: The estimate, in [0, 1].
+        n: Effective number of independent trials, above 0; need not be whole.
+        confidence: Nominal coverage.
+
+    >>> low, high = score_interval(0.16, 50)
+    >>> round(low, 3), round(high, 3)
+    (0.083, 0.285)
+    """
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    rate = successes / n
     scale = 1 + z * z / n
     centre = (rate + z * z / (2 * n)) / scale
     half = z / scale * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == n else min(1.0, centre + half)
-    return low, high
+    return min(rate, max(0.0, centre - half)), max(rate, min(1.0, centre + half))

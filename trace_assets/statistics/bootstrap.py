@@ -1,0 +1,198 @@
+"""Intervals of rates and of their differences when several trials share a task.
+
+Trials of one task are not independent, so the bootstrap draws whole tasks. Counts are summed per task first:
+a resample is then one row of weights times the count matrix, whatever the number of trials.
+
+Plain percentile intervals of such rates are too short near 0 and 1: with an error rate of 1 % on 130
+successes they cover 55 % instead of 95 %, and at 0 they are empty. So the bootstrap supplies what it is good
+at, variance and correlation under clustering, and the interval is a score interval on the effective sample
+size (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive
+counts estimated from survey data", Survey Methodology 24:193), with a difference of two rates by the MOVER
+rule (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
+27:1693). `tests/diagnosis/test_contrast.py` measures the coverage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.statistics.wilson import score_interval
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 4_000_000
+"""Weights held at a time (32 MB)."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its interval: all None where it is undefined, bounds None where it rests on one task."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A rate `sum(numerators) / sum(denominators)` over tasks, with its bootstrap replicates.
+
+    Attributes:
+        value: The rate, NaN where the denominator is empty.
+        effective: Effective number of independent trials behind it; 0 where no interval can be given.
+        replicates: Shape `(resamples,)`, NaN where a resample has an empty denominator.
+    """
+
+    value: float
+    effective: float
+    replicates: Floats
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the rate with its interval."""
+        if np.isnan(self.value):
+            return Estimate(None, None, None)
+        if self.effective <= 0:
+            return Estimate(self.value, None, None)
+        return Estimate(self.value, *score_interval(self.value, self.effective, confidence))
+
+
+def resample(counts: NDArray[np.float64] | NDArray[np.int64], resamples: int, seed: int) -> Floats:
+    """Draw tasks with replacement and sum their counts.
+
+    Efron (1979), "Bootstrap methods: another look at the jackknife", Annals of Statistics 7:1, over clusters.
+
+    Args:
+        counts: Shape `(tasks, columns)`; the order of tasks matters to the draw, so sort them.
+        resamples: How many times to draw as many tasks as there are.
+        seed: The same seed and counts give the same sums.
+
+    Returns:
+        Shape `(resamples, columns)`.
+
+    >>> sums = resample(np.array([[1.0, 2.0], [0.0, 2.0]]), resamples=1000, seed=0)
+    >>> sums.shape, set(sums[:, 1].tolist())
+    ((1000, 2), {4.0})
+    """
+    rng = np.random.default_rng(seed)
+    matrix = np.asarray(counts, dtype=np.float64)
+    tasks = matrix.shape[0]
+    sums = np.zeros((resamples, matrix.shape[1]))
+    if tasks == 0:
+        return sums
+    block = max(1, _BLOCK // tasks)
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        drawn = rng.integers(0, tasks, size=(rows, tasks)) + np.arange(rows)[:, None] * tasks
+        weights = np.bincount(drawn.ravel(), minlength=rows * tasks).reshape(rows, tasks)
+        sums[start : start + rows] = weights.astype(np.float64) @ matrix
+    return sums
+
+
+def ratio(
+    numerators: Floats,
+    denominators: Floats,
+    numerator_sums: Floats,
+    denominator_sums: Floats,
+    *,
+    trials: float | None = None,
+    confidence: float = 0.95,
+) -> Ratio:
+    """Estimate a rate over tasks, and how many independent trials it is worth.
+
+    The effective number is `p (1 - p) / variance`, lowered by `(z / t)^2` for the few tasks that the variance
+    rests on, and never above the number of trials. At 0 and 1 the bootstrap sees no variance, and each task
+    counts as one trial.
+
+    Args:
+        numerators: Shape `(tasks,)`, each at most its denominator.
+        denominators: Shape `(tasks,)`; tasks with 0 take no part.
+        numerator_sums: Shape `(resamples,)` from `resample`.
+        denominator_sums: Shape `(resamples,)` from the same call.
+        trials: Upper bound of the effective number; the sum of the denominators unless given.
+        confidence: At which the interval will be asked for.
+
+    >>> passed, tried = np.array([2.0, 0.0, 1.0, 2.0]), np.full(4, 2.0)
+    >>> sums = resample(np.stack([passed, tried], axis=1), 2000, seed=0)
+    >>> rate = ratio(passed, tried, sums[:, 0], sums[:, 1])
+    >>> rate.value, rate.effective < 4
+    (0.625, True)
+    """
+    total = float(denominators.sum())
+    defined = denominator_sums > 0
+    replicates = np.full(len(denominator_sums), np.nan)
+    np.divide(numerator_sums, denominator_sums, out=replicates, where=defined)
+    if total <= 0:
+        return Ratio(float("nan"), 0.0, replicates)
+    value = float(numerators.sum()) / total
+    tasks = int((denominators > 0).sum())
+    if tasks < 2:
+        return Ratio(value, 0.0, replicates)
+    variance = float(np.var(replicates[defined])) * tasks / (tasks - 1)
+    effective = value * (1 - value) / variance if variance > 1e-15 else float(tasks)
+    effective *= (_normal(confidence) / student_t(confidence, tasks - 1)) ** 2
+    return Ratio(value, min(effective, total if trials is None else trials), replicates)
+
+
+def difference(first: Ratio, second: Ratio, confidence: float = 0.95) -> Estimate:
+    """Return `first - second` with its interval, from replicates of the same resamples.
+
+    Zou and Donner (2008), with the correlation of the two estimates (0 where one of them does not vary).
+
+    >>> same = np.array([0.4, 0.5, 0.6])
+    >>> difference(Ratio(0.5, 50, same), Ratio(0.5, 50, same))
+    Estimate(value=0.0, low=0.0, high=0.0)
+    """
+    if np.isnan(first.value) or np.isnan(second.value):
+        return Estimate(None, None, None)
+    value = first.value - second.value
+    if first.effective <= 0 or second.effective <= 0:
+        return Estimate(value, None, None)
+    low_1, high_1 = score_interval(first.value, first.effective, confidence)
+    low_2, high_2 = score_interval(second.value, second.effective, confidence)
+    r = _correlation(first.replicates, second.replicates)
+    below = _combine(first.value - low_1, high_2 - second.value, r)
+    above = _combine(high_1 - first.value, second.value - low_2, r)
+    return Estimate(value, max(-1.0, value - below), min(1.0, value + above))
+
+
+def student_t(confidence: float, degrees: int) -> float:
+    """Return the two-sided quantile of Student's t, by the Cornish-Fisher expansion in 1 / degrees.
+
+    Abramowitz and Stegun (1964), 26.7.5; within 1 % from 4 degrees on, exact for 1 and 2.
+
+    >>> round(student_t(0.95, 10), 2), round(student_t(0.95, 1), 2)
+    (2.23, 12.71)
+    """
+    upper = 0.5 + confidence / 2
+    if degrees == 1:
+        return float(np.tan(np.pi * (upper - 0.5)))
+    if degrees == 2:
+        return (2 * upper - 1) / sqrt(2 * upper * (1 - upper))
+    z, v = _normal(confidence), float(degrees)
+    return (
+        z
+        + (z**3 + z) / (4 * v)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
+    )
+
+
+def _normal(confidence: float) -> float:
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def _combine(one: float, other: float, r: float) -> float:
+    return sqrt(max(0.0, one * one - 2 * r * one * other + other * other))
+
+
+def _correlation(first: Floats, second: Floats) -> float:
+    both = np.isfinite(first) & np.isfinite(second)
+    one, other = first[both], second[both]
+    if len(one) < 2 or one.std() < 1e-12 or other.std() < 1e-12:
+        return 0.0
+    return float(np.clip(np.corrcoef(one, other)[0, 1], -1.0, 1.0))
