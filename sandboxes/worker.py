@@ -1,0 +1,350 @@
+"""The only program of the sandbox: it serves episodes of one environment module to the host.
+
+Standard library only. The first process (the zygote) never runs a line of the environment's code: it
+compiles the source it is given and forks a *leaf* for every episode. A leaf executes the module, serves one
+episode on a descriptor of its own and exits; it may start neither a process nor a thread, so nothing outlives
+an episode.
+
+Newline-delimited JSON, one request in flight on a descriptor. Requests are `{"id", "op", ...}`, replies
+`{"id", "ok"}` or `{"id", "err", "msg"}`. The zygote answers `load` (`source`, `leaf_bytes`), `ping`, `fate`
+(`session`: how a leaf ended). `tools`, `oracle` (`seed`) and `reset` (`seed`) fork a leaf, which then also
+answers `step` (`message`), `verdict` and `end`. With `--connect PATH` or `--fd N` the host sends the leaf's
+descriptor along with the request and talks to the leaf directly; with `--stdio` there is one stream, requests
+carry `session` and the zygote passes them on.
+"""
+
+import gc
+import json
+import os
+import re
+import resource
+import socket
+import sys
+import time
+
+try:
+    from _sha256 import sha256  # hashlib would load OpenSSL: 10 ms
+except ImportError:
+    from hashlib import sha256
+
+PROTOCOL = 1
+NAME = "<environment>"
+FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
+FIRST = ("tools", "oracle", "reset")
+# Imported by the zygote when the source mentions them, so that a leaf finds them loaded.
+PRELOAD = {
+    "abc", "base64", "bisect", "calendar", "collections", "contextlib", "copy", "csv", "dataclasses",
+    "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "html",
+    "io", "itertools", "json", "math", "numbers", "operator", "random", "re", "sqlite3", "statistics",
+    "string", "textwrap", "time", "types", "typing", "unicodedata", "urllib.parse", "uuid", "zlib",
+    "zoneinfo",
+}  # fmt: skip
+encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def printable(text, limit=4000):
+    """Text that survives UTF-8, cut to `limit` characters."""
+    return text[:limit].encode("utf-8", "backslashreplace").decode()
+
+
+def describe(error):
+    """One line on an exception of the environment, with the lines of its source that led there."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:
+        text = f"{type(error).__name__} (its message cannot be shown)"
+    where, frame = [], error.__traceback__
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        if code.co_filename == NAME:
+            where.append(f"line {frame.tb_lineno} in {code.co_name}")
+        frame = frame.tb_next
+    return printable(text + (f" ({', '.join(where[-8:])})" if where else ""))
+
+
+def ok(request, value):
+    """The reply line to a request; a value that is not JSON is the environment's fault."""
+    try:
+        return f'{{"id":{request["id"]},"ok":{encode(value)}}}\n'.encode()
+    except BaseException as error:
+        return err(
+            request, "environment", f"{request['op']} returned what JSON cannot hold: {describe(error)}"
+        )
+
+
+def err(request, kind, text):
+    """The reply line that reports a failure."""
+    return (encode({"id": request["id"], "err": kind, "msg": printable(text)}) + "\n").encode()
+
+
+def write_all(fd, data):
+    """Write every byte."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class Lines:
+    """Requests read from a descriptor, and the descriptors sent along with them."""
+
+    def __init__(self, fd, sock=None):
+        self.fd, self.sock, self.rest = fd, sock, b""
+
+    def next(self):
+        """The next request and its descriptors; `(None, [])` at the end of the stream."""
+        chunks, fds, data = [self.rest], [], self.rest
+        while b"\n" not in data:
+            if self.sock is None:
+                data = os.read(self.fd, 65536)
+            else:
+                data, new, _flags, _address = socket.recv_fds(self.sock, 65536, 1)
+                fds += new
+            if not data:
+                return None, fds
+            chunks.append(data)
+        line, self.rest = b"".join(chunks).split(b"\n", 1)
+        return json.loads(line), fds
+
+
+class Leaf:
+    """One process, one execution of the module, one episode."""
+
+    def __init__(self, code, fd, leaf_bytes):
+        self.code, self.fd = code, fd
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        if leaf_bytes:
+            resource.setrlimit(resource.RLIMIT_AS, (leaf_bytes, leaf_bytes))
+
+    def serve(self, request):
+        """Answer the first request and those that follow on the leaf's descriptor."""
+        try:
+            module = type(sys)("environment")
+            sys.modules["environment"] = module
+            exec(self.code, module.__dict__)
+            missing = [name for name in FUNCTIONS if not callable(module.__dict__.get(name))]
+            if missing:
+                raise AttributeError(f"the module defines no {', '.join(missing)}")
+        except BaseException as error:
+            return write_all(
+                self.fd, err(request, "environment", f"while the module was executed: {describe(error)}")
+            )
+        lines, allowed = Lines(self.fd), FIRST
+        while request is not None:
+            op = request["op"]
+            if op == "end":
+                return write_all(self.fd, ok(request, None))
+            if op not in allowed:
+                return write_all(self.fd, err(request, "order", f"'{op}' may not come now"))
+            write_all(self.fd, self.answer(module, request))
+            allowed = ("step", "verdict") if op in ("reset", "step") else ()
+            request, _fds = lines.next()
+
+    def answer(self, module, request):
+        """Call the environment's function of the request's name."""
+        op = request["op"]
+        try:
+            if op == "reset":
+                sys.modules["random"].seed(request["seed"])
+            argument = {"step": "message", "reset": "seed", "oracle": "seed"}.get(op)
+            function = getattr(module, op)
+            value = function(request[argument]) if argument else function()
+        except BaseException as error:
+            return err(request, "environment", f"in {op}: {describe(error)}")
+        return ok(request, value)
+
+
+class Zygote:
+    """Compiles the environment once and forks a leaf for every episode."""
+
+    def __init__(self, read_fd, write_fd, sock, prctl):
+        self.read_fd, self.write_fd, self.sock, self.prctl = read_fd, write_fd, sock, prctl
+        self.code, self.leaf_bytes = None, 0
+        self.pids, self.statuses = {}, {}  # session -> pid, pid -> wait status
+        self.relays = {}  # session -> descriptor of the leaf, only with --stdio
+
+    def serve(self):
+        """Answer until the host closes the stream."""
+        lines = Lines(self.read_fd, self.sock)
+        while True:
+            request, fds = lines.next()
+            if request is None:
+                return
+            op = request["op"]
+            if op == "ping":
+                reply = ok(request, None)
+            elif op == "load":
+                reply = self.load(request)
+            elif op == "fate":
+                reply = ok(request, self.fate(request["session"]))
+            elif op in FIRST and self.code is not None:
+                reply = self.fork(request, fds)
+            elif self.relays.get(request.get("session")) is not None:
+                reply = self.relay(request)
+            else:
+                reply = err(request, "order", f"'{op}' may not come now")
+            if reply:
+                write_all(self.write_fd, reply)
+
+    def load(self, request):
+        """Compile the source and import the library modules that it names."""
+        if self.code is not None:
+            return err(request, "order", "an environment is loaded already")
+        source = request["source"]
+        try:
+            code = compile(source, NAME, "exec", dont_inherit=True)
+        except BaseException as error:
+            return err(request, "environment", f"the source does not compile: {describe(error)}")
+        named = {name for match in re.findall(r"(?m)^[ \t]*(?:import|from)[ \t]+([\w., \t]+)", source)
+                 for name in re.findall(r"[\w.]+", match)}  # fmt: skip
+        for name in {"random"} | (PRELOAD & named):
+            __import__(name)
+        self.code, self.leaf_bytes = code, request.get("leaf_bytes") or 0
+        gc.collect()
+        gc.freeze()
+        return ok(request, None)
+
+    def fork(self, request, fds):
+        """Start the leaf that answers this request; the reply is the leaf's, not ours."""
+        self.reap()
+        if fds:
+            ours, theirs = None, fds[0]
+        else:
+            pair = socket.socketpair()
+            ours, theirs = pair[0].detach(), pair[1].detach()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            write_all(theirs if ours is None else self.write_fd, err(request, "fork", describe(error)))
+            os.close(theirs)
+            return None
+        if pid == 0:
+            try:
+                self.prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL: where no pid namespace does it
+                for fd in {self.read_fd, self.write_fd, ours, *self.relays.values()} - {None}:
+                    os.close(fd)
+                Leaf(self.code, theirs, self.leaf_bytes).serve(request)
+            finally:
+                os._exit(0)
+        os.close(theirs)
+        self.statuses.pop(pid, None)  # of an earlier leaf with this number
+        self.pids[request["session"]] = pid
+        if len(self.pids) > 1024:
+            self.statuses.pop(self.pids.pop(next(iter(self.pids))), None)
+        if ours is None:
+            return None
+        self.relays[request["session"]] = ours
+        return self.receive(ours, request)
+
+    def relay(self, request):
+        """Pass a request to its leaf and the reply line back (`--stdio` only)."""
+        if request["op"] == "end":
+            os.close(self.relays.pop(request["session"]))  # the leaf sees the end of its stream
+            return ok(request, None)
+        fd = self.relays[request["session"]]
+        try:
+            os.set_blocking(fd, False)
+            os.read(fd, 1)
+            return err(request, "protocol", "bytes were pending before the request, or the leaf has gone")
+        except BlockingIOError:
+            os.set_blocking(fd, True)
+        try:
+            write_all(fd, (encode(request) + "\n").encode())
+        except OSError:
+            return err(request, "died", encode(self.fate(request["session"])))
+        return self.receive(fd, request)
+
+    def receive(self, fd, request):
+        """Hand the leaf's reply to the host as it comes; the host bounds its length."""
+        while True:
+            try:
+                data = os.read(fd, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                return err(request, "died", encode(self.fate(request["session"])))
+            write_all(self.write_fd, data)
+            if b"\n" in data:
+                return None
+
+    def reap(self):
+        """Collect the leaves that have ended."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                self.statuses[pid] = status
+        except ChildProcessError:
+            return
+
+    def fate(self, session):
+        """How a leaf ended: `{"exit"}`, `{"signal"}` or `{}`; and the out-of-memory kills so far."""
+        pid, fate = self.pids.get(session), {"oom_kills": oom_kills()}
+        for _ in range(100):
+            self.reap()
+            if pid in self.statuses:
+                code = os.waitstatus_to_exitcode(self.statuses[pid])
+                return fate | ({"exit": code} if code >= 0 else {"signal": -code})
+            time.sleep(0.001)
+        return fate
+
+
+def oom_kills():
+    """Out-of-memory kills in this container so far (cgroup v2, else v1); None where it cannot be read."""
+    for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        try:
+            with open(path) as file:
+                for line in file:
+                    if line.startswith("oom_kill "):
+                        return int(line.split()[1])
+        except OSError:
+            continue
+    return None
+
+
+def no_prctl(*_arguments):
+    """Stands in where the C library cannot be called."""
+    return -1
+
+
+def main(argv):
+    """Take the private descriptor away from 0, 1 and 2, say hello, serve."""
+    sock = None
+    if argv[:1] == ["--connect"]:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(argv[1])
+    elif argv[:1] == ["--fd"]:
+        sock = socket.socket(fileno=int(argv[1]))
+    elif argv != ["--stdio"]:
+        sys.exit("usage: worker.py --connect PATH | --fd N | --stdio")
+    if sock is None:
+        read_fd, write_fd = os.dup(0), os.dup(1)
+    else:
+        read_fd = write_fd = sock.fileno()
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        prctl = no_prctl
+    prctl(4, 0)  # PR_SET_DUMPABLE: no other process of this user may look into or attach to us
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with open(__file__, "rb") as file:
+        digest = sha256(file.read()).hexdigest()
+    hello = {
+        "hello": "trace-sandbox",
+        "protocol": PROTOCOL,
+        "python": sys.version.split()[0],
+        "worker": digest,
+    }
+    write_all(write_fd, (encode(hello) + "\n").encode())
+    Zygote(read_fd, write_fd, sock, prctl).serve()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

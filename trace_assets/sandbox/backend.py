@@ -1,0 +1,63 @@
+"""What a way of isolating code has to offer the pool."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.sandbox import Sandbox
+
+IsolationLevel = Literal["docker", "bubblewrap", "none"]
+
+
+class Backend(Protocol):
+    """Starts blank sandboxes of one kind."""
+
+    isolation_level: IsolationLevel
+    version: str
+    """See `version.sandbox_version`."""
+
+    def start(self) -> Sandbox:
+        """A new blank sandbox that has said hello; may be called from any thread.
+
+        Raises:
+            SandboxUnavailable: It could not be started.
+        """
+
+    def close(self) -> None:
+        """Let go of what the backend itself holds."""
+
+
+def make_backend(config: SandboxConfig) -> Backend:
+    """The backend that the settings ask for, checked to be usable.
+
+    Raises:
+        SandboxUnavailable: It is not usable here; the message names the fix.
+    """
+    import warnings
+
+    from trace_assets.sandbox.faults import SandboxUnavailable
+
+    if config.backend == "unsafe-subprocess":
+        from trace_assets.sandbox.unsafe import UnsafeBackend
+
+        return UnsafeBackend(config)
+    if config.backend == "bubblewrap":
+        from trace_assets.sandbox.bubblewrap import BubblewrapBackend
+
+        return BubblewrapBackend(config)
+    from trace_assets.sandbox.docker import DockerBackend
+
+    try:
+        return DockerBackend(config)
+    except SandboxUnavailable as error:
+        if config.backend == "docker":
+            raise
+        from trace_assets.sandbox.bubblewrap import BubblewrapBackend
+
+        try:
+            backend = BubblewrapBackend(config)
+        except SandboxUnavailable as second:
+            raise SandboxUnavailable(f"no sandbox can be had here: {error}; and {second}") from None
+        warnings.warn(f"bubblewrap isolates less than Docker and is used because {error}", stacklevel=3)
+        return backend

@@ -1,0 +1,120 @@
+"""Lines of bytes to and from a sandbox, each with an absolute deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from typing import Protocol
+
+from trace_assets.sandbox.faults import ProtocolError, Timeout, TooLarge
+from trace_assets.sandbox.protocol import MAX_LINE
+
+
+class Closed(Exception):
+    """The other side has closed the stream; the caller finds out why."""
+
+
+class Channel(Protocol):
+    """One stream with at most one request in flight."""
+
+    def send(self, data: bytes, deadline: float, fd: int | None = None) -> None:
+        """Send all of `data`, and a descriptor along with it where the stream can carry one."""
+
+    def receive(self, deadline: float) -> bytes:
+        """The next line without its newline."""
+
+    def quiet(self) -> None:
+        """Make sure that nothing has arrived unasked."""
+
+    def close(self) -> None:
+        """Let go of the stream; never blocks and may be called twice."""
+
+
+def left(deadline: float) -> float:
+    """Seconds until `deadline` (of `time.monotonic`).
+
+    Raises:
+        Timeout: It has passed.
+    """
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise Timeout("the sandbox did not answer before its deadline and was killed")
+    return seconds
+
+
+def split_line(data: bytes) -> bytes:
+    """The one line in `data`, which must end there."""
+    end = data.index(b"\n")
+    if end != len(data) - 1:
+        raise ProtocolError("the sandbox sent more than the one reply it was asked for")
+    return data[:end]
+
+
+class SocketChannel:
+    """A connected Unix socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._poll = select.poll()
+        self._poll.register(sock.fileno(), select.POLLIN)
+
+    def fileno(self) -> int:
+        """The descriptor, for `select`."""
+        return self.sock.fileno()
+
+    def send(self, data: bytes, deadline: float, fd: int | None = None) -> None:
+        """See `Channel`."""
+        try:
+            self.sock.settimeout(left(deadline))
+            if fd is not None:
+                sent = socket.send_fds(self.sock, [data], [fd])
+                data = data[sent:]
+            if data:
+                self.sock.sendall(data)
+        except TimeoutError:
+            raise Timeout("the sandbox did not read its request before the deadline and was killed") from None
+        except OSError as error:
+            raise Closed from error
+
+    def receive(self, deadline: float) -> bytes:
+        """See `Channel`."""
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            try:
+                self.sock.settimeout(left(deadline))
+                data = self.sock.recv(65536)
+            except TimeoutError:
+                left(deadline)
+                continue
+            except OSError as error:
+                raise Closed from error
+            if not data:
+                raise Closed
+            chunks.append(data)
+            size += len(data)
+            if b"\n" in data:
+                return split_line(b"".join(chunks) if len(chunks) > 1 else data)
+            if size > MAX_LINE:
+                raise TooLarge(f"the sandbox sent more than {MAX_LINE} bytes without an end of line")
+
+    def quiet(self) -> None:
+        """See `Channel`."""
+        if self._poll.poll(0):
+            try:
+                if not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                    raise Closed
+            except OSError as error:
+                raise Closed from error
+            raise ProtocolError("the sandbox sent bytes that nobody asked for")
+
+    def hang_up(self) -> None:
+        """End the conversation for both sides and keep the descriptor: safe from another thread."""
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """See `Channel`."""
+        self.sock.close()

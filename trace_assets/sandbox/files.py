@@ -1,0 +1,32 @@
+"""Where the files that go into a sandbox lie: beside this package, in a checkout and in a wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+
+from trace_assets.sandbox.faults import SandboxUnavailable
+
+
+def folder() -> Path:
+    """The folder with the worker, the Dockerfile and the seccomp profile.
+
+    Raises:
+        SandboxUnavailable: It is not where the package was installed.
+    """
+    named = os.environ.get("TRACE_SANDBOXES")
+    place = Path(named) if named else Path(__file__).resolve().parents[2] / "sandboxes"
+    if not (place / "worker.py").is_file():
+        raise SandboxUnavailable(
+            f"the sandbox's files are not in {place}: install the package again, or set TRACE_SANDBOXES "
+            "to the folder that holds worker.py"
+        )
+    return place
+
+
+@cache
+def worker_hash() -> str:
+    """SHA-256 of the worker that this package ships; a sandbox with another one is refused."""
+    return hashlib.sha256((folder() / "worker.py").read_bytes()).hexdigest()

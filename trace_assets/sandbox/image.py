@@ -1,0 +1,143 @@
+"""The sandbox's image: built once from `sandboxes/`, also where no registry can be reached."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_assets.sandbox import files
+from trace_assets.sandbox.faults import SandboxUnavailable
+
+REGISTRY_BASE = "python:3.11-slim"
+OFFLINE_BASE = "trace-python-base:offline"
+_CONTEXT = ("Dockerfile", "worker.py")
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    """An image that is there.
+
+    Attributes:
+        reference: Id to run it by.
+        contents: What it is made of: layers, user, environment, entry point. Equal for equal builds.
+    """
+
+    reference: str
+    contents: dict[str, Any]
+
+
+def image_tag() -> str:
+    """Name of the project's image; it changes with the worker and the Dockerfile."""
+    digest = hashlib.sha256()
+    for name in _CONTEXT:
+        digest.update((files.folder() / name).read_bytes())
+    return f"trace-sandbox:{digest.hexdigest()[:12]}"
+
+
+def ensure_image(client: Any, image: str | None = None, base_image: str | None = None) -> ImageInfo:
+    """Find the image, or build it.
+
+    Args:
+        client: A `docker.DockerClient`.
+        image: An image to use as it is; None: the project's own.
+        base_image: Base for the build; None: python:3.11-slim if it is here or can be pulled, else one made
+            of Debian packages.
+
+    Raises:
+        SandboxUnavailable: A named image is missing, or no base can be had.
+    """
+    if image is not None:
+        if not _present(client, image):
+            raise SandboxUnavailable(
+                f"the image {image} is not on this Docker daemon: pull it, or set image to nothing"
+            )
+        return _describe(client, image)
+    tag = image_tag() + (f"-{hashlib.sha256(base_image.encode()).hexdigest()[:8]}" if base_image else "")
+    if not _present(client, tag):
+        _build(client, tag, base_image or _find_base(client))
+    return _describe(client, tag)
+
+
+def _present(client: Any, image: str) -> bool:
+    import docker.errors
+
+    try:
+        client.images.get(image)
+    except docker.errors.ImageNotFound:
+        return False
+    return True
+
+
+def _describe(client: Any, image: str) -> ImageInfo:
+    attributes = client.images.get(image).attrs
+    config = attributes["Config"]
+    contents = {
+        "layers": attributes["RootFS"].get("Layers", []),
+        "user": config.get("User"),
+        "env": sorted(config.get("Env") or []),
+        "entrypoint": config.get("Entrypoint"),
+        "architecture": attributes.get("Architecture"),
+    }
+    return ImageInfo(attributes["Id"], contents)
+
+
+def _find_base(client: Any) -> str:
+    for base in (REGISTRY_BASE, OFFLINE_BASE):
+        if _present(client, base):
+            return base
+    import docker.errors
+    import requests
+
+    try:
+        client.images.pull(*REGISTRY_BASE.split(":"))
+        return REGISTRY_BASE
+    except (docker.errors.APIError, requests.RequestException) as error:
+        pull_error = str(error).splitlines()[0][:200]
+    with tempfile.TemporaryDirectory(prefix="trace-base-") as folder:
+        tar = Path(folder) / "base.tar"
+        done = subprocess.run(
+            ["sh", str(files.folder() / "make_base_image.sh"), "--tar", str(tar)],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        if done.returncode != 0:
+            why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise SandboxUnavailable(
+                f"no base for the sandbox's image: {REGISTRY_BASE} cannot be pulled ({pull_error}) and none "
+                f"can be made of Debian packages ({why}): reach one of the two, or name an image with base_image"
+            )
+        repository, name = OFFLINE_BASE.split(":")
+        client.api.import_image(str(tar), repository=repository, tag=name)
+    return OFFLINE_BASE
+
+
+def _build(client: Any, tag: str, base: str) -> None:
+    import docker.errors
+
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as tar:
+        for name in _CONTEXT:
+            data = (files.folder() / name).read_bytes()
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o644
+            tar.addfile(member, io.BytesIO(data))
+    context.seek(0)
+    try:
+        client.images.build(
+            fileobj=context,
+            custom_context=True,
+            tag=tag,
+            buildargs={"BASE_IMAGE": base},
+            rm=True,
+            forcerm=True,
+        )
+    except (docker.errors.BuildError, docker.errors.APIError) as error:
+        raise SandboxUnavailable(f"the sandbox's image could not be built on {base}: {error}") from None

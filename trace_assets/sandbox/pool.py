@@ -1,0 +1,189 @@
+"""The live sandboxes of a process: which environment runs where, what is kept warm, what is thrown away."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from trace_assets.errors import InputError
+from trace_assets.sandbox.backend import Backend, IsolationLevel, make_backend
+from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.faults import SandboxError, SandboxUnavailable
+from trace_assets.sandbox.sandbox import Leaf, Sandbox
+from trace_assets.sandbox.session import SandboxedEnvironment
+
+
+def open_pool(config: SandboxConfig | None = None) -> SandboxPool:
+    """Open a pool of sandboxes; close it, or use it as a context manager.
+
+    Raises:
+        SandboxUnavailable: The backend is not usable here; the message names the fix.
+    """
+    config = config or SandboxConfig()
+    return SandboxPool(config, make_backend(config))
+
+
+class SandboxPool:
+    """Sandboxes by environment, the least recently used replaced first.
+
+    A sandbox serves one environment's text and no other. One that failed is killed in the background and
+    never used again; one that has served `recycle_after` episodes takes no more and goes after its last one.
+
+    Attributes:
+        isolation_level: `docker`, `bubblewrap` or `none`; to be stored with whatever ran in it.
+        version: The sandbox's version, part of the data version of what was audited in it.
+    """
+
+    def __init__(self, config: SandboxConfig, backend: Backend) -> None:
+        self.config = config
+        self.backend = backend
+        self.isolation_level: IsolationLevel = backend.isolation_level
+        self.version = backend.version
+        self._lock = threading.RLock()
+        self._live: list[Sandbox] = []  # least recently used first
+        self._starting = 0
+        self._spares: list[Future[Sandbox]] = []
+        self._starter = ThreadPoolExecutor(2, "sandbox-start")
+        self._undertaker = ThreadPoolExecutor(2, "sandbox-kill")
+        self._closed = False
+        self._stock()
+
+    def environment(self, source: str) -> SandboxedEnvironment:
+        """The environment of this source text. Nothing runs until it is asked something."""
+        return SandboxedEnvironment(self, source)
+
+    def lease(self, environment: SandboxedEnvironment) -> Leaf:
+        """A handle for one more episode of the environment.
+
+        Raises:
+            SandboxUnavailable: Every sandbox is full, or a new one cannot be started.
+            EnvironmentFault: The source does not compile.
+        """
+        with self._lock:
+            self._check_open()
+            own = [box for box in self._live if box.key == environment.key and self._usable(box)]
+            if len(own) >= self.config.spread or (own and not self._make_room()):
+                return self._take(min(own, key=lambda box: len(box.leaves)))
+            if not self._make_room():
+                raise SandboxUnavailable(
+                    f"all {self.config.sandbox_limit} sandboxes are busy: end episodes or raise max_sandboxes"
+                )
+            self._starting += 1
+        try:
+            box = self._blank()
+            try:
+                box.load(environment.source, environment.key)
+            except SandboxError:
+                box.fail()
+                raise
+            with self._lock:
+                self._live.append(box)
+                return self._take(box)
+        except ValueError as error:
+            box.fail()
+            raise InputError(f"this environment's source cannot be sent to a sandbox: {error}") from None
+        finally:
+            with self._lock:
+                self._starting -= 1
+
+    def _take(self, box: Sandbox) -> Leaf:
+        self._live.remove(box)
+        self._live.append(box)
+        for old in [
+            one for one in self._live if not one.leaves and one.episodes >= self.config.recycle_after
+        ]:
+            old.fail()
+        return box.leaf()
+
+    def _usable(self, box: Sandbox) -> bool:
+        return (
+            not box.dead
+            and box.episodes < self.config.recycle_after
+            and len(box.leaves) < self.config.max_sessions
+        )
+
+    def _make_room(self) -> bool:
+        """Whether one more may be started; the idle one that was used longest ago makes way."""
+        if len(self._live) + self._starting < self.config.sandbox_limit:
+            return True
+        idle = next((box for box in self._live if not box.leaves), None)
+        if idle is None:
+            return False
+        idle.fail()
+        return True
+
+    def fresh(self, environment: SandboxedEnvironment) -> Sandbox:
+        """A sandbox of the caller's own, never used before; call its `fail` to throw it away."""
+        with self._lock:
+            self._check_open()
+        box = self._blank()
+        try:
+            box.load(environment.source, environment.key)
+        except BaseException:
+            box.fail()
+            raise
+        return box
+
+    def _start(self) -> Sandbox:
+        box = self.backend.start()
+        box.on_death = self._bury
+        return box
+
+    def _stock(self) -> None:
+        with self._lock:
+            while not self._closed and len(self._spares) < self.config.spares:
+                self._spares.append(self._starter.submit(self._start))
+
+    def _blank(self) -> Sandbox:
+        with self._lock:
+            spare = self._spares.pop(0) if self._spares else None
+        try:
+            if spare is None:
+                return self._start()
+            box = spare.result()
+            return self._start() if box.dead else box
+        finally:
+            self._stock()
+
+    def _bury(self, box: Sandbox) -> None:
+        with self._lock:
+            if box in self._live:
+                self._live.remove(box)
+            if not self._closed:
+                self._undertaker.submit(box.container.kill)
+                return
+        box.container.kill()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SandboxUnavailable("this pool of sandboxes is closed: open another one")
+
+    def close(self) -> None:
+        """Kill every sandbox of this pool and wait until all are gone."""
+        with self._lock:
+            if self._closed:
+                return
+            boxes, spares = list(self._live), list(self._spares)
+            self._spares.clear()
+            for box in boxes:
+                box.fail()
+            for spare in spares:
+                spare.cancel()
+        self._starter.shutdown(wait=True)
+        for spare in spares:
+            if not spare.cancelled() and spare.exception() is None:
+                spare.result().fail()
+        with self._lock:
+            self._closed = True
+        self._undertaker.shutdown(wait=True)
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,141 @@
+"""The strict reading of what a sandbox sends: one JSON value a line, and nothing JSON leaves open.
+
+Everything on the other side is hostile. Whatever two readers could understand differently (repeated keys,
+NaN, numbers past their type, lone surrogates, invalid UTF-8) is an error, and so is whatever costs more than
+a reply is worth (length, depth, number of nodes).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from trace_assets.sandbox.faults import ProtocolError
+
+PROTOCOL_VERSION = 1
+MAX_LINE = 1 << 20
+"""Longest request or reply in bytes, its newline included."""
+MAX_DEPTH = 32
+MAX_NODES = 20_000
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ProtocolError("the sandbox sent an object with a repeated key")
+    return result
+
+
+def _constant(name: str) -> Any:
+    raise ProtocolError(f"the sandbox sent {name}, which is not JSON")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).decode
+
+
+def parse(line: bytes) -> Any:
+    """Read one line (without its newline) or refuse it.
+
+    Args:
+        line: Raw bytes from the sandbox.
+
+    Returns:
+        The JSON value: dict, list, str, int, float, bool or None.
+
+    Raises:
+        ProtocolError: The line is not UTF-8, not JSON, or breaks one of the limits of this module.
+
+    >>> parse(b'{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+    >>> parse(b'[1e999]')
+    Traceback (most recent call last):
+    ...
+    trace_assets.sandbox.faults.ProtocolError: the sandbox sent a number that is not finite
+    """
+    if len(line) >= MAX_LINE:
+        raise ProtocolError(f"the sandbox sent a line of {len(line)} bytes, past the limit of {MAX_LINE}")
+    try:
+        text = line.decode("utf-8", "strict")
+        value = _decode(text)
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"the sandbox sent bytes that are not UTF-8, at byte {error.start}") from None
+    except RecursionError:
+        raise ProtocolError(f"the sandbox sent a value nested deeper than {MAX_DEPTH}") from None
+    except ValueError as error:  # not JSON, or an integer of more digits than Python converts
+        raise ProtocolError(f"the sandbox sent a line that is not JSON: {error}") from None
+    _check(value, escapes="\\u" in text)
+    return value
+
+
+def _check(value: Any, escapes: bool) -> None:
+    """Walk the value a level at a time; only an escape can smuggle in a lone surrogate."""
+    level, depth, nodes = [value], 0, 0
+    while level:
+        depth += 1
+        nodes += len(level)
+        if depth > MAX_DEPTH:
+            raise ProtocolError(f"the sandbox sent a value nested deeper than {MAX_DEPTH}")
+        if nodes > MAX_NODES:
+            raise ProtocolError(f"the sandbox sent a value of more than {MAX_NODES} nodes")
+        below: list[Any] = []
+        for node in level:
+            kind = type(node)
+            if kind is str:
+                if escapes:
+                    _whole(node)
+            elif kind is dict:
+                below.extend(node.values())
+                if escapes:
+                    for key in node:
+                        _whole(key)
+            elif kind is list:
+                below.extend(node)
+            elif kind is int:
+                if not INT_MIN <= node <= INT_MAX:
+                    raise ProtocolError("the sandbox sent an integer of more than 64 bits")
+            elif kind is float and not math.isfinite(node):
+                raise ProtocolError("the sandbox sent a number that is not finite")
+        level = below
+
+
+def _whole(text: str) -> None:
+    try:
+        text.encode("utf-8", "strict")
+    except UnicodeEncodeError:
+        raise ProtocolError("the sandbox sent text with a lone surrogate") from None
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def encode(request: dict[str, Any]) -> bytes:
+    """One request as a line.
+
+    Raises:
+        ValueError: The request holds NaN, text that UTF-8 cannot carry, what JSON cannot, or is too long.
+    """
+    line = _encode(request).encode("utf-8", "strict") + b"\n"
+    if len(line) > MAX_LINE:
+        raise ValueError(f"it takes {len(line)} bytes, past the limit of {MAX_LINE}")
+    return line
+
+
+def open_reply(line: bytes, request_id: int) -> tuple[str, Any]:
+    """Take a reply apart.
+
+    Returns:
+        `("ok", value)`, or the kind of failure and its message.
+
+    Raises:
+        ProtocolError: It is not a reply to this request.
+    """
+    reply = parse(line)
+    if type(reply) is not dict or type(reply.get("id")) is not int or reply["id"] != request_id:
+        raise ProtocolError(f"the sandbox sent something else than the reply to request {request_id}")
+    if len(reply) == 2 and "ok" in reply:
+        return "ok", reply["ok"]
+    if len(reply) == 3 and type(reply.get("err")) is str and type(reply.get("msg")) is str:
+        return reply["err"], reply["msg"]
+    raise ProtocolError("the sandbox sent a reply that is neither a result nor an error")

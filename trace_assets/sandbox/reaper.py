@@ -1,0 +1,88 @@
+"""Whose container is it: labels that outlive their owner, and the removal of what dead owners left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+PROJECT = "trace-assets.sandbox"
+_LIFETIME = 24 * 3600
+"""Seconds after which a container may be removed by who cannot tell whether its owner lives."""
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "unknown"
+
+
+def _start_time(pid: int) -> str | None:
+    """Clock ticks after boot at which a process began; None when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return stat.rsplit(")", 1)[1].split()[19]
+
+
+def owner_labels() -> dict[str, str]:
+    """Labels for a container that this process starts now."""
+    pid = os.getpid()
+    return {
+        PROJECT: "1",
+        f"{PROJECT}.pid": str(pid),
+        f"{PROJECT}.start": _start_time(pid) or "",
+        f"{PROJECT}.boot": _boot_id(),
+        f"{PROJECT}.namespace": _pid_namespace(),
+        f"{PROJECT}.expires": str(int(time.time()) + _LIFETIME),
+    }
+
+
+def is_leftover(labels: dict[str, str], now: float) -> bool:
+    """Whether the owner of a container with these labels is gone for sure.
+
+    An owner on another boot or in another pid namespace cannot be looked up: its containers are left alone
+    until they expire.
+    """
+    here = (labels.get(f"{PROJECT}.boot"), labels.get(f"{PROJECT}.namespace")) == (
+        _boot_id(),
+        _pid_namespace(),
+    )
+    try:
+        if here:
+            pid = int(labels[f"{PROJECT}.pid"])
+            return _start_time(pid) != labels[f"{PROJECT}.start"]
+        return float(labels[f"{PROJECT}.expires"]) < now
+    except (KeyError, ValueError):
+        return True
+
+
+def sweep(client: Any) -> int:
+    """Remove the containers that dead owners left on this daemon.
+
+    Args:
+        client: A `docker.DockerClient`.
+
+    Returns:
+        How many were removed.
+    """
+    import docker.errors
+
+    removed = 0
+    for container in client.api.containers(all=True, filters={"label": f"{PROJECT}=1"}):
+        if is_leftover(container.get("Labels") or {}, time.time()):
+            with contextlib.suppress(docker.errors.APIError):  # someone else was faster
+                client.api.remove_container(container["Id"], force=True)
+                removed += 1
+    return removed

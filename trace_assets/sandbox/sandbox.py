@@ -1,0 +1,312 @@
+"""One live sandbox: a zygote that forks a leaf for every episode, and the host's handle on each leaf."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from trace_assets.sandbox import files
+from trace_assets.sandbox.channel import Channel, Closed, SocketChannel
+from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.faults import (
+    Died,
+    EnvironmentFault,
+    ProtocolError,
+    SandboxError,
+    SandboxUnavailable,
+)
+from trace_assets.sandbox.protocol import PROTOCOL_VERSION, encode, open_reply, parse
+
+_KILLED = "the sandbox was killed for a fault of another episode in it: play this one again"
+
+
+class Container(Protocol):
+    """What a backend has started."""
+
+    name: str
+
+    def kill(self) -> None:
+        """End it and remove every trace; may block, never raises, may be called twice."""
+
+    def post_mortem(self) -> str | None:
+        """Why its first process ended, as a `Died.reason`, where that can be told."""
+
+
+class Sandbox:
+    """A container that serves at most one environment.
+
+    Args:
+        container: What runs the worker.
+        channel: Stream to the zygote, before its hello.
+        direct: Whether descriptors can be sent along, so that every leaf gets a stream of its own.
+        config: Limits.
+        on_death: Called once, from the thread that found the fault, when the sandbox must be killed.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        channel: Channel,
+        direct: bool,
+        config: SandboxConfig,
+        on_death: Callable[[Sandbox], None] = lambda _: None,
+    ) -> None:
+        self.container = container
+        self.channel = channel
+        self.direct = direct
+        self.config = config
+        self.on_death = on_death
+        self.lock = threading.RLock()
+        self.dead = False
+        self.key: str | None = None
+        self.episodes = 0
+        self.leaves: set[Leaf] = set()
+        self.python = ""
+        self._ids = itertools.count(1)
+        self._oom_kills = 0
+
+    def greet(self) -> None:
+        """Read the hello and make sure that the other side is the worker shipped with this package.
+
+        Raises:
+            SandboxUnavailable: It did not come up, or is another version.
+        """
+        deadline = time.monotonic() + self.config.start_deadline_seconds
+        try:
+            hello = parse(self.channel.receive(deadline))
+        except (Closed, SandboxError) as error:
+            self.fail()
+            raise SandboxUnavailable(
+                f"the sandbox {self.container.name} started but said no hello "
+                f"({str(error) or 'it closed the stream'}): run `trace doctor`"
+            ) from None
+        if (
+            type(hello) is not dict
+            or hello.get("protocol") != PROTOCOL_VERSION
+            or hello.get("worker") != files.worker_hash()
+        ):
+            self.fail()
+            raise SandboxUnavailable(
+                "the sandbox's image holds another version of the worker than this package: "
+                "remove the image, it is built again at the next start"
+            )
+        self.python = str(hello.get("python"))
+
+    def fail(self) -> None:
+        """Take the sandbox out of use and wake whoever waits for it; killing it is left to `on_death`."""
+        with self.lock:
+            if self.dead:
+                return
+            self.dead = True
+            leaves = list(self.leaves)
+        self.channel.close()
+        for leaf in leaves:
+            leaf.hang_up()
+        self.on_death(self)
+
+    def load(self, source: str, key: str) -> None:
+        """Give a blank sandbox its environment.
+
+        Raises:
+            EnvironmentFault: The source does not compile.
+            SandboxError: The sandbox failed and was killed.
+        """
+        self.control(
+            "load", self.config.load_deadline_seconds, source=source, leaf_bytes=self.config.memory_mb << 20
+        )
+        self.key = key
+
+    def ping(self) -> None:
+        """Ask the zygote for a sign of life."""
+        self.control("ping", self.config.deadline_seconds)
+
+    def control(self, op: str, seconds: float, **fields: Any) -> Any:
+        """One request to the zygote itself."""
+        request_id = next(self._ids)
+        deadline = time.monotonic() + seconds
+        try:
+            with self.lock:
+                self.check_alive()
+                self.channel.quiet()
+                self.channel.send(encode({"id": request_id, "op": op, **fields}), deadline)
+                return interpret(*open_reply(self.channel.receive(deadline), request_id))
+        except (Closed, SandboxError) as error:
+            raise self.explain(error, None) from None
+
+    def check_alive(self) -> None:
+        """Refuse when another episode has already brought the sandbox down."""
+        if self.dead:
+            raise Died(_KILLED, "killed")
+
+    def explain(self, error: Closed | SandboxError, session: int | None) -> SandboxError:
+        """Turn a failure into the one to raise; all but the environment's own end the sandbox."""
+        if isinstance(error, EnvironmentFault) or self.dead:
+            if isinstance(error, Closed):
+                return Died(_KILLED, "killed")
+            return error
+        if isinstance(error, Closed):
+            reason = self._fate(session) if session is not None else None
+            error = died(reason or self.container.post_mortem() or "unknown")
+        self.fail()
+        return error
+
+    def _fate(self, session: int) -> str | None:
+        request_id = next(self._ids)
+        deadline = time.monotonic() + 1.0
+        try:
+            with self.lock:
+                self.channel.send(encode({"id": request_id, "op": "fate", "session": session}), deadline)
+                fate = interpret(*open_reply(self.channel.receive(deadline), request_id))
+        except (Closed, SandboxError):
+            return None
+        return self.read_fate(fate)
+
+    def read_fate(self, fate: Any) -> str | None:
+        """The zygote's word on how a leaf ended, as a `Died.reason`."""
+        if type(fate) is not dict:
+            return None
+        kills = fate.get("oom_kills")
+        if fate.get("signal") == 9 and type(kills) is int and kills > self._oom_kills:
+            self._oom_kills = kills
+            return "oom"
+        for how in ("signal", "exit"):
+            if type(fate.get(how)) is int:
+                return f"{how} {fate[how]}"
+        return None
+
+    def leaf(self) -> Leaf:
+        """A handle for one episode; its process is forked by the first request."""
+        with self.lock:
+            self.check_alive()
+            leaf = Leaf(self, next(self._ids))
+            self.leaves.add(leaf)
+            self.episodes += 1
+            return leaf
+
+
+def died(reason: str) -> Died:
+    """The exception for an ended process."""
+    story = {"oom": "ran out of memory", "unknown": "ended"}.get(reason, f"ended with {reason}")
+    return Died(
+        f"the sandboxed process {story} in the middle of a request, and its sandbox was killed", reason
+    )
+
+
+def interpret(kind: str, value: Any) -> Any:
+    """The result of a reply, or its failure raised."""
+    if kind == "ok":
+        return value
+    if kind == "environment":
+        raise EnvironmentFault(f"the environment failed {value}")
+    if kind == "fork":
+        raise Died(f"the sandbox could not start another episode: {value}", "fork")
+    raise ProtocolError(f"the sandbox refused a request: {kind}: {value}"[:500])
+
+
+class Leaf:
+    """The host's handle on one forked process; one request in flight."""
+
+    def __init__(self, sandbox: Sandbox, session: int) -> None:
+        self.sandbox = sandbox
+        self.session = session
+        self.channel: SocketChannel | None = None
+        self._request: tuple[int, bytes, float] | None = None
+        self._started = False
+        self._closed = False
+
+    def ask(self, op: str, **fields: Any) -> Any:
+        """One request and its reply.
+
+        Raises:
+            SandboxError: As its type says; the episode is over.
+        """
+        self.begin(op, **fields)
+        return self.finish()
+
+    def begin(self, op: str, **fields: Any) -> None:
+        """Send a request, so that several leaves can work at the same time; `finish` takes the reply."""
+        sandbox = self.sandbox
+        request_id = next(sandbox._ids)
+        line = encode({"id": request_id, "op": op, "session": self.session, **fields})
+        deadline = time.monotonic() + sandbox.config.deadline_seconds
+        self._request = request_id, line, deadline
+        if not sandbox.direct:
+            return
+        try:
+            sandbox.check_alive()
+            if self.channel is not None:
+                self.channel.quiet()
+                self.channel.send(line, deadline)
+                return
+            ours, theirs = socket.socketpair()
+            self.channel = SocketChannel(ours)
+            with theirs, sandbox.lock:
+                sandbox.channel.quiet()
+                sandbox.channel.send(line, deadline, theirs.fileno())
+        except (Closed, SandboxError) as error:
+            raise self._over(error) from None
+
+    def finish(self) -> Any:
+        """The result of the request that `begin` has sent."""
+        if self._request is None:
+            raise RuntimeError("finish() without begin()")
+        request_id, line, deadline = self._request
+        self._request = None
+        sandbox = self.sandbox
+        try:
+            if self.channel is not None:
+                reply = open_reply(self.channel.receive(deadline), request_id)
+            else:
+                with sandbox.lock:
+                    sandbox.check_alive()
+                    sandbox.channel.quiet()
+                    sandbox.channel.send(line, deadline)
+                    self._started = True
+                    reply = open_reply(sandbox.channel.receive(deadline), request_id)
+            if reply[0] == "died":
+                raise died(sandbox.read_fate(json.loads(reply[1])) or "unknown")
+            return interpret(*reply)
+        except (Closed, SandboxError) as error:
+            raise self._over(error) from None
+
+    def _over(self, error: Closed | SandboxError) -> SandboxError:
+        explained = self.sandbox.explain(error, self.session)
+        self.close()
+        return explained
+
+    def hang_up(self) -> None:
+        """Wake whoever waits for this leaf; called from other threads, so the descriptor stays open."""
+        if self.channel is not None:
+            self.channel.hang_up()
+
+    def close(self) -> None:
+        """End the episode's process; never blocks on it."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.channel is not None:
+            self.channel.close()
+        elif self._started and not self.sandbox.dead:
+            self._end()
+        with self.sandbox.lock:
+            self.sandbox.leaves.discard(self)
+
+    def _end(self) -> None:
+        """Without a stream of its own a leaf must be told to go; one that has gone already is no fault."""
+        sandbox = self.sandbox
+        request_id = next(sandbox._ids)
+        deadline = time.monotonic() + sandbox.config.deadline_seconds
+        try:
+            with sandbox.lock:
+                sandbox.channel.quiet()
+                sandbox.channel.send(
+                    encode({"id": request_id, "op": "end", "session": self.session}), deadline
+                )
+                open_reply(sandbox.channel.receive(deadline), request_id)
+        except (Closed, SandboxError) as error:
+            sandbox.explain(error, None)
