@@ -5,13 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from trace_assets.records import Message, ToolSpec, Verdict
+from trace_assets.records import Message, ToolCall, ToolSpec, Verdict
 from trace_assets.targets.embedded.case import Case
+from trace_assets.targets.embedded.desk import Desk
 from trace_assets.targets.embedded.judge import judge
 from trace_assets.targets.embedded.tools import TOOLS
 from trace_assets.targets.protocol import Step
 
 MAX_TURNS = 7
+
+
+def answer(desk: Desk, call: ToolCall) -> Message:
+    """Carry out one call and return the message that tells its result."""
+    result, refused = desk.call(call)
+    return Message(
+        role="tool",
+        content=json.dumps(result),
+        tool_call_id=call.id,
+        tool_name=call.name,
+        is_error=refused,
+    )
 
 
 class DeskEpisode:
@@ -44,19 +57,8 @@ class DeskEpisode:
             # A call that nobody could parse reaches us as text.
             self._desk.bad_calls += "<tool_call>" in self._reply
             return Step(done=True)
-        answers = []
-        for call in message.tool_calls:
-            answer, refused = self._desk.call(call)
-            answers.append(
-                Message(
-                    role="tool",
-                    content=json.dumps(answer),
-                    tool_call_id=call.id,
-                    tool_name=call.name,
-                    is_error=refused,
-                )
-            )
-        return Step(messages=tuple(answers), truncated=self._turns >= MAX_TURNS)
+        answers = tuple(answer(self._desk, call) for call in message.tool_calls)
+        return Step(messages=answers, truncated=self._turns >= MAX_TURNS)
 
     async def verdict(self) -> Verdict:
         """Judge the episode as it stands."""

@@ -89,7 +89,7 @@ def draw(skill: Skill, allowed: bool, use: Use, rng: random.Random) -> Drawn:
     return Drawn(orders=tuple(orders), requests=requests, skill=skill, text=text)
 
 
-def stream(seed: int, use: Use) -> Iterator[Drawn]:
+def stream(seed: int | str, use: Use) -> Iterator[Drawn]:
     """Draw cases without end: skills in the proportions of `MIX`, conditions half and half, texts unique.
 
     Args:

@@ -1,0 +1,76 @@
+"""The tiny agent before training: a Qwen3 model of a third of a million parameters, and its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trace_assets.training.corpus import corpus_texts
+from trace_assets.training.tokenizer import build_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
+
+CONTEXT = 512
+"""Positions; the longest episode takes about 300 tokens."""
+
+_TOKENIZER_TEXTS = 512
+
+
+def new_tokenizer() -> PreTrainedTokenizerBase:
+    """Return the agent's tokenizer. It is the same for every seed of the weights."""
+    return build_tokenizer(corpus_texts(0, _TOKENIZER_TEXTS))
+
+
+def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCausalLM:
+    """Return an agent with fresh random weights; the caller's random state is left as it was."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=24,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="float32",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen3ForCausalLM(config)
+
+
+def save_agent(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a folder that transformers and vLLM load like any other model's.
+
+    Args:
+        model: The agent.
+        tokenizer: Its tokenizer; the chat template goes with it.
+        folder: Where to; made when it is not there.
+    """
+    from transformers import GenerationConfig
+
+    model.generation_config = GenerationConfig(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def make_untrained(folder: Path, seed: int = 0) -> Path:
+    """Write an agent with random weights: takes a second, and is enough to try an engine with."""
+    tokenizer = new_tokenizer()
+    save_agent(new_agent(tokenizer, seed), tokenizer, folder)
+    return folder
