@@ -1,0 +1,244 @@
+"""Selection: which capabilities are worth an environment and an adapter, and why the others are not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
+from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
+from trace_assets.settings import Selection
+
+EMPTY_RELEVANT = 10
+"""Relevant successes from which an ER+ of exactly 0 is suspicious."""
+
+
+def empty_contrast(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """Return the capabilities that no success lacks although ten or more needed it.
+
+    Either every lack is fatal, or the labels follow the outcome and there is no contrast at all, as in the
+    published label runs of the reference: a person should look.
+    """
+    return [row for row in contrasts if row.er_passed == 0 and row.n_passed_relevant >= EMPTY_RELEVANT]
+
+
+def select(
+    contrasts: Sequence[Contrast],
+    capabilities: Sequence[Capability],
+    labels: Sequence[Label],
+    triage: Sequence[Triage],
+    section: Selection,
+) -> list[SelectedCapability]:
+    """Decide on every candidate, target by target.
+
+    First each candidate alone must pass the thresholds. Then candidates are taken by greedy marginal
+    coverage: each time the one that is lacking in most of the failures that none taken so far explains. Two
+    guards keep consequences from being taken for causes:
+
+    - a candidate whose gap goes away once another's lacking trajectories are set aside is explained by it and
+      waits until the other is decided. When each explains the other, the one whose evidence comes first in
+      the trajectories is the cause;
+    - after a candidate is taken, the others must still show the gap outside of what it explains.
+
+    Args:
+        contrasts: One row a candidate.
+        capabilities: The candidates' names.
+        labels: Labels behind the contrasts.
+        triage: Outcomes of all trajectories.
+        section: Thresholds.
+
+    Returns:
+        One row a candidate, the kept ones first by the order in which they were taken, rejected ones by
+        coverage; ranks count from 1 within a target.
+    """
+    names = {row.capability_id: row.name for row in capabilities}
+    groups: dict[str, list[Contrast]] = defaultdict(list)
+    for row in sorted(contrasts, key=lambda row: (row.target, row.capability_id)):
+        groups[row.target].append(row)
+    decided: list[SelectedCapability] = []
+    for target, own in groups.items():
+        matrix = LabelMatrix.build(labels, triage, target)
+        rejected = {row.capability_id: reason for row in own if (reason := shortcoming(row, section))}
+        passing = [row for row in own if row.capability_id not in rejected]
+        taken = _Cover(passing, matrix, names, section).take()
+        for row in own:
+            if row.capability_id in rejected:
+                taken.verdicts[row.capability_id] = (False, None, rejected[row.capability_id])
+        rest = sorted(
+            (row for row in own if row.capability_id not in taken.order),
+            key=lambda row: (-(row.coverage or 0.0), row.capability_id),
+        )
+        order = [*taken.order, *(row.capability_id for row in rest)]
+        for rank, capability in enumerate(order, start=1):
+            kept, marginal, reason = taken.verdicts[capability]
+            decided.append(
+                SelectedCapability(
+                    capability_id=capability,
+                    target=target,
+                    name=names.get(capability, capability),
+                    kept=kept,
+                    rank=rank,
+                    reason=reason,
+                    marginal_coverage=marginal,
+                )
+            )
+    return decided
+
+
+def shortcoming(row: Contrast, section: Selection) -> str:
+    """Return why a candidate fails on its own, all reasons with their figures; empty when it passes."""
+    if row.gap is None or row.coverage is None:
+        return (
+            f"gap undefined: relevant to {row.n_failed_relevant} of {row.n_failed} failures and "
+            f"{row.n_passed_relevant} of {row.n_passed} successes"
+        )
+    reasons = []
+    for side, n in (("failures", row.n_failed_relevant), ("successes", row.n_passed_relevant)):
+        if n < section.min_relevant:
+            reasons.append(f"only {n} relevant {side}, {section.min_relevant} are needed")
+    if row.gap < section.min_gap:
+        reasons.append(f"gap {_figure(row.gap, row.gap_low, row.gap_high)} is below {section.min_gap:.2f}")
+    if row.coverage < section.min_coverage:
+        figure = _figure(row.coverage, row.coverage_low, row.coverage_high)
+        reasons.append(f"coverage {figure} is below {section.min_coverage:.2f}")
+    if row.q_value is None or row.q_value > section.max_q:
+        shown = "undefined" if row.q_value is None else f"{row.q_value:.3f}"
+        reasons.append(f"q value {shown} is above {section.max_q:.2f}")
+    if row.alpha is not None and row.alpha < section.min_alpha:
+        reasons.append(
+            f"labelling passes agree to alpha {row.alpha:.2f} only, {section.min_alpha:.2f} is needed"
+        )
+    return "; ".join(reasons)
+
+
+@dataclass
+class _Taken:
+    order: list[str] = field(default_factory=list)
+    verdicts: dict[str, tuple[bool, float | None, str]] = field(default_factory=dict)
+
+
+class _Cover:
+    """Greedy marginal coverage over the candidates of one target that passed the thresholds."""
+
+    def __init__(
+        self,
+        passing: Sequence[Contrast],
+        matrix: LabelMatrix,
+        names: dict[str, str],
+        section: Selection,
+    ) -> None:
+        self.rows, self.matrix, self.names, self.section = list(passing), matrix, names, section
+        line = {capability: place for place, capability in enumerate(matrix.capabilities)}
+        codes = {row.capability_id: matrix.codes[line[row.capability_id]] for row in passing}
+        self.lacking = {capability: code == LACKING for capability, code in codes.items()}
+        self.present = {capability: code == PRESENT for capability, code in codes.items()}
+        self.evidence = {row.capability_id: matrix.evidence[line[row.capability_id]] for row in passing}
+        self.n_failed = int(matrix.failed.sum())
+
+    def take(self) -> _Taken:
+        taken = _Taken()
+        explained = np.zeros(len(self.matrix.failed), dtype=np.bool_)
+        left = list(self.rows)
+        while left and len(taken.order) < self.section.max_capabilities:
+            fit = [row for row in left if self._stands(row.capability_id, explained)]
+            if not fit:
+                break
+            best = self._cause(fit, explained)
+            capability = best.capability_id
+            new = self._new(capability, explained)
+            taken.order.append(capability)
+            taken.verdicts[capability] = (True, new / self.n_failed, self._praise(best, new))
+            explained |= self.lacking[capability]
+            left = [row for row in left if row is not best]
+        for row in left:
+            new = self._new(row.capability_id, explained)
+            reason = self._excuse(row, new, explained, taken.order)
+            taken.verdicts[row.capability_id] = (False, new / self.n_failed, reason)
+        return taken
+
+    def _new(self, capability: str, explained: NDArray[np.bool_]) -> int:
+        return int((self.lacking[capability] & ~explained & self.matrix.failed).sum())
+
+    def _gap(self, capability: str, aside: NDArray[np.bool_]) -> float | None:
+        """Gap on the trajectories that are not set aside; None where a side has none that is relevant."""
+        rates = []
+        for side in (self.matrix.failed, ~self.matrix.failed):
+            lacking = int((self.lacking[capability] & side & ~aside).sum())
+            relevant = lacking + int((self.present[capability] & side & ~aside).sum())
+            if relevant == 0:
+                return None
+            rates.append(lacking / relevant)
+        return rates[0] - rates[1]
+
+    def _stands(self, capability: str, aside: NDArray[np.bool_]) -> bool:
+        """Whether it still covers enough failures, with a gap, on what is not set aside."""
+        if self._new(capability, aside) < self.section.min_marginal_coverage * self.n_failed:
+            return False
+        gap = self._gap(capability, aside)
+        return gap is None or gap >= self.section.min_gap
+
+    def _cause(self, fit: Sequence[Contrast], explained: NDArray[np.bool_]) -> Contrast:
+        """The one with most new coverage that none of the others explains."""
+        order = sorted(
+            fit,
+            key=lambda row: (-self._new(row.capability_id, explained), -(row.gap or 0.0), row.capability_id),
+        )
+        best, seen = order[0], {order[0].capability_id}
+        while True:
+            cause = next((row for row in order if self._explains(row, best, explained)), None)
+            if cause is None or cause.capability_id in seen:
+                return best
+            best = cause
+            seen.add(cause.capability_id)
+
+    def _explains(self, cause: Contrast, effect: Contrast, explained: NDArray[np.bool_]) -> bool:
+        first, second = cause.capability_id, effect.capability_id
+        if first == second or self._stands(second, explained | self.lacking[first]):
+            return False
+        return self._stands(first, explained | self.lacking[second]) or self._precedes(first, second)
+
+    def _precedes(self, first: str, second: str) -> bool:
+        """Whether the first's evidence is the earlier in most failures that lack both."""
+        both = self.lacking[first] & self.lacking[second] & self.matrix.failed
+        one, other = self.evidence[first][both], self.evidence[second][both]
+        return int((one < other).sum()) > len(one) / 2
+
+    def _praise(self, row: Contrast, new: int) -> str:
+        gap = _figure(row.gap or 0.0, row.gap_low, row.gap_high)
+        return f"gap {gap}, lacking in {new} of {self.n_failed} failures that no earlier one explains"
+
+    def _excuse(self, row: Contrast, new: int, explained: NDArray[np.bool_], kept: Sequence[str]) -> str:
+        capability = row.capability_id
+        if self._stands(capability, explained):
+            return (
+                f"{len(kept)} capabilities are already taken, the most allowed: "
+                f"it would add {new} of {self.n_failed} failures"
+            )
+        overlap = [
+            int((self.lacking[capability] & self.lacking[one] & self.matrix.failed).sum()) for one in kept
+        ]
+        if not kept or max(overlap) == 0:
+            return f"it covers {new} of {self.n_failed} failures, {self._least} are needed"
+        other = self.names.get(kept[int(np.argmax(overlap))], kept[int(np.argmax(overlap))])
+        if new < self.section.min_marginal_coverage * self.n_failed:
+            return f"its failures are already covered by '{other}': adds {new} of {self.n_failed}"
+        gap = self._gap(capability, explained)
+        assert gap is not None
+        return (
+            f"explained by '{other}': on the trajectories that do not lack it the gap is {gap:.2f}, "
+            f"below {self.section.min_gap:.2f}"
+        )
+
+    @property
+    def _least(self) -> str:
+        return f"{int(np.ceil(self.section.min_marginal_coverage * self.n_failed))}"
+
+
+def _figure(value: float, low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"{value:.2f} [no interval: one task]"
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
