@@ -4,7 +4,7 @@ from trace_assets.records.adapter import Adapter, BaseCheckpoint, TrainingPoint
 from trace_assets.records.base import Json, Record, Split
 from trace_assets.records.capability import Capability, Label, LabelValue
 from trace_assets.records.contrast import CapabilitySpec, Contrast, SelectedCapability
-from trace_assets.records.environment import Environment, EnvironmentCheck
+from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
 from trace_assets.records.harm import NoHarm
 from trace_assets.records.ledger import LedgerEntry
@@ -25,6 +25,7 @@ TABLES: tuple[type[Record], ...] = (
     Contrast,
     SelectedCapability,
     CapabilitySpec,
+    ContractRow,
     Environment,
     EnvironmentCheck,
     BaseCheckpoint,
@@ -51,6 +52,7 @@ __all__ = [
     "Check",
     "CheckKind",
     "CheckRow",
+    "ContractRow",
     "Contrast",
     "Environment",
     "EnvironmentCheck",

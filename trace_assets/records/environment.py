@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trace_assets.records.base import Record
+from trace_assets.records.base import Json, Record
 
 
 class Environment(Record):
@@ -47,3 +47,17 @@ class EnvironmentCheck(Record):
     evidence: str = ""
     sandbox_version: str = ""
     isolation_level: str = ""
+
+
+class ContractRow(Record):
+    """Row of the table `target_contracts`: what every environment of a target is held to."""
+
+    table: ClassVar[str] = "target_contracts"
+    key: ClassVar[tuple[str, ...]] = ("target",)
+
+    target: str
+    fingerprint: str
+    n_trajectories: int
+    """Discovery trajectories that it was read from."""
+    contract: Json
+    """A `TargetContract`."""

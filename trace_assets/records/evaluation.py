@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from trace_assets.records.base import Record
+from trace_assets.records.base import Record, Split
 
 
 class Evaluation(Record):
@@ -25,6 +25,8 @@ class Evaluation(Record):
     fault: str | None = None
     skill: str = ""
     """The generator's own tag, for the per-skill table."""
+    split: Split = "test"
+    """`validation` rows chose the oracle's adapters and the no-harm figures; `test` rows are the result."""
 
 
 class ArmSummary(Record):

@@ -1,0 +1,58 @@
+# make demo   set up .venv and run the whole loop on this machine's CPU
+# make test   set up .venv and run every test
+# make base   set up .venv for diagnosis alone: no torch
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP := $(VENV)/bin/python -m pip
+# Where to look for a CPU build of torch, beside what pip is configured with:
+#   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
+TORCH := 2.13.0
+TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.PHONY: demo test test-fast base lint ui clean
+
+demo: $(VENV)/.train
+	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
+
+test: $(VENV)/.dev lint
+	$(VENV)/bin/python -m pytest -q
+
+test-fast: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest -q -m "not slow and not docker"
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	TRACE_HOME=$$(mktemp -d) $(VENV)/bin/dg check defs
+
+base: $(VENV)/.base
+
+ui: $(VENV)/.train
+	$(VENV)/bin/trace ui
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install -q -c constraints.txt -e .
+	touch $@
+
+# The CPU build where one is to be had, otherwise what pip gives (which may be several GB of CUDA).
+$(VENV)/.torch: $(VENV)/bin/python constraints.txt
+	$(PIP) install -q $(TORCH_OPTIONS) "torch==$(TORCH)+cpu" || $(PIP) install -q -c constraints.txt "torch==$(TORCH)"
+	touch $@
+
+$(VENV)/.train: $(VENV)/.torch pyproject.toml constraints.txt
+	$(PIP) install -q -c constraints.txt -e ".[train]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.train
+	$(PIP) install -q -c constraints.txt -e ".[train,dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

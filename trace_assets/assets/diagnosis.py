@@ -1,0 +1,69 @@
+"""From trajectories to the capabilities worth teaching."""
+
+import dagster as dg
+
+from trace_assets.assets.partitions import CAPABILITY, TASK_BATCH
+from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.records import Capability, CapabilitySpec, Contrast, Label, SelectedCapability
+from trace_assets.stages import diagnosis
+from trace_assets.stages.result import StageResult
+from trace_assets.study import Study
+
+
+@stage_asset(group="diagnosis", records=(Capability,), deps=["trajectories", "triage", "config/discovery"])
+def capability_dictionary(study: Study) -> StageResult:
+    """Candidate capabilities: what failures seem to lack, each with its proposals."""
+    return diagnosis.discover(study)
+
+
+@stage_asset(
+    group="diagnosis",
+    records=(Label,),
+    deps=["trajectories", "capability_dictionary", "config/labels"],
+    partitions=TASK_BATCH,
+    checks=["labels_complete"],
+    blocking=["labels_complete"],
+)
+def labels(study: Study, batch: str) -> StageResult:
+    """NA, PRESENT or LACKING for every trajectory and candidate, given blind to the outcome."""
+    return diagnosis.label_batch(study, batch)
+
+
+@stage_asset(
+    group="diagnosis",
+    records=(Contrast,),
+    deps=["labels", "triage", "capability_dictionary", "config/contrast"],
+    checks=["contrast_not_empty"],
+    kinds=("parquet", "duckdb"),
+)
+def contrast(study: Study) -> StageResult:
+    """Error rates on failures and successes, contrastive gap and coverage, with intervals and q values."""
+    return diagnosis.estimate_contrast(study)
+
+
+@stage_asset(
+    group="diagnosis",
+    records=(SelectedCapability,),
+    deps=["contrast", "labels", "triage", "capability_dictionary", "config/selection", "config/targets"],
+)
+def selected_capabilities(study: Study, context: dg.AssetExecutionContext) -> StageResult:
+    """The decision on every candidate with its reason; kept ones of the live target become partitions."""
+    result = diagnosis.select_capabilities(study)
+    wanted, name = set(diagnosis.trainable(study)), str(CAPABILITY.name)
+    known = set(context.instance.get_dynamic_partitions(name))
+    if wanted - known:
+        context.instance.add_dynamic_partitions(name, sorted(wanted - known))
+    for dropped in sorted(known - wanted):
+        context.instance.delete_dynamic_partition(name, dropped)
+    return result
+
+
+@stage_asset(
+    group="diagnosis",
+    records=(CapabilitySpec,),
+    deps=["selected_capabilities", "capability_dictionary"],
+    partitions=CAPABILITY,
+)
+def capability_spec(study: Study, capability: str) -> StageResult:
+    """The firewall: all that one capability's environment and adapter may depend on."""
+    return diagnosis.write_spec(study, capability)

@@ -1,0 +1,51 @@
+"""One environment a kept capability, and its audit."""
+
+from trace_assets.assets.partitions import CAPABILITY
+from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.records import ContractRow, Environment, EnvironmentCheck
+from trace_assets.stages import synthesis
+from trace_assets.stages.result import StageResult
+from trace_assets.study import Study
+from trace_assets.synthesis.versions import AUDIT_VERSION, WRITER_VERSION
+
+
+@stage_asset(group="synthesis", records=(ContractRow,), deps=["trajectories", "config/targets"])
+def target_contract(study: Study) -> StageResult:
+    """What every environment is held to: the target's tools, shapes and wording, never its code."""
+    return synthesis.write_contract(study)
+
+
+@stage_asset(
+    group="synthesis",
+    records=(Environment,),
+    deps=["capability_spec", "target_contract", "config/synthesis"],
+    partitions=CAPABILITY,
+    kinds=("parquet", "python"),
+    code_version=WRITER_VERSION,
+)
+def environment(study: Study, capability: str) -> StageResult:
+    """A module that teaches one capability: tools, reset, step, verdict and oracle."""
+    return synthesis.write_capability_environment(study, capability)
+
+
+@stage_asset(
+    group="synthesis",
+    records=(EnvironmentCheck,),
+    deps=[
+        "environment",
+        "target_contract",
+        "base_model",
+        "config/synthesis",
+        "config/sandbox",
+        "config/rollouts",
+    ],
+    partitions=CAPABILITY,
+    checks=["environment_accepted"],
+    blocking=["environment_accepted"],
+    kinds=("parquet", "docker"),
+    code_version=AUDIT_VERSION,
+    pool="gpu",
+)
+def environment_audit(study: Study, capability: str) -> StageResult:
+    """Whether the environment can be trusted: run only in the sandbox, attacked, and played by the base."""
+    return synthesis.audit_environment(study, capability)

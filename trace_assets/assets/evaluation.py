@@ -1,0 +1,33 @@
+"""What was gained, and what was harmed."""
+
+from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.records import Evaluation, NoHarm
+from trace_assets.stages.evaluation import validate_adapters, write_evaluation
+from trace_assets.stages.result import StageResult
+from trace_assets.study import Study
+
+
+@stage_asset(
+    group="evaluation",
+    records=(NoHarm, Evaluation),
+    deps=["adapter", "labels", "triage", "tasks", "selected_capabilities", "base_model", "config/evaluation"],
+    checks=["no_harm"],
+    kinds=("parquet", "pytorch"),
+    pool="gpu",
+)
+def adapter_validation(study: Study) -> StageResult:
+    """Every adapter on the validation tasks: what it does to the skills it was not trained for."""
+    return validate_adapters(study)
+
+
+@stage_asset(
+    group="evaluation",
+    records=(Evaluation,),
+    deps=["routing", "adapter", "mixed_adapter", "adapter_validation", "base_model", "config/evaluation"],
+    checks=["test_split_opened_once", "routed_better_than_base"],
+    kinds=("parquet", "pytorch"),
+    pool="gpu",
+)
+def evaluation(study: Study) -> StageResult:
+    """Every arm on the test split, with paired intervals against the base model."""
+    return write_evaluation(study)

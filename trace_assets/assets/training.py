@@ -1,0 +1,56 @@
+"""One LoRA adapter a capability, and the arm trained on the mixed target for comparison."""
+
+from collections.abc import Callable
+
+import dagster as dg
+
+from trace_assets.assets.partitions import CAPABILITY
+from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.stages.result import StageResult
+from trace_assets.stages.training import train_capability, train_mixed
+from trace_assets.study import Study
+
+
+def _curve(context: dg.AssetExecutionContext) -> Callable[[TrainingPoint], None]:
+    """Return a listener that streams the learning curve to the asset's page while it is being trained."""
+
+    def observe(point: TrainingPoint) -> None:
+        metadata = {
+            "iteration": point.iteration,
+            "reward": point.reward_mean,
+            "success_rate": point.success_rate,
+            "dead_groups": point.dead_groups,
+            "n": point.n,
+        }
+        partition = context.partition_key if context.has_partition_key else None
+        context.log_event(dg.AssetObservation(context.asset_key, partition=partition, metadata=metadata))
+
+    return observe
+
+
+@stage_asset(
+    group="training",
+    records=(Adapter, TrainingPoint),
+    deps=["environment", "environment_audit", "base_model", "config/training", "config/sandbox"],
+    partitions=CAPABILITY,
+    checks=["adapter_trained"],
+    kinds=("pytorch", "huggingface", "docker"),
+    pool="gpu",
+)
+def adapter(study: Study, capability: str, context: dg.AssetExecutionContext) -> StageResult:
+    """A LoRA adapter trained with GRPO in the capability's environment, best checkpoint on held-out seeds."""
+    return train_capability(study, capability, _curve(context))
+
+
+@stage_asset(
+    group="training",
+    records=(Adapter, TrainingPoint),
+    deps=["environment_audit", "base_model", "config/training", "config/targets"],
+    checks=["adapter_trained"],
+    kinds=("pytorch", "huggingface"),
+    pool="gpu",
+)
+def mixed_adapter(study: Study, context: dg.AssetExecutionContext) -> StageResult:
+    """GRPO on the target itself with the same total rollouts: what the adapters are compared with."""
+    return train_mixed(study, _curve(context))

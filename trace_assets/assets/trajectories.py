@@ -1,0 +1,28 @@
+"""Trajectories of the base policy, and whose fault each failure is."""
+
+from trace_assets.assets.partitions import TASK_BATCH
+from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.records import TrajectoryHead, Triage
+from trace_assets.stages.result import StageResult
+from trace_assets.stages.trajectories import triage_batch, write_batch
+from trace_assets.study import Study
+
+
+@stage_asset(
+    group="rollouts",
+    records=(TrajectoryHead,),
+    deps=["tasks", "base_model", "config/rollouts"],
+    partitions=TASK_BATCH,
+    checks=["few_faults"],
+    kinds=("parquet", "pytorch"),
+    pool="gpu",
+)
+def trajectories(study: Study, batch: str) -> StageResult:
+    """Everything the base policy did on the discovery tasks, K trials each, or what was ingested."""
+    return write_batch(study, batch)
+
+
+@stage_asset(group="diagnosis", records=(Triage,), deps=["trajectories"], partitions=TASK_BATCH)
+def triage(study: Study, batch: str) -> StageResult:
+    """To whom each failure is put down: agent, user simulator, environment or infrastructure."""
+    return triage_batch(study, batch)

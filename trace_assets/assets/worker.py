@@ -1,0 +1,98 @@
+"""Materialize one item in a process of its own, and say how it went."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import dagster as dg
+
+from trace_assets.assets.staleness import Item
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one materialization went.
+
+    Attributes:
+        item: What was made.
+        made: Whether it was materialized.
+        seconds: Wall time.
+        rows: Rows in its main table, None when not known.
+        failed_checks: `name: detail` of every check that failed as an error.
+        warnings: The same for warnings.
+        error: One sentence when it was not made.
+        exit_code: What the program should exit with because of this item.
+    """
+
+    item: Item
+    made: bool
+    seconds: float
+    rows: int | None = None
+    failed_checks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+    exit_code: int = 0
+
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def materialize_item(environment: Mapping[str, str], item: Item) -> Outcome:
+    """Materialize one asset (partition) as its own Dagster run.
+
+    Args:
+        environment: Variables that open the study and its Dagster home.
+        item: What to make.
+    """
+    os.environ.update(environment)
+    from trace_assets.definitions import load
+
+    definitions, study = load()
+    started = time.monotonic()
+    with dg.DagsterInstance.get() as instance:
+        result = dg.materialize(
+            list(definitions.assets or []),  # type: ignore[arg-type]
+            selection=[dg.AssetKey(item.asset.split("/"))],
+            partition_key=item.partition or None,
+            instance=instance,
+            resources={"study": study},
+            run_config=QUIET,
+            raise_on_error=False,
+            tags={"trace/by": "sync"},
+        )
+    return _outcome(item, result, time.monotonic() - started)
+
+
+def _outcome(item: Item, result: dg.ExecuteInProcessResult, seconds: float) -> Outcome:
+    made, rows = False, None
+    failed: list[str] = []
+    warnings: list[str] = []
+    for event in result.get_asset_materialization_events():
+        made = True
+        count = event.materialization.metadata.get("dagster/row_count")
+        rows = count.value if isinstance(count, dg.IntMetadataValue) else None
+    for check in result.get_asset_check_evaluations():
+        if not check.passed:
+            kind = failed if check.severity == dg.AssetCheckSeverity.ERROR else warnings
+            kind.append(f"{check.check_name}: {check.description}")
+    error, code = "", 1 if failed else 0
+    if not made:
+        error, code = _failure(result)
+    return Outcome(item, made, seconds, rows, tuple(failed), tuple(warnings), error, code)
+
+
+def _failure(result: dg.ExecuteInProcessResult) -> tuple[str, int]:
+    for event in result.all_events:
+        if event.is_step_failure:
+            data = event.step_failure_data
+            failure = data.user_failure_data
+            if failure is not None and failure.description:
+                code = failure.metadata.get("exit_code")
+                return failure.description, (code.value or 3) if isinstance(code, dg.IntMetadataValue) else 3
+            if data.error is not None:
+                cause = data.error.cause or data.error
+                return f"{cause.to_string().strip()}", 3
+    return "the run failed before its step began; see it in `trace ui`.", 3

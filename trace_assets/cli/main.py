@@ -1,0 +1,59 @@
+"""The command `trace`: parses, calls the library, prints, and exits with a code that says how it went.
+
+Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 could not run.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from trace_assets.cli import audit, data, doctor, pipeline, route
+from trace_assets.errors import TraceError
+
+app = typer.Typer(
+    name="trace",
+    help="Find what an agent cannot do, teach it, and route to what was taught.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+for command in (
+    pipeline.demo,
+    doctor.doctor,
+    data.ingest,
+    pipeline.diagnose,
+    pipeline.sync,
+    data.sql,
+    audit.audit,
+    route.route,
+    pipeline.report,
+    pipeline.ui,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; a `TraceError` becomes one sentence on standard error and its exit code."""
+    try:
+        app()
+    except TraceError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"[bold red]trace:[/] {_plain(str(error))}"
+        )
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print(
+            "trace: interrupted; what was finished is kept, the same command goes on from there.",
+            file=sys.stderr,
+        )
+        sys.exit(130)
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,29 @@
+"""Options that every command takes, and the study they open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_assets.study import Study
+
+Config = Annotated[
+    Path | None, typer.Option("--config", help="A trace.toml; the one in the working directory by default.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Override one setting: section.key=value. May be given several times."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+def open_study(config: Path | None, overrides: list[str] | None) -> Study:
+    """Open the study that the options and the environment name, and tell child processes of it."""
+    if config is None and not os.environ.get("TRACE_CONFIG") and Path("trace.toml").is_file():
+        config = Path("trace.toml")
+    study = Study.open(None, config, overrides if overrides else None)
+    os.environ.update(study.environment(config, overrides or []))
+    return study

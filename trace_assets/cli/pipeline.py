@@ -1,0 +1,175 @@
+"""`trace sync`, `demo`, `diagnose`, `report` and `ui`: the pipeline, or parts of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from trace_assets.assets.sync import Synced
+from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.errors import InputError
+from trace_assets.records import TrajectoryHead
+from trace_assets.stages.ingest import batches
+from trace_assets.study import Study
+
+DIAGNOSIS = (
+    "tasks",
+    "trajectories",
+    "triage",
+    "capability_dictionary",
+    "labels",
+    "contrast",
+    "selected_capabilities",
+    "config/targets",
+    "config/rollouts",
+    "config/discovery",
+    "config/labels",
+    "config/contrast",
+    "config/selection",
+)
+"""What `trace diagnose` brings up to date."""
+
+Jobs = Annotated[int | None, typer.Option(help="Items at once; by default two, or one on one core.")]
+
+
+def sync(
+    select: Annotated[
+        list[str] | None, typer.Option(help="Asset to look at; may be given several times.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what is due and why.")] = False,
+    jobs: Jobs = None,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Materialize what is missing or stale, with the reason for each; also: run everything."""
+    from trace_assets.cli.progress import run_sync, show_plan
+
+    study = open_study(config, overrides)
+    _known(study, select)
+    console = Console(highlight=False)
+    if dry_run:
+        steps = show_plan(study, select)
+        if as_json:
+            print(json.dumps([{"item": str(step.item), "reason": step.reason} for step in steps], indent=2))
+            return
+        for step in steps:
+            after = "  [dim](if what comes before it changes)[/]" if step.waits_for else ""
+            console.print(f"{step.item}  [dim]{escape(step.reason)}[/]{after}", soft_wrap=True)
+        console.print(f"{len(steps)} due." if steps else "Everything is up to date.")
+        return
+    synced = run_sync(study, select, live=True, jobs=jobs)
+    _finish(console, synced, as_json)
+
+
+def demo(config: Config = None, overrides: Set = None, jobs: Jobs = None) -> None:
+    """Run the whole loop on the embedded target: CPU only, minutes, ends with the table."""
+    from trace_assets.cli.progress import run_sync
+    from trace_assets.cli.tables import print_everything
+
+    study = open_study(config, overrides)
+    console = Console(highlight=False)
+    synced = run_sync(study, live=True, jobs=jobs)
+    print_everything(study, console)
+    _finish(console, synced, False)
+
+
+def diagnose(
+    batch: Annotated[list[str] | None, typer.Option(help="Only these task batches are refreshed.")] = None,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Find what the agent lacks in the trajectories that are in the store: no GPU, no torch."""
+    from trace_assets.cli.progress import run_sync
+    from trace_assets.cli.tables import print_diagnosis
+
+    study = open_study(config, overrides)
+    there = sorted({*batches(study), *study.store.partitions(TrajectoryHead)})
+    if not there:
+        raise InputError(
+            f"there is no trajectory in {study.home.path} yet; run `trace ingest FILE...` for trajectories you "
+            "have, or `trace sync --select trajectories` to roll out the live target."
+        )
+    for name in batch or []:
+        if name not in there:
+            raise InputError(f"there is no task batch '{name}'; there are {', '.join(there)}.")
+    synced = run_sync(study, DIAGNOSIS, batch or there, quiet=as_json)
+    print_diagnosis(study, Console(highlight=False), as_json=as_json)
+    raise typer.Exit(synced.exit_code)
+
+
+def report(config: Config = None, overrides: Set = None) -> None:
+    """Write the HTML page from what is in the store, finished or not, and print its path."""
+    from trace_assets.stages.report import write_page
+
+    study = open_study(config, overrides)
+    print(write_page(study))
+
+
+def ui(
+    port: Annotated[int, typer.Option(help="Port of the web page.")] = 3000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    config: Config = None,
+    overrides: Set = None,
+) -> None:
+    """Open the Dagster UI on this study (`dagster dev` with the project's home set)."""
+    from trace_assets.assets.instance import prepare_instance, register_batches
+
+    study = open_study(config, overrides)
+    with prepare_instance(study.home) as instance:
+        register_batches(instance, study, live=True)
+    command = [
+        sys.executable,
+        "-m",
+        "dagster",
+        "dev",
+        "-m",
+        "trace_assets.definitions",
+        "-h",
+        host,
+        "-p",
+        str(port),
+    ]
+    raise typer.Exit(subprocess.call(command, env=dict(os.environ)))
+
+
+def _known(study: Study, names: Sequence[str] | None) -> None:
+    from trace_assets.definitions import build
+
+    known = {"/".join(key.path) for key in build(study).resolve_asset_graph().get_all_asset_keys()}
+    for name in names or []:
+        if name not in known:
+            raise InputError(f"there is no asset '{name}'; there are {', '.join(sorted(known))}.")
+
+
+def _finish(console: Console, synced: Synced, as_json: bool) -> None:
+    made = sum(outcome.made for outcome in synced.outcomes)
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "made": [str(outcome.item) for outcome in synced.outcomes if outcome.made],
+                    "failed": {str(one.item): one.error for one in synced.outcomes if not one.made},
+                    "failed_checks": {
+                        str(one.item): list(one.failed_checks) for one in synced.outcomes if one.failed_checks
+                    },
+                    "held_back": [str(step.item) for step in synced.held_back],
+                },
+                indent=2,
+            )
+        )
+    elif synced.held_back:
+        names = ", ".join(str(step.item) for step in synced.held_back[:8])
+        console.print(f"{made} made; held back behind a failure: {escape(names)}.", soft_wrap=True)
+    else:
+        console.print(f"{made} made." if made else "Everything is up to date.")
+    raise typer.Exit(synced.exit_code)

@@ -1,0 +1,145 @@
+"""What a sync looks like at the terminal: one line a finished item, bars for those at work."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trace_assets.assets.instance import prepare_instance, register_batches
+from trace_assets.assets.staleness import Item, Step, plan
+from trace_assets.assets.sync import Synced, sync
+from trace_assets.assets.worker import Outcome
+from trace_assets.definitions import build
+from trace_assets.progress import PROGRESS_DIR
+from trace_assets.study import Study
+
+
+def run_sync(
+    study: Study,
+    selection: Iterable[str] | None = None,
+    batches: Iterable[str] | None = None,
+    *,
+    live: bool = False,
+    quiet: bool = False,
+    jobs: int | None = None,
+    force: Mapping[str, object] | None = None,
+) -> Synced:
+    """Bring a study up to date and show how it goes.
+
+    Args:
+        study: What to work on.
+        selection: Asset names; None takes all.
+        batches: Task batches; None takes all.
+        live: Make the live target's own batch known first.
+        quiet: Print only what went wrong.
+        jobs: Items at once.
+        force: Task batches whose `tasks` and `trajectories` are due because their inbox changed.
+    """
+    instance = prepare_instance(study.home)
+    register_batches(instance, study, live=live)
+    console = Console(stderr=True, highlight=False)
+    with _bars(console, quiet) as environment, instance:
+        lines = _Lines(console, quiet)
+        return sync(
+            build(study),
+            instance,
+            study.home,
+            {**study_environment(), **environment},
+            selection=selection,
+            partitions=batches,
+            jobs=jobs,
+            force={Item(asset, batch) for batch in force or {} for asset in ("tasks", "trajectories")},
+            listen=lines,
+        )
+
+
+def study_environment() -> dict[str, str]:
+    """Return the variables that make a worker open the study of this process."""
+    names = ("TRACE_HOME", "TRACE_CONFIG", "TRACE_SET", "DAGSTER_HOME")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def show_plan(study: Study, selection: Iterable[str] | None) -> list[Step]:
+    """Return what a sync would begin with, without doing it."""
+    with prepare_instance(study.home) as instance:
+        register_batches(instance, study, live=True)
+        return plan(build(study), instance, selection)
+
+
+class _Lines:
+    """Prints a line for each end."""
+
+    def __init__(self, console: Console, quiet: bool) -> None:
+        self.console, self.quiet = console, quiet
+        self.reasons: dict[Item, str] = {}
+
+    def __call__(self, event: str, item: Item, what: Step | Outcome) -> None:
+        if isinstance(what, Step):
+            self.reasons[item] = what.reason
+        elif not what.made:
+            self.console.print(f"[red]✗[/] {item}: {escape(what.error)}", soft_wrap=True)
+        else:
+            if not self.quiet:
+                rows = "" if what.rows is None else f"{what.rows} rows, "
+                self.console.print(
+                    f"[green]✓[/] {item}  [dim]{rows}{what.seconds:.1f} s ({escape(self.reasons.get(item, ''))})[/]",
+                    soft_wrap=True,
+                )
+            for text in what.failed_checks:
+                self.console.print(f"  [red]check failed[/] {escape(text)}", soft_wrap=True)
+            if not self.quiet:
+                for text in what.warnings:
+                    self.console.print(f"  [yellow]warning[/] {escape(text)}", soft_wrap=True)
+
+
+@contextmanager
+def _bars(console: Console, quiet: bool) -> Iterator[dict[str, str]]:
+    """Draw the bars that worker processes report, until the body ends."""
+    if quiet or not sys.stderr.isatty():
+        yield {PROGRESS_DIR: ""}
+        return
+    with TemporaryDirectory(prefix="trace-progress-") as folder:
+        stop = threading.Event()
+        with Live(console=console, refresh_per_second=5, transient=True) as live:
+
+            def watch() -> None:
+                while not stop.wait(0.2):
+                    live.update(_draw(Path(folder)))
+
+            thread = threading.Thread(target=watch, daemon=True)
+            thread.start()
+            try:
+                yield {PROGRESS_DIR: folder}
+            finally:
+                stop.set()
+                thread.join()
+
+
+def _draw(folder: Path) -> Group:
+    grid = Table.grid(padding=(0, 1))
+    for file in sorted(folder.glob("*.json")):
+        try:
+            state = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError):
+            continue
+        total = state["total"] or 0
+        grid.add_row(
+            Text(state["title"]),
+            ProgressBar(total=total or None, completed=state["done"], width=30, pulse=not total),
+            Text(f"{state['done']}/{total}" if total else str(state["done"])),
+            Text(state["note"], style="dim"),
+        )
+    return Group(grid)

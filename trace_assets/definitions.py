@@ -1,0 +1,56 @@
+"""The Dagster door: every asset of the pipeline, for `dagster dev`, `dg` and `trace sync` alike."""
+
+import dagster as dg
+
+from trace_assets.assets.configuration import configuration_assets
+from trace_assets.study import Study
+
+STAGE_MODULES = (
+    "tasks",
+    "trajectories",
+    "diagnosis",
+    "environments",
+    "training",
+    "routing",
+    "evaluation",
+    "report",
+)
+"""Modules of `trace_assets.assets` that hold assets, in pipeline order."""
+
+
+def stage_assets() -> list[dg.AssetsDefinition]:
+    """Return the assets of every stage, in pipeline order."""
+    from importlib import import_module
+
+    return [
+        value
+        for name in STAGE_MODULES
+        for value in vars(import_module(f"trace_assets.assets.{name}")).values()
+        if isinstance(value, dg.AssetsDefinition)
+    ]
+
+
+def build(study: Study) -> dg.Definitions:
+    """Return the definitions of one study: its settings decide the versions of the `config/` assets."""
+    return dg.Definitions(
+        assets=[*configuration_assets(study), *stage_assets()],
+        resources={"study": study},
+        executor=dg.multiprocess_executor.configured(
+            {
+                "max_concurrent": 2,
+                "start_method": {"forkserver": {"preload_modules": ["trace_assets.definitions"]}},
+            }
+        ),
+    )
+
+
+def load() -> tuple[dg.Definitions, Study]:
+    """Open the study that the environment names, and build its definitions."""
+    study = Study.open()
+    return build(study), study
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """Return the definitions of the study that `TRACE_HOME`, `TRACE_CONFIG` and `TRACE_SET` name."""
+    return load()[0]

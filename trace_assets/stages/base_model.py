@@ -1,0 +1,110 @@
+"""The stage `base_model`, and the policy that the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from trace_assets.errors import InputError, require_extra
+from trace_assets.policies.protocol import Policy
+from trace_assets.records import BaseCheckpoint
+from trace_assets.stages.result import StageCheck, StageResult
+from trace_assets.store.content import text_version
+from trace_assets.study import Study
+
+
+def write_base_model(study: Study) -> StageResult:
+    """Train (or look up) the base model and write the table `base_models`.
+
+    A model that was trained under the same settings on the same target before is not trained again.
+    """
+    require_extra("torch", "train", "the base model")
+    from trace_assets.training.base_model import train_base
+
+    section = study.settings.base_model
+    key = text_version(section.fingerprint(), study.target.version)
+    folder = study.home.models / "base" / key
+    base = train_base(study.target, section, folder)
+    if not section.path:
+        base = base.model_copy(update={"path": study.home.relative(folder)})
+    version = study.store.write([base], BaseCheckpoint)
+    checks: tuple[StageCheck, ...] = ()
+    if base.pass_rate is not None:
+        low, high = section.pass_rate_low, section.pass_rate_high
+        checks = (
+            StageCheck(
+                "pass_rate_in_band",
+                low <= base.pass_rate <= high,
+                f"pass rate {base.pass_rate:.3f} [{base.pass_rate_low:.3f}, {base.pass_rate_high:.3f}] on "
+                f"{base.n} validation episodes; wanted {low:.2f} to {high:.2f}.",
+                severity="warning",
+            ),
+        )
+    figures = {"pass_rate": base.pass_rate, "steps": base.steps, "parameters": base.parameters, "n": base.n}
+    return StageResult(
+        version, 1, {name: value for name, value in figures.items() if value is not None}, checks=checks
+    )
+
+
+def base_checkpoint(study: Study) -> BaseCheckpoint:
+    """Return the base model that was made.
+
+    Raises:
+        InputError: There is none yet.
+    """
+    rows = study.store.read(BaseCheckpoint)
+    if not rows:
+        raise InputError("there is no base model yet; run `trace sync --select base_model` first.")
+    return rows[0]
+
+
+def base_folder(study: Study) -> Path:
+    """Return the folder of the base model."""
+    path = Path(base_checkpoint(study).path)
+    return path if path.is_absolute() or not (study.home.path / path).exists() else study.home.path / path
+
+
+def policy_home(study: Study) -> str:
+    """Return what identifies the base policy: a model's content hash, or a server and model name."""
+    section = study.settings.rollouts
+    if section.engine == "openai":
+        return text_version(section.base_url, section.model)
+    return base_checkpoint(study).base_id
+
+
+def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Policy:
+    """Open the policy that `rollouts.engine` names.
+
+    Args:
+        study: The study.
+        adapters: Adapter name to PEFT folder, for conversations that ask for one.
+
+    Raises:
+        InputError: The settings are incomplete.
+        Unavailable: A package is missing.
+    """
+    section = study.settings.rollouts
+    if section.engine == "openai":
+        from trace_assets.policies.openai_server import OpenAIPolicy
+
+        if not section.base_url or not section.model:
+            raise InputError(
+                "rollouts.engine is 'openai', which needs rollouts.base_url and rollouts.model in trace.toml."
+            )
+        return OpenAIPolicy(
+            section.base_url,
+            section.model,
+            temperature=section.temperature,
+            max_new_tokens=section.max_new_tokens,
+            retries=section.retries,
+            timeout_seconds=section.timeout_seconds,
+        )
+    require_extra("torch", "train", "the engine 'transformers'")
+    from trace_assets.policies.transformers_engine import TransformersPolicy
+
+    return TransformersPolicy(
+        base_folder(study),
+        adapters=dict(adapters or {}),
+        temperature=section.temperature,
+        max_new_tokens=section.max_new_tokens,
+    )

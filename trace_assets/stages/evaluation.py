@@ -1,0 +1,143 @@
+"""The stages `adapter_validation` and `evaluation`: who harms what, and what was gained on unseen tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trace_assets.errors import require_extra
+from trace_assets.evaluation.harm import no_harm, own_skills
+from trace_assets.evaluation.oracle import best_single_choice, oracle_choice
+from trace_assets.evaluation.split_lock import Configuration, how_often, open_test_split, openings
+from trace_assets.evaluation.summary import summarise
+from trace_assets.records import (
+    ArmSummary,
+    Evaluation,
+    NoHarm,
+    Route,
+    RouterRegret,
+    Split,
+    Task,
+    Trajectory,
+)
+from trace_assets.routing.regret import regret
+from trace_assets.stages.base_model import base_checkpoint, base_folder
+from trace_assets.stages.result import StageCheck, StageResult
+from trace_assets.stages.routing import examples, usable_adapters
+from trace_assets.stages.training import read_adapters
+from trace_assets.store.content import text_version
+from trace_assets.study import Study
+
+
+def _play(
+    study: Study, split: Split, routes: list[Route] | None, oracle: dict[str, str] | None
+) -> tuple[list[Evaluation], list[Trajectory]]:
+    require_extra("torch", "train", "the evaluation")
+    from trace_assets.evaluation.arms import evaluate
+
+    adapters: dict[str, Path] = {
+        adapter.name: study.home.path / adapter.path
+        for adapter in read_adapters(study)
+        if split == "test" or adapter.kind == "capability"
+    }
+    rows, trajectories = evaluate(
+        study.target,
+        base_folder(study),
+        adapters,
+        routes,
+        oracle,
+        study.settings.evaluation,
+        study.home.journals / "evaluation" / split,
+        split=split,
+    )
+    return [row.model_copy(update={"split": split}) for row in rows], trajectories
+
+
+def validate_adapters(study: Study) -> StageResult:
+    """Play every adapter on the validation tasks; write `evaluations` of that split and `no_harm`."""
+    rows, trajectories = _play(study, "validation", None, None)
+    adapters = [adapter.name for adapter in read_adapters(study) if adapter.kind == "capability"]
+    discovery = [task for task in study.store.read(Task) if task.split == "discovery"]
+    own = own_skills(examples(study), discovery)
+    harm = no_harm(rows, own, adapters, resamples=study.settings.evaluation.resamples)
+    version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
+    harmful = [row for row in harm if row.verdict == "harmful"]
+    return StageResult(
+        version,
+        len(rows),
+        {"adapters": len(adapters), "harmful": len(harmful)},
+        checks=(
+            StageCheck(
+                "no_harm",
+                not harmful,
+                "; ".join(f"{row.adapter}: {row.reason}" for row in harm) or "no adapter was trained.",
+                severity="warning",
+            ),
+        ),
+        spent={("rollouts", "episodes"): float(len(trajectories))},
+    )
+
+
+def write_evaluation(study: Study) -> StageResult:
+    """Open the test split and write `evaluations`, `evaluation_summary` and `router_regrets`."""
+    section, target = study.settings.evaluation, study.target
+    every = study.store.read(Route)
+    routers = sorted({route.router for route in every})
+    routes = [route for route in every if route.router == study.settings.routing.router]
+    choices = usable_adapters(study)
+    usable = {"base", *(f"adapter:{name}" for name in choices)}
+    validation = [row for row in study.store.read(Evaluation, "validation") if row.arm in usable]
+    oracle = oracle_choice(validation, target.tasks("test"))
+    lock = study.home.path / "test_split.json"
+    open_test_split(
+        lock,
+        Configuration(
+            target=target.version,
+            base=base_checkpoint(study).base_id,
+            adapters={adapter.name: adapter.adapter_id for adapter in read_adapters(study)},
+            routing=text_version(*(route.model_dump_json() for route in routes)),
+        ),
+    )
+    rows, trajectories = _play(study, "test", routes, oracle)
+    summary = summarise(rows, section)
+    single = best_single_choice(validation)
+    regrets = [
+        row
+        for router in routers
+        for row in regret(
+            rows,
+            [route for route in every if route.router == router],
+            oracle,
+            single,
+            resamples=section.resamples,
+            seed=section.seed,
+        )
+    ]
+    version = text_version(
+        study.store.write(rows, Evaluation, "test"),
+        study.store.write(summary, ArmSummary),
+        study.store.write(regrets, RouterRegret),
+    )
+    overall = {row.arm: row for row in summary if row.skill == "all"}
+    routed, opened = overall.get("routed"), openings(lock, target.version)
+    figures = {f"pass_rate_{arm}": row.pass_rate for arm, row in overall.items() if row.pass_rate is not None}
+    if routed is not None and routed.delta is not None:
+        figures["delta"] = routed.delta
+    checks = [
+        StageCheck("test_split_opened_once", len(opened) <= 1, how_often(opened), severity="warning"),
+        StageCheck(
+            "routed_better_than_base",
+            routed is not None and routed.delta_low is not None and routed.delta_low > 0,
+            "the routed arm was not evaluated."
+            if routed is None or routed.delta is None or routed.delta_low is None or routed.delta_high is None
+            else f"routed minus base is {100 * routed.delta:+.1f} points "
+            f"[{100 * routed.delta_low:+.1f}, {100 * routed.delta_high:+.1f}] on {routed.n_tasks} tasks.",
+            severity="warning",
+        ),
+    ]
+    return StageResult(
+        version,
+        len(rows),
+        {**figures, "n": max((row.n_tasks for row in overall.values()), default=0)},
+        checks=tuple(checks),
+        spent={("rollouts", "episodes"): float(len(trajectories))},
+    )

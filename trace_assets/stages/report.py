@@ -1,0 +1,38 @@
+"""The stage `report`: everything in the store on one page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+from trace_assets.report.data import gather
+from trace_assets.report.page import render
+from trace_assets.stages.result import StageResult
+from trace_assets.store.content import text_version
+from trace_assets.study import Study
+
+
+def write_page(study: Study) -> Path:
+    """Write the HTML page from what is in the store, whole or not at all.
+
+    Returns:
+        Its path.
+    """
+    page = render(gather(study.store))
+    path = study.home.reports / "report.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
+    try:
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def write_report(study: Study) -> StageResult:
+    """Write the page as an asset."""
+    path = write_page(study)
+    text = path.read_text(encoding="utf-8")
+    return StageResult(text_version(text), 1, {"path": str(path), "bytes": len(text.encode())})

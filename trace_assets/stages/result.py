@@ -1,0 +1,48 @@
+"""What a stage says about itself when it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Figure = int | float | str | bool
+
+
+@dataclass(frozen=True)
+class StageCheck:
+    """A check on what a stage made.
+
+    Attributes:
+        name: Stable name, one check a name and asset.
+        passed: Whether it holds.
+        detail: One sentence with the figures.
+        severity: A failed `error` stops what comes next; a failed `warning` is shown.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+    severity: Literal["error", "warning"] = "error"
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What a stage made.
+
+    Attributes:
+        version: Content version of all tables and folders written: equal content, equal version.
+        rows: Rows in the main table.
+        figures: Numbers and short texts with stable names; None is left out.
+        pages: Markdown by title: plots, tables, code.
+        checks: What was checked.
+        spent: (kind, unit) to quantity, for the ledger, beside wall and CPU seconds.
+        cost_usd: Money spent.
+    """
+
+    version: str
+    rows: int
+    figures: dict[str, Figure] = field(default_factory=dict)
+    pages: dict[str, str] = field(default_factory=dict)
+    checks: tuple[StageCheck, ...] = ()
+    spent: dict[tuple[str, str], float] = field(default_factory=dict)
+    cost_usd: float = 0.0

@@ -1,0 +1,99 @@
+"""The stage `routing`: which adapter a task is sent to, decided on its first words."""
+
+from __future__ import annotations
+
+from trace_assets.errors import InputError, require_extra
+from trace_assets.evaluation.harm import acceptance
+from trace_assets.evaluation.oracle import oracle_choice
+from trace_assets.records import (
+    Capability,
+    Evaluation,
+    Label,
+    Route,
+    RouterScore,
+    Task,
+    Triage,
+)
+from trace_assets.routing.examples import RoutingExample, routing_examples
+from trace_assets.routing.scorecard import score
+from trace_assets.stages.base_model import base_folder
+from trace_assets.stages.result import StageResult
+from trace_assets.stages.training import read_adapters
+from trace_assets.store.content import text_version
+from trace_assets.study import Study
+
+
+def usable_adapters(study: Study) -> list[str]:
+    """Return the names of the capability adapters that a router may choose: accepted ones."""
+    return sorted(
+        adapter.name
+        for adapter in read_adapters(study)
+        if adapter.kind == "capability" and acceptance(adapter).accepted
+    )
+
+
+def examples(study: Study) -> list[RoutingExample]:
+    """Return what routers are fitted on: the live target's discovery tasks and their labels."""
+    target = study.settings.targets.name
+    tasks = [task for task in study.store.read(Task) if task.target == target]
+    triage = [row for row in study.store.read(Triage) if row.target == target]
+    return routing_examples(tasks, study.store.read(Label), triage, usable_adapters(study))
+
+
+def write_routing(study: Study) -> StageResult:
+    """Fit the classifier, ask the label-logit router, and write `routes` and `router_scores`.
+
+    Routes of the test tasks are decided here, before the test split is opened; what they are scored against
+    on the test tasks comes from the validation split.
+    """
+    require_extra("torch", "train", "routing")
+    from trace_assets.routing.classifier import fit_classifier
+    from trace_assets.routing.label_logits import LabelLogitRouter, option_lines
+
+    choices, base = usable_adapters(study), base_folder(study)
+    fitted_on = examples(study)
+    classifier = fit_classifier(base, fitted_on, choices, study.settings.routing)
+    classifier.save(study.home.models / "router")
+    named = {row.capability_id: row for row in study.store.read(Capability)}
+    logits = LabelLogitRouter(base, option_lines([named[name] for name in choices]))
+    tasks = list(study.target.tasks("test"))
+    routes = [*classifier.route(tasks), *logits.route(tasks)]
+    validation = [row for row in study.store.read(Evaluation) if row.split == "validation"]
+    wanted = oracle_choice([row for row in validation if _usable(row.arm, choices)], tasks)
+    called_for = {example.task_id: example.choice for example in fitted_on}
+    scores = [
+        score(classifier.held_out, called_for, "discovery (held out)"),
+        score([route for route in routes if route.router == classifier.name], wanted, "test"),
+        score([route for route in routes if route.router == logits.name], wanted, "test"),
+    ]
+    version = text_version(study.store.write(routes, Route), study.store.write(scores, RouterScore))
+    figures = {
+        f"accuracy_{one.router}_{one.split.split()[0]}": one.accuracy
+        for one in scores
+        if one.accuracy is not None
+    }
+    return StageResult(version, len(routes), {**figures, "choices": len(choices) + 1, "n": len(tasks)})
+
+
+def _usable(arm: str, choices: list[str]) -> bool:
+    return arm == "base" or arm.removeprefix("adapter:") in choices
+
+
+def route_text(study: Study, text: str) -> Route:
+    """Say where a task would be sent.
+
+    Raises:
+        InputError: No router was fitted yet.
+    """
+    require_extra("torch", "train", "routing")
+    from trace_assets.routing.classifier import load_classifier
+
+    folder = study.home.models / "router"
+    if not folder.is_dir():
+        raise InputError(
+            "no router was fitted yet; run `trace sync --select routing` (or `trace demo`) first."
+        )
+    task = Task(task_id="text", target="", task_batch="", instruction=text)
+    if not text.strip():
+        raise InputError("the task text is empty; give the first user message.")
+    return load_classifier(folder, base_folder(study)).route([task])[0]

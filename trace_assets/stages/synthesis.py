@@ -1,0 +1,172 @@
+"""The stages `target_contract`, `environment` and `environment_audit`: code that teaches one capability."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from trace_assets.errors import InputError
+from trace_assets.records import CapabilitySpec, ContractRow, Environment, EnvironmentCheck
+from trace_assets.sandbox import SandboxConfig, open_pool
+from trace_assets.sandbox.pool import SandboxPool
+from trace_assets.stages.base_model import open_policy
+from trace_assets.stages.result import StageCheck, StageResult
+from trace_assets.store.content import text_version
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.study import Study
+from trace_assets.synthesis.audit import audit, verdict_of
+from trace_assets.synthesis.contract import TargetContract, extract_contract
+from trace_assets.synthesis.writer import write_environment
+from trace_assets.targets.sandboxed import SandboxedTarget
+
+
+def write_contract(study: Study) -> StageResult:
+    """Write the table `target_contracts`: the live target as its own first batch of trajectories shows it."""
+    trajectories = [
+        one
+        for one in read_trajectories(study.store, study.live_batch, target=study.target.name)
+        if one.split == "discovery"
+    ]
+    contract = extract_contract(study.target, trajectories)
+    row = ContractRow(
+        target=contract.target,
+        fingerprint=contract.fingerprint(),
+        n_trajectories=contract.n_trajectories,
+        contract=contract.model_dump(mode="json"),
+    )
+    version = study.store.write([row], ContractRow)
+    return StageResult(version, 1, {"tools": len(contract.tools), "n_trajectories": contract.n_trajectories})
+
+
+def read_contract(study: Study) -> TargetContract:
+    """Return the contract of the live target.
+
+    Raises:
+        InputError: It was not written yet.
+    """
+    for row in study.store.read(ContractRow):
+        if row.target == study.target.name:
+            return TargetContract.model_validate(row.contract)
+    raise InputError("there is no target contract yet; run `trace sync --select target_contract` first.")
+
+
+def write_capability_environment(study: Study, capability_id: str) -> StageResult:
+    """Write one capability's environment module into the table `environments`."""
+    spec = study.store.read(CapabilitySpec, capability_id)[0]
+    environment = write_environment(spec, read_contract(study), study.settings.synthesis)
+    version = study.store.write([environment], Environment, capability_id)
+    return StageResult(
+        version,
+        1,
+        {
+            "writer": environment.writer,
+            "environment_id": environment.environment_id,
+            "lines": environment.source.count("\n"),
+        },
+        pages={"code": f"```python\n{environment.source}\n```"},
+    )
+
+
+def read_environment(study: Study, capability_id: str) -> Environment:
+    """Return one capability's environment.
+
+    Raises:
+        InputError: It was not written yet.
+    """
+    rows = study.store.read(Environment, capability_id)
+    if not rows:
+        raise InputError(f"there is no environment for '{capability_id}' yet; run `trace sync` first.")
+    return rows[0]
+
+
+def sandbox_config(study: Study) -> SandboxConfig:
+    """Return what the section `sandbox` asks for."""
+    section = study.settings.sandbox
+    return SandboxConfig(
+        backend=section.backend,
+        memory_mb=section.memory_mb,
+        cpus=section.cpus,
+        deadline_seconds=section.deadline_seconds,
+    )
+
+
+@contextmanager
+def sandbox_pool(study: Study) -> Iterator[SandboxPool]:
+    """Open the sandboxes that the settings ask for."""
+    with open_pool(sandbox_config(study)) as pool:
+        yield pool
+
+
+def audit_environment(study: Study, capability_id: str) -> StageResult:
+    """Write one environment's findings into the table `environment_checks`."""
+    environment, section = read_environment(study, capability_id), study.settings.synthesis
+    with sandbox_pool(study) as pool:
+        checks = audit(environment, pool, read_contract(study), section, base_policy=open_policy(study))
+        isolation = pool.isolation_level
+    version = study.store.write(checks, EnvironmentCheck, capability_id)
+    accepted, reasons = verdict_of(checks)
+    counts = Counter(check.status for check in checks)
+    return StageResult(
+        version,
+        len(checks),
+        {**dict(sorted(counts.items())), "accepted": accepted, "isolation_level": isolation},
+        pages={"audit": _audit_table(checks)},
+        checks=(
+            StageCheck(
+                "environment_accepted",
+                accepted,
+                "all required checks passed." if accepted else f"rejected: {'; '.join(reasons)}.",
+            ),
+        ),
+    )
+
+
+def audit_source(study: Study, source: str) -> tuple[list[EnvironmentCheck], bool, list[str]]:
+    """Audit a module that is not part of the pipeline; what needs a contract or policy is skipped without.
+
+    Returns:
+        The findings, whether they accept the module, and why not.
+    """
+    environment = Environment(
+        environment_id=text_version(source), capability_id="file", target="file", writer="file", source=source
+    )
+    contract = read_contract(study) if study.store.has(ContractRow) else None
+    with sandbox_pool(study) as pool:
+        checks = audit(environment, pool, contract, study.settings.synthesis)
+    accepted, reasons = verdict_of(checks)
+    return checks, accepted, list(reasons)
+
+
+def accepted_environment(study: Study, capability_id: str) -> tuple[bool, list[str]]:
+    """Return whether an environment's audit accepted it, and why not."""
+    checks = study.store.read(EnvironmentCheck, capability_id)
+    if not checks:
+        return False, ["it was not audited yet"]
+    accepted, reasons = verdict_of(checks)
+    return accepted, list(reasons)
+
+
+@contextmanager
+def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
+    """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation."""
+    section = study.settings.training
+    with sandbox_pool(study) as pool:
+        yield SandboxedTarget(
+            environment,
+            pool,
+            training_seeds=section.iterations * section.tasks_per_iteration,
+            validation_seeds=section.validation_seeds,
+        )
+
+
+def _audit_table(checks: list[EnvironmentCheck]) -> str:
+    lines = ["| check | status | value | n | bound | evidence |", "|---|---|---|---|---|---|"]
+    for check in checks:
+        value = "" if check.value is None else f"{check.value:.3g}"
+        evidence = json.dumps(check.evidence)[1:-1].replace("|", "\\|")[:160]
+        lines.append(
+            f"| {check.check_id} | {check.status} | {value} | {check.n or ''} | {check.bound} | {evidence} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,36 @@
+"""The stage `tasks`: the live target's own tasks, or those that came with ingested trajectories."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import get_args
+
+from trace_assets.errors import InputError
+from trace_assets.records import Split, Task
+from trace_assets.stages.ingest import batches, inbox
+from trace_assets.stages.result import StageResult
+from trace_assets.study import Study
+
+
+def write_tasks(study: Study, batch: str) -> StageResult:
+    """Write one batch of the table `tasks`.
+
+    Raises:
+        InputError: The batch is neither the live target's nor in the inbox.
+    """
+    if batch in batches(study):
+        tasks = inbox(study, batch).read(Task)
+    elif batch == study.live_batch:
+        tasks = [
+            task.model_copy(update={"task_batch": batch})
+            for split in get_args(Split)
+            for task in study.target.tasks(split)
+        ]
+    else:
+        known = ", ".join([study.live_batch, *batches(study)])
+        raise InputError(
+            f"there is no task batch '{batch}'; known are {known}. Bring trajectories in with `trace ingest`."
+        )
+    version = study.store.write(tasks, Task, batch)
+    splits = Counter(task.split for task in tasks)
+    return StageResult(version, len(tasks), {f"{split}_tasks": n for split, n in sorted(splits.items())})

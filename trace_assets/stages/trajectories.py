@@ -1,0 +1,86 @@
+"""The stages `trajectories` and `triage`: what the base policy did, and whose fault each failure is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trace_assets.diagnosis.triage import triage
+from trace_assets.records import Task, Trajectory, Triage
+from trace_assets.stages.base_model import open_policy, policy_home
+from trace_assets.stages.ingest import batches, inbox
+from trace_assets.stages.result import Figure, StageCheck, StageResult
+from trace_assets.statistics.wilson import wilson
+from trace_assets.store.content import text_version
+from trace_assets.store.trajectories import read_trajectories, write_trajectories
+from trace_assets.study import Study
+
+
+def write_batch(study: Study, batch: str) -> StageResult:
+    """Write one batch of trajectories: rolled out on the live target, or taken from the inbox."""
+    if batch in batches(study):
+        trajectories = read_trajectories(inbox(study, batch))
+        spent: dict[tuple[str, str], float] = {}
+    else:
+        trajectories = _roll_out(study, batch)
+        spent = {("rollouts", "episodes"): float(len(trajectories))}
+    version = write_trajectories(study.store, trajectories, batch)
+    faults = sum(one.fault is not None for one in trajectories)
+    cost = sum(one.cost_usd or 0.0 for one in trajectories)
+    return StageResult(
+        version,
+        len(trajectories),
+        {**pass_figures(trajectories), "faults": faults, "cost_usd": round(cost, 6)},
+        checks=(
+            StageCheck(
+                "few_faults",
+                faults <= 0.05 * len(trajectories),
+                f"{faults} of {len(trajectories)} episodes broke and were not judged.",
+                severity="warning",
+            ),
+        ),
+        spent=spent,
+        cost_usd=cost,
+    )
+
+
+def pass_figures(trajectories: list[Trajectory]) -> dict[str, Figure]:
+    """Return the pass rate of judged trajectories with its Wilson interval and n."""
+    judged = [one for one in trajectories if one.success is not None]
+    passed = sum(bool(one.success) for one in judged)
+    if not judged:
+        return {"n": 0}
+    low, high = wilson(passed, len(judged))
+    return {"pass_rate": passed / len(judged), "pass_rate_low": low, "pass_rate_high": high, "n": len(judged)}
+
+
+def _roll_out(study: Study, batch: str) -> list[Trajectory]:
+    from trace_assets.rollout.journal import Journal
+    from trace_assets.rollout.runner import Trial, run_rollouts
+
+    section = study.settings.rollouts
+    tasks = [task for task in study.store.read(Task, batch) if task.split == "discovery"]
+    trials = [
+        Trial(task=task, trial=trial, seed=section.seed + trial)
+        for task in tasks
+        for trial in range(section.trials)
+    ]
+    key = text_version(policy_home(study), section.fingerprint(), study.target.version)
+    policy = open_policy(study)
+    return run_rollouts(
+        study.target,
+        trials,
+        policy,
+        max_turns=section.max_turns,
+        concurrency=section.concurrency,
+        journal=Journal(study.home.journals / "rollouts" / f"{batch}-{key}"),
+        title=f"rollouts of {batch}",
+    )
+
+
+def triage_batch(study: Study, batch: str) -> StageResult:
+    """Write one batch of the table `triage`."""
+    rows = triage(read_trajectories(study.store, batch))
+    version = study.store.write(rows, Triage, batch)
+    faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
+    outcomes = Counter(row.outcome for row in rows)
+    return StageResult(version, len(rows), {**dict(sorted(outcomes.items())), **dict(sorted(faults.items()))})

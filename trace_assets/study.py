@@ -1,0 +1,74 @@
+"""One study: a home and its settings. Everything that works on stored tables is handed one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from trace_assets.settings import Settings, load_settings
+from trace_assets.store import Home, Store
+from trace_assets.targets.protocol import Target
+
+CONFIG_VARIABLE = "TRACE_CONFIG"
+OVERRIDES_VARIABLE = "TRACE_SET"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Where the tables are and what the stages are told.
+
+    Attributes:
+        home: The folder that holds everything.
+        settings: The whole of `trace.toml`, overrides applied.
+    """
+
+    home: Home
+    settings: Settings = field(default_factory=Settings)
+
+    @classmethod
+    def open(
+        cls,
+        home: Path | str | None = None,
+        config: Path | str | None = None,
+        overrides: Sequence[str] | None = None,
+    ) -> Study:
+        """Open a study; what is not given comes from `TRACE_HOME`, `TRACE_CONFIG` and `TRACE_SET`.
+
+        Args:
+            home: Folder of the study.
+            config: A `trace.toml`.
+            overrides: Items `section.key=value`; `TRACE_SET` holds one a line.
+        """
+        file = config or os.environ.get(CONFIG_VARIABLE) or None
+        lines = os.environ.get(OVERRIDES_VARIABLE, "").splitlines() if overrides is None else overrides
+        settings = load_settings(Path(file) if file else None, [line for line in lines if line.strip()])
+        return cls(Home.open(home), settings)
+
+    def environment(self, config: Path | str | None, overrides: Sequence[str]) -> dict[str, str]:
+        """Return the variables that make another process open the same study."""
+        return {
+            "TRACE_HOME": str(self.home.path),
+            "DAGSTER_HOME": str(self.home.dagster),
+            **({CONFIG_VARIABLE: str(Path(config).absolute())} if config else {}),
+            **({OVERRIDES_VARIABLE: "\n".join(overrides)} if overrides else {}),
+        }
+
+    @cached_property
+    def store(self) -> Store:
+        """The study's tables."""
+        return Store(self.home.tables)
+
+    @cached_property
+    def target(self) -> Target:
+        """The live target that the settings name."""
+        from trace_assets.targets.registry import open_target
+
+        return open_target(self.settings.targets)
+
+    @property
+    def live_batch(self) -> str:
+        """The task batch in which the live target's own tasks arrive."""
+        return self.settings.targets.name
