@@ -112,7 +112,7 @@ def _find_base(client: Any) -> str:
             why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise SandboxUnavailable(
                 f"no base for the sandbox's image: {REGISTRY_BASE} cannot be pulled ({pull_error}) and none "
-                f"can be made of Debian packages ({why}): reach one of the two, or name an image with base_image"
+                f"can be made of Debian packages ({why}): reach one of the two, or set base_image"
             )
         repository, name = OFFLINE_BASE.split(":")
         client.api.import_image(str(tar), repository=repository, tag=name)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
+
+COUNTER = Path(__file__).with_name("counter.py").read_text()
+LIMITS = {"deadline_seconds": 1.0, "load_deadline_seconds": 3.0, "max_sandboxes": 4}
+
+
+def act(*numbers: int) -> dict[str, object]:
+    """One assistant message that adds the numbers."""
+    calls = [{"id": f"c{i}", "name": "add", "arguments": {"n": n}} for i, n in enumerate(numbers)]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+@pytest.fixture(name="act")
+def _act() -> Callable[..., dict[str, object]]:
+    return act
+
+
+@pytest.fixture
+def counter() -> str:
+    return COUNTER
+
+
+@pytest.fixture
+def hostile() -> Callable[..., str]:
+    """The counter with code put at the start of one of its functions, or at its end for `module`."""
+
+    def make(where: str, code: str) -> str:
+        if where == "module":
+            return f"{COUNTER}\n{code}\n"
+        body = "".join(f"    {line}\n" for line in code.splitlines())
+        parts = COUNTER.split(f"\ndef {where}(")
+        head, rest = parts[1].split(":\n", 1)
+        return f"{parts[0]}\ndef {where}({head}:\n{body}{rest}"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def unsafe_pool() -> Iterator[SandboxPool]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pool = open_pool(SandboxConfig(backend="unsafe-subprocess", **LIMITS))
+    with pool:
+        yield pool
+
+
+def _open_or_skip(config: SandboxConfig) -> SandboxPool:
+    try:
+        return open_pool(config)
+    except SandboxUnavailable as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def docker_pool() -> Iterator[SandboxPool]:
+    """A pool on the reachable daemon; without one the test is skipped, in CI it fails."""
+    with _open_or_skip(SandboxConfig(backend="docker", **LIMITS)) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def bubblewrap_pool() -> Iterator[SandboxPool]:
+    """Bubblewrap is optional everywhere, so its absence always skips."""
+    try:
+        pool = open_pool(SandboxConfig(backend="bubblewrap", **LIMITS))
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    with pool:
+        yield pool

@@ -1,0 +1,221 @@
+"""The worker and the host's handles on it, without isolation: what does not depend on where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from trace_assets.errors import InputError
+from trace_assets.sandbox import Died, EnvironmentFault, ProtocolError, SandboxPool, Timeout, TooLarge, replay
+
+Act = Callable[..., dict[str, object]]
+Hostile = Callable[[str, str], str]
+
+
+def test_an_episode_from_reset_to_verdict(unsafe_pool: SandboxPool, counter: str) -> None:
+    environment = unsafe_pool.environment(counter)
+    assert [tool["function"]["name"] for tool in environment.tools()] == ["add"]
+    with environment.reset(7) as session:
+        assert session.messages[0]["content"].startswith("Reach ")
+        for action in environment.oracle(7):
+            result = session.step(action)
+        assert result["done"] and session.done
+        verdict = session.verdict()
+        assert verdict["reward"] == 1.0 and verdict["success"]
+        assert session.verdict() is verdict
+        with pytest.raises(InputError, match="over"):
+            session.step(environment.oracle(7)[0])
+    assert replay(unsafe_pool, counter, 7, session.actions) == verdict
+
+
+def test_many_episodes_live_side_by_side(unsafe_pool: SandboxPool, counter: str, act: Act) -> None:
+    environment = unsafe_pool.environment(counter)
+    sessions = [environment.reset(seed) for seed in range(40)]
+    for _ in range(2):
+        results = environment.step_many([(one, act(seed % 2)) for seed, one in enumerate(sessions)])
+    contents = [result["messages"][0]["content"] for result in results if isinstance(result, dict)]
+    assert contents == [str(2 * (seed % 2)) for seed in range(40)]
+    for one in sessions:
+        one.close()
+
+
+def test_episodes_beyond_one_sandbox_go_to_the_next(unsafe_pool: SandboxPool, counter: str) -> None:
+    environment = unsafe_pool.environment(counter)
+    sessions = [environment.reset(seed) for seed in range(unsafe_pool.config.max_sessions + 1)]
+    assert len({one._leaf.sandbox.container.name for one in sessions}) == 2
+    for one in sessions:
+        one.close()
+
+
+def test_nothing_leaks_between_episodes(unsafe_pool: SandboxPool, hostile: Hostile, act: Act) -> None:
+    source = hostile(
+        "step", "import sys\nsys.leak = getattr(sys, 'leak', 0) + 1\nSTATE['total'] += sys.leak * 100"
+    )
+    environment = unsafe_pool.environment(source)
+    totals = []
+    for _ in range(3):
+        with environment.reset(1) as session:
+            totals.append(session.step(act(0))["messages"][0]["content"])
+    assert totals == ["100"] * 3
+
+
+def test_the_module_is_seeded_before_reset(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
+    source = hostile("reset", "return [{'role': 'user', 'content': str(random.random()) + str(hash('a'))}]")
+    environment = unsafe_pool.environment(source)
+    first, again, other = (environment.reset(seed).messages for seed in (5, 5, 6))
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "complaint"),
+    [
+        ("step", "1 / 0", "ZeroDivisionError: division by zero .line 2[0-9] in step"),
+        ("step", "raise SystemExit(0)", "SystemExit"),
+        ("step", "raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("step", "return {'messages': [], 'done': 1, 'truncated': False}", "done"),
+        ("step", "return {'messages': [], 'done': True}", "truncated"),
+        ("step", "return {'messages': [{'role': 'god', 'content': ''}], 'done': 1, 'truncated': 0}", "role"),
+        ("step", "return {1, 2}", "JSON cannot hold"),
+        ("step", "return float('nan')", "JSON cannot hold"),
+        ("step", "a = []\na.append(a)\nreturn a", "JSON cannot hold"),
+        ("step", "return '\\ud800'", "JSON cannot hold"),
+        ("step", "def f(): f()\nf()", "RecursionError"),
+        ("verdict", "return {'reward': 2.0, 'success': True, 'checks': []}", "reward"),
+        ("verdict", "return {'reward': True, 'success': True, 'checks': []}", "reward"),
+        ("verdict", "return {'reward': '1', 'success': True, 'checks': []}", "reward"),
+        ("verdict", "return {'reward': float('nan'), 'success': True, 'checks': []}", "JSON cannot hold"),
+        ("verdict", "return {'reward': 1e308 * 10, 'success': True, 'checks': []}", "JSON cannot hold"),
+        ("verdict", "return {'reward': -0.1, 'success': True, 'checks': []}", "reward"),
+        ("verdict", "return {'reward': 1.0, 'success': 1, 'checks': []}", "success"),
+    ],
+)
+def test_the_environments_own_faults_leave_the_sandbox_alive(
+    unsafe_pool: SandboxPool, hostile: Hostile, act: Act, where: str, code: str, complaint: str
+) -> None:
+    environment = unsafe_pool.environment(hostile(where, code))
+    session = environment.reset(1)
+    box = session._leaf.sandbox
+    with pytest.raises(EnvironmentFault, match=complaint):
+        session.step(act(1)) if where == "step" else session.verdict()
+    assert not box.dead
+    environment.reset(2).close()
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("def tools(:", "does not compile: SyntaxError.*line 1"),
+        ("tools = 1", "defines no tools, reset"),
+        ("import no_such_module", "ModuleNotFoundError.*line 1"),
+        ("x = " + "(" * 5000 + ")" * 5000, "does not compile"),
+        ("\0", "does not compile"),
+    ],
+)
+def test_a_module_that_cannot_be_executed(unsafe_pool: SandboxPool, source: str, complaint: str) -> None:
+    with pytest.raises(EnvironmentFault, match=complaint):
+        unsafe_pool.environment(source).tools()
+
+
+def test_source_and_messages_that_cannot_be_sent(unsafe_pool: SandboxPool, counter: str, act: Act) -> None:
+    with pytest.raises(InputError, match="source"):
+        unsafe_pool.environment("#" * (1 << 21)).tools()
+    session = unsafe_pool.environment(counter).reset(1)
+    with pytest.raises(InputError, match="role"):
+        session.step({"role": "user", "content": "hello"})
+    with pytest.raises(InputError, match="arguments"):
+        session.step({"role": "assistant", "tool_calls": [{"id": "a", "name": "b", "arguments": "{}"}]})
+    with pytest.raises(InputError, match="step"):
+        session.step({"role": "assistant", "content": "\ud800"})
+    assert session.step(act(1))["messages"]
+
+
+IS_SOCKET = (
+    "def _is_socket(n):\n"
+    "    import os, stat\n"
+    "    try:\n"
+    "        return stat.S_ISSOCK(os.fstat(n).st_mode)\n"
+    "    except OSError:\n"
+    "        return False\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("while True: pass", Timeout),
+        ("import time\ntime.sleep(60)", Timeout),
+        ("import os\nos._exit(0)", Died),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", Died),
+        ('_send(b\'{"id":1,"ok":null}\\n\')', ProtocolError),
+        ("_send(b'garbage\\n')", ProtocolError),
+        ("_send(b'NaN\\n')", ProtocolError),
+        ("_send(b'x' * 50_000_000)", TooLarge),
+        (
+            "return {'messages': [{'role': 'tool', 'content': 'a' * 2_000_000}], 'done': 0, 'truncated': 0}",
+            TooLarge,
+        ),
+    ],
+    ids=["loop", "sleep", "exit", "kill", "forged-id", "garbage", "nan", "flood", "huge-reply"],
+)
+def test_a_broken_rule_costs_the_sandbox(
+    unsafe_pool: SandboxPool, hostile: Hostile, act: Act, code: str, fault: type[Exception]
+) -> None:
+    send = IS_SOCKET + (
+        "def _send(data):\n"
+        "    import os\n"
+        "    fd = max(n for n in range(3, 64) if _is_socket(n))\n"
+        "    while data:\n"
+        "        data = data[os.write(fd, data):]\n"
+    )
+    environment = unsafe_pool.environment(hostile("step", code) + send)
+    bystander = environment.reset(1)
+    session = environment.reset(2)
+    box = session._leaf.sandbox
+    with pytest.raises(fault):
+        session.step(act(1))
+    assert box.dead
+    with pytest.raises(Died) as caught:
+        bystander.step(act(1))
+    assert caught.value.reason == "killed"
+    box.container.kill()
+    again = environment.reset(3)
+    assert again._leaf.sandbox is not box
+    again.close()
+
+
+def test_an_extra_reply_is_found_before_the_next_request(
+    unsafe_pool: SandboxPool, hostile: Hostile, act: Act
+) -> None:
+    code = (
+        "import os, sys\n"
+        "fd = sys._getframe(2).f_locals['self'].fd\n"
+        'os.write(fd, b\'{"id":%d,"ok":{"messages":[],"done":false,"truncated":false}}\\n\'\n'
+        "         % sys._getframe(1).f_locals['request']['id'])\n"
+    )
+    session = unsafe_pool.environment(hostile("step", code)).reset(1)
+    with pytest.raises(ProtocolError, match=r"more than the one|nobody asked"):
+        for _ in range(2):
+            session.step(act(1))
+
+
+def test_how_a_process_ended_is_told(unsafe_pool: SandboxPool, hostile: Hostile, act: Act) -> None:
+    for code, reason in (
+        ("import os\nos._exit(3)", "exit 3"),
+        ("import os\nos.kill(os.getpid(), 9)", "signal 9"),
+    ):
+        session = unsafe_pool.environment(hostile("step", code)).reset(1)
+        with pytest.raises(Died) as caught:
+            session.step(act(1))
+        assert caught.value.reason == reason
+
+
+def test_a_fault_in_one_of_many_is_reported_in_its_place(
+    unsafe_pool: SandboxPool, hostile: Hostile, act: Act
+) -> None:
+    environment = unsafe_pool.environment(hostile("step", "1 / (STATE['target'] - 5)"))
+    sessions = [environment.reset(seed) for seed in range(12)]
+    fives = [one.messages[0]["content"] == "Reach 5." for one in sessions]
+    assert any(fives) and not all(fives)
+    results = environment.step_many([(one, act(1)) for one in sessions])
+    assert [isinstance(result, EnvironmentFault) for result in results] == fives
