@@ -1,0 +1,105 @@
+"""How conversations end: the words that successful agents close with after a given call."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from trace_assets.records import Record, ToolSpec, Trajectory
+from trace_assets.synthesis.phrasing import Phrasing
+from trace_assets.synthesis.shapes import answered_calls, parsed
+from trace_assets.synthesis.slots import calls_of, first_request
+
+MIN_SUPPORT = 4
+SHARE = 0.95
+"""A word belongs to a closing when at least this share of the successful ones have it."""
+ELSEWHERE = 0.1
+"""... and at most this share of the other closings."""
+
+
+class Closing(Record):
+    """The closing words of successful requests about one object whose last change was made by `tool`."""
+
+    tool: str
+    """A writing tool, or a reading one where nothing was changed."""
+    text: str
+    """The most frequent closing; `{slot}` stands for the request's values, `{.field}` for the record's."""
+    words: tuple[str, ...]
+    """Words in nearly all of them and in hardly any other closing."""
+    fields: tuple[str, ...]
+    """Fields of the record that nearly all of them tell."""
+    n: int
+
+
+def closings_of(
+    tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory], phrasing: Phrasing
+) -> list[Closing]:
+    """Return the closings of successful trajectories, by the last change that was made.
+
+    Args:
+        tools: With `mutates` known.
+        trajectories: Of one target; only successes about one object count.
+        phrasing: Finds the values that a request gave.
+    """
+    mutates = {tool.name: bool(tool.mutates) for tool in tools}
+    texts: dict[str, list[str]] = defaultdict(list)
+    for trajectory in trajectories:
+        last, calls = trajectory.messages[-1], calls_of(trajectory)
+        if trajectory.success is not True or last.role != "assistant" or not last.content or not calls:
+            continue
+        request = phrasing.parse(first_request(trajectory))
+        if len(request.objects) == 1:
+            changes = [call.name for call in calls if mutates.get(call.name)]
+            tool = changes[-1] if changes else calls[-1].name
+            texts[tool].append(_slotted(last.content, request.found, _record(trajectory)))
+    words = {tool: _documents(closing) for tool, closing in texts.items()}
+    closings = []
+    for tool, own in sorted(texts.items()):
+        others = [text for other, closing in texts.items() if other != tool for text in closing]
+        elsewhere = _documents(others)
+        usual = {word for word, n in words[tool].items() if n >= SHARE * len(own)}
+        fields = Counter(field for text in own for field in set(re.findall(r"\{\.(\w+)\}", text)))
+        enough = len(own) >= MIN_SUPPORT
+        closings.append(
+            Closing(
+                tool=tool,
+                text=min(Counter(own).items(), key=lambda item: (-item[1], item[0]))[0],
+                words=tuple(sorted(w for w in usual if enough and elsewhere[w] <= ELSEWHERE * len(others))),
+                fields=tuple(sorted(f for f, n in fields.items() if enough and n >= SHARE * len(own))),
+                n=len(own),
+            )
+        )
+    return closings
+
+
+def _record(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the last object that was read, empty when none was."""
+    values = [parsed(answer) for _, answer, is_error in answered_calls(trajectory) if not is_error]
+    records = [value for value in values if isinstance(value, dict) and len(value) > 2]
+    return records[-1] if records else {}
+
+
+def _slotted(text: str, found: dict[str, str], record: dict[str, Any]) -> str:
+    """Replace values by slots. A request's value wins over the record's.
+
+    >>> _slotted("K-1 is late, K-1!", {"loan": "K-1"}, {"state": "late"})
+    '{loan} is {.state}, {loan}!'
+    """
+    names = {value: slot for slot, value in found.items()}
+    for field, value in record.items():
+        if isinstance(value, str) and len(value) > 2:
+            names.setdefault(value, "." + field)
+    if not names:
+        return text
+    choices = "|".join(re.escape(value) for value in sorted(names, key=lambda v: (-len(v), v)))
+    return re.sub(rf"(?<!\w)(?:{choices})(?!\w)", lambda match: "{" + names[match.group(0)] + "}", text)
+
+
+def _documents(texts: Sequence[str]) -> Counter[str]:
+    return Counter(
+        word
+        for text in texts
+        for word in set(re.findall(r"[a-z]{3,}", re.sub(r"\{[\w.]+\}", "", text.lower())))
+    )

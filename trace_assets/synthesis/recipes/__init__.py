@@ -1,0 +1,1 @@
+"""Environment modules as templates, one for each detector family; only `RecipeWriter` reads them."""

@@ -1,0 +1,128 @@
+"""Values in texts, and the slots they are replaced by: `{argument}`, `{argument2}` for a second value."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from trace_assets.records import ToolCall, Trajectory
+
+MAX_VALUES = 200
+
+
+def shape_regex(value: str) -> str:
+    r"""Return a regular expression for identifiers built like this one.
+
+    >>> shape_regex("AB-12")
+    '[A-Z][A-Z]\\-\\d\\d'
+    """
+
+    def kind(character: str) -> str:
+        if character.isdigit():
+            return r"\d"
+        if character.isalpha():
+            return "[A-Z]" if character.isupper() else "[a-z]"
+        return re.escape(character)
+
+    return "".join(map(kind, value))
+
+
+def argument_of(slot: str) -> str:
+    """Return the argument of a slot's name.
+
+    >>> argument_of("order2")
+    'order'
+    """
+    return slot.rstrip("0123456789")
+
+
+class Slots:
+    """Finds known values, and everything that is built like a known identifier, in texts.
+
+    Args:
+        values: Argument -> `{"identifier": bool, "values": [...]}`.
+
+    >>> slots = Slots({"loan": {"identifier": True, "values": ["L-1"]}, "branch": {"identifier": False, "values": ["Main"]}})
+    >>> slots.fill("Move L-7 and L-8 to Main.")
+    ('Move {loan} and {loan2} to {branch}.', {'loan': 'L-7', 'loan2': 'L-8', 'branch': 'Main'})
+    """  # noqa: E501
+
+    def __init__(self, values: Mapping[str, Mapping[str, object]]) -> None:
+        self._owner: dict[str, str] = {}
+        self._shapes: dict[str, str] = {}
+        for argument, known in values.items():
+            listed = known["values"]
+            assert isinstance(listed, list)
+            for value in listed:
+                if known["identifier"]:
+                    self._shapes[shape_regex(value)] = argument
+                else:
+                    self._owner[value] = argument
+        words = [re.escape(value) for value in sorted(self._owner, key=lambda v: (-len(v), v))]
+        choices = [*words, *sorted(self._shapes)]
+        self._regex = re.compile(r"(?<!\w)(?:" + "|".join(choices) + r")(?!\w)") if choices else None
+
+    def fill(self, text: str) -> tuple[str, dict[str, str]]:
+        """Return the text with slots, and slot -> value in order of appearance."""
+        slots: dict[tuple[str, str], str] = {}
+        found: dict[str, str] = {}
+
+        def place(match: re.Match[str]) -> str:
+            value = match.group(0)
+            argument = self._owner.get(value) or next(
+                a for shape, a in self._shapes.items() if re.fullmatch(shape, value)
+            )
+            if (argument, value) not in slots:
+                number = 1 + sum(1 for other, _ in slots if other == argument)
+                slots[argument, value] = argument + (str(number) if number > 1 else "")
+                found[slots[argument, value]] = value
+            return "{" + slots[argument, value] + "}"
+
+        return (self._regex.sub(place, text) if self._regex else text), found
+
+
+def first_request(trajectory: Trajectory) -> str:
+    """Return the first words of the user, empty when there are none."""
+    return next((m.content or "" for m in trajectory.messages if m.role == "user"), "")
+
+
+def calls_of(trajectory: Trajectory) -> list[ToolCall]:
+    """Return the assistant's calls that were not answered by an error."""
+    failed = {m.tool_call_id for m in trajectory.messages if m.role == "tool" and m.is_error}
+    return [
+        call
+        for message in trajectory.messages
+        if message.role == "assistant" and message.requestor == "assistant"
+        for call in message.tool_calls
+        if call.id not in failed
+    ]
+
+
+def request_values(trajectories: Iterable[Trajectory]) -> dict[str, dict[str, object]]:
+    """Find the values that requests and calls share, by argument.
+
+    A value belongs to the argument that most calls use it for. An argument all of whose values hold a digit
+    is an identifier.
+    """
+    uses: dict[str, Counter[str]] = defaultdict(Counter)
+    for trajectory in trajectories:
+        text = first_request(trajectory)
+        for call in calls_of(trajectory):
+            for argument, value in call.arguments.items():
+                if isinstance(value, str) and len(value) > 1 and _names(value, text):
+                    uses[value][argument] += 1
+    listed: dict[str, list[str]] = defaultdict(list)
+    for value in sorted(uses):
+        listed[min(uses[value], key=lambda a: (-uses[value][a], a))].append(value)
+    return {
+        argument: {
+            "identifier": all(any(c.isdigit() for c in value) and " " not in value for value in known),
+            "values": known[:: max(1, -(-len(known) // MAX_VALUES))],
+        }
+        for argument, known in sorted(listed.items())
+    }
+
+
+def _names(value: str, text: str) -> bool:
+    return value in text and re.search(r"(?<!\w)" + re.escape(value) + r"(?!\w)", text) is not None

@@ -1,0 +1,238 @@
+"""A generated environment as a target: its tasks are seeds, its episodes run in the sandbox."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_assets.errors import InputError
+from trace_assets.records import Environment, Message, Split, Task, ToolSpec, Verdict
+from trace_assets.sandbox import EnvironmentFault, SandboxedEnvironment, SandboxPool, Session
+from trace_assets.targets.protocol import Step
+
+TRAINING_SEEDS = range(0, 4096)
+VALIDATION_SEEDS = range(1_000_000, 1_000_512)
+AUDIT_SEEDS = range(2_000_000, 2_100_000)
+"""Three ranges that share no seed: nothing is validated on what was trained or audited."""
+
+
+def wire(message: Message) -> dict[str, Any]:
+    """Return a message as environments read and write it: the record's fields, empty ones left out.
+
+    >>> wire(Message(role="assistant", content="Done."))
+    {'role': 'assistant', 'content': 'Done.'}
+    """
+    plain: dict[str, Any] = {"role": message.role}
+    if message.content is not None:
+        plain["content"] = message.content
+    if message.tool_calls:
+        plain["tool_calls"] = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls
+        ]
+    return plain
+
+
+def _messages(values: Sequence[dict[str, Any]], where: str) -> tuple[Message, ...]:
+    fields = Message.model_fields
+    try:
+        return tuple(
+            Message.model_validate({name: v for name, v in value.items() if name in fields and v is not None})
+            for value in values
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise EnvironmentFault(
+            f"a message of the environment's {where}() is not usable at "
+            f"'{'.'.join(str(part) for part in first['loc'])}': {first['msg']}; write the environment again."
+        ) from error
+
+
+class SandboxedEpisode:
+    """One seed of a generated environment. Every fault of the sandbox is raised, none becomes a reward.
+
+    Calls block: a step takes tens of microseconds, a reset a millisecond, a hang the sandbox's deadline.
+    """
+
+    def __init__(self, environment: SandboxedEnvironment, tools: Sequence[ToolSpec], seed: int) -> None:
+        self._environment, self._tools, self._seed = environment, tools, seed
+        self._session: Session | None = None
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The environment's tools."""
+        return self._tools
+
+    async def reset(self) -> Sequence[Message]:
+        """Begin.
+
+        Raises:
+            SandboxError: The sandbox or the environment failed.
+        """
+        await self.close()
+        self._session = self._environment.reset(self._seed)
+        return _messages(self._session.messages, "reset")
+
+    async def step(self, message: Message) -> Step:
+        """Play one assistant message.
+
+        Raises:
+            SandboxError: The sandbox or the environment failed.
+        """
+        answer = self._open().step(wire(message))
+        return Step(
+            messages=_messages(answer["messages"], "step"),
+            done=answer["done"],
+            truncated=answer["truncated"],
+        )
+
+    async def verdict(self) -> Verdict:
+        """Judge the episode.
+
+        Raises:
+            SandboxError: The sandbox or the environment failed, or the reward is not a number in [0, 1].
+        """
+        return checked_verdict(self._open().verdict())
+
+    async def close(self) -> None:
+        """End the episode's process in the sandbox."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _open(self) -> Session:
+        if self._session is None:
+            raise InputError("this episode was not reset; call reset() before step() and verdict().")
+        return self._session
+
+
+def checked_verdict(value: dict[str, Any]) -> Verdict:
+    """Return a verdict that came out of a sandbox as a record.
+
+    Raises:
+        EnvironmentFault: The reward is not a finite number in [0, 1], or success and checks contradict.
+    """
+    try:
+        verdict = Verdict.model_validate(value)
+    except ValidationError as error:
+        raise EnvironmentFault(
+            f"the environment's verdict is malformed: {error.errors()[0]['msg']}"
+        ) from error
+    reward = verdict.reward
+    if reward is None or not math.isfinite(reward) or not 0.0 <= reward <= 1.0:
+        raise EnvironmentFault(
+            f"the environment's reward is {reward!r}, not a number in [0, 1]; write it again."
+        )
+    failed = [check.name for check in verdict.checks if check.gates and not check.passed]
+    if verdict.success and failed:
+        raise EnvironmentFault(
+            f"the environment claims success although its check '{failed[0]}' did not pass; write it again."
+        )
+    return verdict
+
+
+class SandboxedTarget:
+    """A generated environment behind the protocol of targets.
+
+    Args:
+        environment: The record that holds the source.
+        pool: Where it runs; stays the caller's to close.
+        training_seeds: The `discovery` split.
+        validation_seeds: The `validation` split; must be disjoint. There is no `test` split: generated
+            environments are judged by the target.
+
+    Raises:
+        InputError: The two share a seed.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        pool: SandboxPool,
+        *,
+        training_seeds: Sequence[int] = TRAINING_SEEDS,
+        validation_seeds: Sequence[int] = VALIDATION_SEEDS,
+    ) -> None:
+        shared = set(training_seeds) & set(validation_seeds)
+        if shared:
+            raise InputError(
+                f"seed {min(shared)} is both a training and a validation seed; the two must be disjoint."
+            )
+        self.environment = environment
+        self._pool = pool
+        self._sandboxed = pool.environment(environment.source)
+        self._seeds: dict[Split, Sequence[int]] = {
+            "discovery": training_seeds,
+            "validation": validation_seeds,
+            "test": (),
+        }
+        self._tasks: dict[Split, tuple[Task, ...]] = {}
+
+    @property
+    def name(self) -> str:
+        """`sandboxed:<capability>`."""
+        return f"sandboxed:{self.environment.capability_id}"
+
+    @cached_property
+    def version(self) -> str:
+        """Hash of the source, the sandbox and the seeds."""
+        parts = [self.environment.environment_id, self._pool.version]
+        parts += [",".join(map(str, self._seeds[split])) for split in ("discovery", "validation")]
+        return hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]
+
+    @cached_property
+    def policy(self) -> str:
+        """The rules in words, as the first seed's system message gives them."""
+        seeds = self._seeds["discovery"] or self._seeds["validation"]
+        with self._sandboxed.reset(seeds[0]) as session:
+            first = session.messages[0]
+        return str(first.get("content") or "") if first["role"] == "system" else ""
+
+    @cached_property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The environment's tools."""
+        return tuple(
+            ToolSpec(
+                name=tool["function"]["name"],
+                description=tool["function"].get("description", ""),
+                parameters=tool["function"]["parameters"],
+            )
+            for tool in self._sandboxed.tools()
+        )
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """Return one task a seed."""
+        if split not in self._tasks:
+            self._tasks[split] = tuple(self.task(seed, split) for seed in self._seeds[split])
+        return self._tasks[split]
+
+    def task(self, seed: int, split: Split = "discovery") -> Task:
+        """Return the task of any seed."""
+        return Task(
+            task_id=f"{self.name}/{seed}",
+            target=self.name,
+            split=split,
+            task_batch=f"{self.name}-{split}",
+            payload={"seed": seed},
+        )
+
+    def episode(self, task: Task, *, seed: int) -> SandboxedEpisode:
+        """Make an episode of a task's seed; `seed` changes nothing, all is in the task.
+
+        Raises:
+            InputError: The task has no seed in its payload.
+        """
+        number = task.payload.get("seed")
+        if task.target != self.name or isinstance(number, bool) or not isinstance(number, int):
+            raise InputError(
+                f"task '{task.task_id}' is not one of '{self.name}': its payload must hold an integer 'seed'."
+            )
+        return SandboxedEpisode(self._sandboxed, self.tools, number)
+
+    def oracle(self, task: Task) -> list[Message]:
+        """Return the environment's own solution. For tests and audits, never shown to an agent."""
+        return list(_messages(self._sandboxed.oracle(task.payload["seed"]), "oracle"))
