@@ -255,7 +255,7 @@ def test_intervals_cover_what_they_should(
         for name, value in truth.items():
             covered[name] += getattr(result, name + "_low") <= value <= getattr(result, name + "_high")
     shares = {name: count / studies for name, count in covered.items()}
-    # 400 studies of a true 95 % show 92.9 to 97.1 % in 95 of 100 runs; near 0 the interval is on the safe side.
+    # 400 studies of a true 95 % show 92.9 to 97.1 % in 95 of 100 runs; near 0 it is on the safe side.
     assert all(share >= 0.92 for share in shares.values()), shares
     assert 0.92 <= shares["gap"] <= 0.985 and 0.92 <= shares["coverage"] <= 0.98, shares
 

@@ -39,9 +39,9 @@ def select(
     coverage: each time the one that is lacking in most of the failures that none taken so far explains. Two
     guards keep consequences from being taken for causes:
 
-    - a candidate whose gap goes away once another's lacking trajectories are set aside is explained by it and
-      waits until the other is decided. When each explains the other, the one whose evidence comes first in
-      the trajectories is the cause;
+    - a candidate waits when its coverage or gap goes away once the lacking trajectories of others are set
+      aside. The others are those that explain failures beyond its own, and those whose evidence comes
+      before its own in most failures that lack both: of two that go together, the earlier is the cause;
     - after a candidate is taken, the others must still show the gap outside of what it explains.
 
     Args:
@@ -182,24 +182,25 @@ class _Cover:
         return gap is None or gap >= self.section.min_gap
 
     def _cause(self, fit: Sequence[Contrast], explained: NDArray[np.bool_]) -> Contrast:
-        """The one with most new coverage that none of the others explains."""
+        """The one with most new coverage that the others together do not explain."""
         order = sorted(
             fit,
             key=lambda row: (-self._new(row.capability_id, explained), -(row.gap or 0.0), row.capability_id),
         )
-        best, seen = order[0], {order[0].capability_id}
         while True:
-            cause = next((row for row in order if self._explains(row, best, explained)), None)
-            if cause is None or cause.capability_id in seen:
-                return best
-            best = cause
-            seen.add(cause.capability_id)
-
-    def _explains(self, cause: Contrast, effect: Contrast, explained: NDArray[np.bool_]) -> bool:
-        first, second = cause.capability_id, effect.capability_id
-        if first == second or self._stands(second, explained | self.lacking[first]):
-            return False
-        return self._stands(first, explained | self.lacking[second]) or self._precedes(first, second)
+            best = order[0].capability_id
+            others = [
+                row
+                for row in order[1:]
+                if self._precedes(row.capability_id, best)
+                or self._stands(row.capability_id, explained | self.lacking[best])
+            ]
+            together = explained.copy()
+            for row in others:
+                together |= self.lacking[row.capability_id]
+            if not others or self._stands(best, together):
+                return order[0]
+            order = others
 
     def _precedes(self, first: str, second: str) -> bool:
         """Whether the first's evidence is the earlier in most failures that lack both."""
