@@ -48,12 +48,20 @@ class Player:
         seed: Feeds every episode's seed, together with the batch's name and the row.
         max_turns: Assistant messages an episode.
         concurrency: Episodes in flight at once.
+        adapter: Name of the adapter that acts; None for what acts without one.
     """
 
     def __init__(
-        self, target: Target, policy: Policy, *, seed: int, max_turns: int, concurrency: int
+        self,
+        target: Target,
+        policy: Policy,
+        *,
+        seed: int,
+        max_turns: int,
+        concurrency: int,
+        adapter: str | None = None,
     ) -> None:
-        self.target, self.policy = target, policy
+        self.target, self.policy, self.adapter = target, policy, adapter
         self.seed, self.max_turns, self.concurrency = seed, max_turns, concurrency
         self._loop = asyncio.Runner()
 
@@ -92,7 +100,7 @@ class Player:
 
     def _once(self, tasks: Sequence[Task], rows: Sequence[int], batch: str) -> list[Rollout]:
         trials = [
-            Trial(task=task, trial=row, seed=episode_seed(self.seed, batch, row), adapter=None)
+            Trial(task=task, trial=row, seed=episode_seed(self.seed, batch, row), adapter=self.adapter)
             for task, row in zip(tasks, rows, strict=True)
         ]
         return self._loop.run(

@@ -46,7 +46,8 @@ def train_adapter(
 
     TRL's GRPO (Shao et al. 2024, arXiv 2402.03300) with the advantage (r - mean) / (std + 1e-4) of each
     group, on the ids that the sampler saw and on the policy's own tokens alone. An episode that breaks is
-    played once more; when it breaks again it leaves its group's mean and the loss, and is never a reward of 0.
+    played once more; when it breaks again it has no part in its group's mean nor in the loss, and is never a
+    reward of 0.
 
     A run that was killed goes on from its last checkpoint when it is called again with the same arguments:
     everything meanwhile lies in `.<folder name>.work` beside the folder. On one machine the same arguments
@@ -156,7 +157,7 @@ def train_adapter(
 
 def open_policy(base_dir: Path | str, section: Training) -> TrainablePolicy:
     """Return the batched engine that plays training episodes with the base model's folder."""
-    from trace_assets.policies.transformers_policy import TransformersPolicy
+    from trace_assets.policies.transformers_engine import TransformersPolicy
 
     return TransformersPolicy(
         base_dir, temperature=section.temperature, max_new_tokens=section.max_new_tokens

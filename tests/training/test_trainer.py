@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from trace_assets.training.trainer import live_rows  # noqa: E402
+
+pytestmark = pytest.mark.train
+
+
+def batch(advantages: list[float]) -> dict[str, object]:
+    """Row i has i prompt tokens (at least one) and 2 + i completion tokens, the first read, not written."""
+    n = len(advantages)
+    prompt = torch.zeros(n, n - 1, dtype=torch.long)
+    completion = torch.zeros(n, n + 1, dtype=torch.long)
+    for row in range(n):
+        prompt[row, n - 1 - max(1, row) :] = 1
+        completion[row, : 2 + row] = 1
+    own = torch.ones_like(completion)
+    own[:, 0] = 0
+    return {
+        "prompt_ids": prompt * 7,
+        "prompt_mask": prompt,
+        "completion_ids": completion * 9,
+        "completion_mask": completion,
+        "advantages": torch.tensor(advantages),
+        "num_items_in_batch": torch.tensor(999),
+        "tool_mask": own,
+        "sampling_per_token_logps": -completion.float(),
+    }
+
+
+def test_dead_rows_go_and_the_token_count_is_that_of_the_live() -> None:
+    out = live_rows(batch([0.0, 1.0, -1.0, 0.0]), slices=1)
+    assert sorted(out["advantages"].tolist()) == [-1.0, 1.0]
+    assert out["prompt_ids"].shape == (2, 2)
+    assert out["completion_ids"].shape == (2, 4)
+    assert out["sampling_per_token_logps"].shape == (2, 4)
+    assert int(out["num_items_in_batch"]) == (3 - 1) + (4 - 1)
+
+
+def test_slices_stay_equal_and_fillers_carry_no_token() -> None:
+    out = live_rows(batch([0.0, 1.0, -1.0, 0.0, 2.0]), slices=2)
+    assert len(out["advantages"]) == 4
+    dead = out["advantages"] == 0
+    assert int(dead.sum()) == 1
+    assert int(out["tool_mask"][dead].sum()) == 0
+    assert int(out["num_items_in_batch"]) == 2 + 3 + 5
+
+
+def test_a_dead_batch_leaves_one_row_a_slice_without_tokens() -> None:
+    out = live_rows(batch([0.0, 0.0, 0.0]), slices=2)
+    assert len(out["advantages"]) == 2
+    assert int(out["num_items_in_batch"]) == 0
+
+
+def test_a_live_batch_is_left_as_it_is() -> None:
+    before = batch([1.0, -1.0, 0.5])
+    out = live_rows(before, slices=1)
+    for key in ("prompt_ids", "completion_mask", "tool_mask", "advantages"):
+        assert torch.equal(out[key], before[key]), key  # type: ignore[call-overload]
