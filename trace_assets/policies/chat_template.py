@@ -1,0 +1,193 @@
+"""Messages to token ids, piece by piece: what a model has read or written is never rendered again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trace_assets.errors import InputError
+from trace_assets.records import Message, ToolCall, ToolSpec
+
+_MARK, _REPLY = "\u2042content\u2042", "\u2042reply\u2042"
+_PROBES = ("x", " two words \n", '{"a": ["b", 1]}', "é<b>{{ n }}\n\n</b>", "<tool_response>")
+_TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object", "properties": {}})
+_MEMO = 50_000
+
+
+class ChatTemplate:
+    """A tokenizer's chat template, applied to the new part of a conversation only.
+
+    Where the template wraps a message's content in fixed text (verified once, on probes in two contexts), a
+    piece is that text around the content; otherwise the template is run on the whole conversation and the
+    new part is cut out of what it writes.
+
+    Args:
+        folder: Model folder with tokenizer files.
+
+    Raises:
+        InputError: The folder has no usable tokenizer, no chat template, or one whose assistant turns do
+            not end in a token of their own.
+
+    Attributes:
+        tokenizer: The Hugging Face tokenizer.
+        end_id: The token that ends a turn.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer = _load(folder)
+        self._end, self._after = self._find_end(folder)
+        self.end_id: int = self.tokenizer.convert_tokens_to_ids(self._end)
+        self._wrappers = {role: self._find_wrapper(role) for role in ("user", "tool")}
+        self._openings: dict[tuple[Any, ...], tuple[str, str] | None] = {}
+        self._ids: dict[str, list[int]] = {}
+
+    def opening(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
+        """Return the ids of a conversation's first messages, up to where the assistant speaks."""
+        head, last = messages[:-1], messages[-1]
+        if last.role == "user" and self._wrappers["user"] and all(item.role == "system" for item in head):
+            key = (*(item.content for item in head), *(tool.model_dump_json() for tool in tools))
+            if key not in self._openings:
+                before, found, after = self._render(
+                    [*head, Message(role="user", content=_MARK)], tools
+                ).partition(_MARK)
+                self._openings[key] = (before, after) if found else None
+            wrapper = self._openings[key]
+            if wrapper is not None:
+                return self._encode(wrapper[0] + (last.content or "") + wrapper[1])
+        return self._encode(self._render(messages, tools))
+
+    def continuation(self, messages: Sequence[Message], new: int, tools: Sequence[ToolSpec]) -> list[int]:
+        """Return the ids that follow a sampled end-of-turn token.
+
+        Args:
+            messages: The whole conversation.
+            new: How many messages at its end have not been read yet; the one before them is the reply.
+            tools: The tools on offer.
+        """
+        fresh = list(messages[-new:])
+        wrapper = self._wrappers.get(fresh[0].role) if new == 1 else None
+        if wrapper is not None:
+            return self._encode(wrapper[0] + (fresh[0].content or "") + wrapper[1])
+        text = self._render(messages, tools)
+        read = self._render(messages[:-new], tools, prompt=False)
+        if text.startswith(read):
+            return self._encode(self._after + text[len(read) :])
+        # The template rewrites earlier turns (drops reasoning, say): render behind a plain reply instead.
+        return self._encode(self._behind_reply([Message(role="user", content="x")], fresh, tools))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of a reply; tool-call tags are part of it even where they are special tokens."""
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=False)
+        return text
+
+    def _encode(self, text: str) -> list[int]:
+        known = self._ids.get(text)
+        if known is None:
+            known = self.tokenizer.encode(text, add_special_tokens=False)
+            if len(self._ids) < _MEMO:
+                self._ids[text] = known
+        return known
+
+    def _render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], prompt: bool = True) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            text: str = self.tokenizer.apply_chat_template(
+                [_openai(message) for message in messages],
+                tools=[tool.openai() for tool in tools] or None,
+                tokenize=False,
+                add_generation_prompt=prompt,
+            )
+        except (TemplateError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the chat template of {self.tokenizer.name_or_path} refuses a conversation of "
+                f"({', '.join(message.role for message in messages)}): {error}; use a model whose template "
+                "knows tools."
+            ) from error
+        return text
+
+    def _find_end(self, folder: Path) -> tuple[str, str]:
+        """Return the token that ends a reply, and what the template writes behind it (often a newline)."""
+        spoken = [Message(role="user", content="x"), Message(role="assistant", content=_MARK)]
+        behind = self._render(spoken, (), prompt=False).partition(_MARK)[2]
+        tokens = {*self.tokenizer.get_added_vocab(), *self.tokenizer.all_special_tokens}
+        ends = sorted((behind.index(token), -len(token), token) for token in tokens if token in behind)
+        if not ends:
+            raise InputError(
+                f"the chat template of {folder} does not end an assistant's turn with a special token; "
+                "write the tokenizer's eos_token behind every assistant message."
+            )
+        end = ends[0][2]
+        return end, behind.partition(end)[2]
+
+    def _behind_reply(
+        self, before: Sequence[Message], fresh: Sequence[Message], tools: Sequence[ToolSpec]
+    ) -> str:
+        """Render new messages behind a stand-in reply, and return what follows its end-of-turn token."""
+        calls = tuple(
+            ToolCall(id=message.tool_call_id or "", name=message.tool_name or "look", arguments={"a": "b"})
+            for message in fresh
+            if message.role == "tool"
+        )
+        reply = Message(role="assistant", content=_REPLY, tool_calls=calls)
+        text = self._render([*before, reply, *fresh], tools)
+        return text.rpartition(_REPLY)[2].partition(self._end)[2]
+
+    def _find_wrapper(self, role: str) -> tuple[str, str] | None:
+        """Return the fixed text around one new message; None when its content or the context changes it."""
+        answer = dict(tool_call_id="call_1", tool_name="look") if role == "tool" else {}
+        call = ToolCall(id="call_0", name="look", arguments={"a": "b"})
+        short = [Message(role="user", content="x")]
+        long = [
+            Message(role="system", content="rules"),
+            *short,
+            Message(role="assistant", content="", tool_calls=(call,)),
+            Message(role="tool", content="{}", tool_call_id="call_0", tool_name="look"),
+        ]
+        wrapped: set[tuple[str, str]] = set()
+        try:
+            for probe in ("", *_PROBES):
+                message = Message.model_validate(
+                    {"role": role, "content": f"{probe}{_MARK}{probe}", **answer}
+                )
+                for before, tools in ((short, ()), (long, (_TOOL,))):
+                    text = self._behind_reply(before, [message], tools)
+                    start, found, end = text.partition(message.content or "")
+                    if not found:
+                        return None
+                    wrapped.add((start, end))
+        except InputError:
+            return None
+        return wrapped.pop() if len(wrapped) == 1 else None
+
+
+def _load(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"the tokenizer of {folder} cannot be loaded ({error}); save it there with save_pretrained."
+        ) from error
+    if len(tokenizer) < 100:
+        raise InputError(
+            f"the tokenizer of {folder} is empty ({len(tokenizer)} tokens): its files are missing, save the "
+            "tokenizer next to the weights."
+        )
+    if not tokenizer.chat_template:
+        raise InputError(f"the tokenizer of {folder} has no chat template; add chat_template.jinja to it.")
+    return tokenizer
+
+
+def _openai(message: Message) -> dict[str, Any]:
+    row: dict[str, Any] = {"role": message.role, "content": message.content or ""}
+    if message.tool_calls:
+        row["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.role == "tool":
+        row |= {"tool_call_id": message.tool_call_id or "", "name": message.tool_name or ""}
+    return row

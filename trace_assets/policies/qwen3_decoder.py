@@ -1,0 +1,237 @@
+"""Qwen3 (dense) by hand: many ragged conversations in one batch, keys and values kept between turns.
+
+The arithmetic is that of `transformers.models.qwen3`, in fp32, on tensors that carry no padding: the tokens
+of all conversations lie behind one another, only attention sees them as rows. At the size of the tiny agent
+the framework's overhead an operation outweighs the arithmetic, hence the fused projections.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from trace_assets.policies.lora import Weights
+
+_BLOCK = 64
+"""The cache grows by this many positions."""
+
+
+def is_dense_qwen3(config: Any) -> bool:
+    """Tell whether `Qwen3Decoder` computes exactly what this configuration asks for."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    return (
+        config.model_type == "qwen3"
+        and config.hidden_act == "silu"
+        and not getattr(config, "use_sliding_window", False)
+        and rope.get("rope_type", "default") == "default"
+    )
+
+
+@dataclass
+class _Layer:
+    qkv: torch.Tensor
+    qkv_bias: torch.Tensor | None
+    out: torch.Tensor
+    out_bias: torch.Tensor | None
+    head_norm: torch.Tensor
+    gate_up: torch.Tensor
+    down: torch.Tensor
+    norm_in: torch.Tensor
+    norm_mlp: torch.Tensor
+
+
+class Qwen3Decoder:
+    """See `trace_assets.policies.decoder.Decoder`.
+
+    Args:
+        model: Gives the configuration, the rotary embedding and the device; it is only read.
+        weights: Its parameters by name, an adapter merged in where wanted.
+    """
+
+    def __init__(self, model: PreTrainedModel, weights: Weights) -> None:
+        config = model.config
+        self._heads: int = config.num_attention_heads
+        self._kv: int = config.num_key_value_heads
+        self._dim: int = getattr(config, "head_dim", None) or config.hidden_size // self._heads
+        self._eps: float = config.rms_norm_eps
+        self._rotary = model.model.rotary_emb
+        self._cos = self._sin = torch.empty(0)
+        self.load(weights, config.num_hidden_layers)
+        self._length: list[int] = []
+        self._free: list[int] = []
+        empty = self._embed.new_empty(config.num_hidden_layers, 2, 0, self._kv, 0, self._dim)
+        self._cache = empty
+
+    def load(self, weights: Weights, n_layers: int) -> None:
+        """Take other weights of the same shapes; what open slots have read stays as it was read."""
+
+        def get(name: str) -> torch.Tensor | None:
+            value = weights.get(name)
+            return None if value is None else value.detach().float()
+
+        def join(prefix: str, names: Sequence[str], leaf: str) -> torch.Tensor | None:
+            parts = [get(f"{prefix}.{name}.{leaf}") for name in names]
+            present = [part for part in parts if part is not None]
+            return torch.cat(present) if present else None
+
+        self._layers: list[_Layer] = []
+        for number in range(n_layers):
+            layer = f"model.layers.{number}"
+            attention = f"{layer}.self_attn"
+            q_norm, k_norm = get(f"{attention}.q_norm.weight"), get(f"{attention}.k_norm.weight")
+            assert q_norm is not None and k_norm is not None
+            parts = {
+                "qkv": join(attention, ("q_proj", "k_proj", "v_proj"), "weight"),
+                "out": get(f"{attention}.o_proj.weight"),
+                "gate_up": join(f"{layer}.mlp", ("gate_proj", "up_proj"), "weight"),
+                "down": get(f"{layer}.mlp.down_proj.weight"),
+                "norm_in": get(f"{layer}.input_layernorm.weight"),
+                "norm_mlp": get(f"{layer}.post_attention_layernorm.weight"),
+            }
+            self._layers.append(
+                _Layer(
+                    qkv_bias=join(attention, ("q_proj", "k_proj", "v_proj"), "bias"),
+                    out_bias=get(f"{attention}.o_proj.bias"),
+                    head_norm=torch.cat((q_norm.expand(self._heads, -1), k_norm.expand(self._kv, -1))),
+                    **parts,  # type: ignore[arg-type]
+                )
+            )
+        embed, norm = get("model.embed_tokens.weight"), get("model.norm.weight")
+        assert embed is not None and norm is not None
+        self._embed, self._norm = embed, norm
+        head = get("lm_head.weight")
+        self._head = embed if head is None else head
+
+    def open(self) -> int:
+        """Return an empty slot, the lowest that is free."""
+        if self._free:
+            slot = heapq.heappop(self._free)
+        else:
+            slot = len(self._length)
+            self._length.append(0)
+        self._length[slot] = 0
+        return slot
+
+    def release(self, slot: int) -> None:
+        """Forget what a slot holds."""
+        self._length[slot] = 0
+        heapq.heappush(self._free, slot)
+
+    @torch.inference_mode()
+    def feed(self, slots: Sequence[int], tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Read new tokens; see `Decoder.feed`."""
+        counts = [len(new) for new in tokens]
+        starts = [self._length[slot] for slot in slots]
+        ends = [start + count for start, count in zip(starts, counts, strict=True)]
+        self._reserve(max(slots) + 1, max(ends))
+        batch = _Batch(slots, starts, counts, max(ends), self._cos, self._sin, self._embed.device)
+        flat = torch.tensor([token for new in tokens for token in new], device=self._embed.device)
+        hidden = F.embedding(flat, self._embed)
+        for number, layer in enumerate(self._layers):
+            keys, values = self._cache[number]
+            hidden = self._block(hidden, layer, keys, values, batch)
+        for slot, end in zip(slots, ends, strict=True):
+            self._length[slot] = end
+        hidden = hidden if batch.single else hidden[batch.last]
+        return F.linear(F.rms_norm(hidden, self._norm.shape, self._norm, self._eps), self._head)
+
+    def _block(
+        self, hidden: torch.Tensor, layer: _Layer, keys: torch.Tensor, values: torch.Tensor, batch: _Batch
+    ) -> torch.Tensor:
+        heads, kv, dim = self._heads, self._kv, self._dim
+        normed = F.rms_norm(hidden, layer.norm_in.shape, layer.norm_in, self._eps)
+        mixed = F.linear(normed, layer.qkv, layer.qkv_bias).view(-1, heads + 2 * kv, dim)
+        turned = F.rms_norm(mixed[:, : heads + kv], (dim,), None, self._eps) * layer.head_norm
+        first, second = turned.chunk(2, dim=-1)
+        turned = turned * batch.cos + torch.cat((-second, first), dim=-1) * batch.sin
+        keys[batch.slot, :, batch.position] = turned[:, heads:]
+        values[batch.slot, :, batch.position] = mixed[:, heads + kv :]
+        seen = batch.attend(turned[:, :heads], keys, values)
+        hidden = hidden + F.linear(seen.reshape(-1, heads * dim), layer.out, layer.out_bias)
+        normed = F.rms_norm(hidden, layer.norm_mlp.shape, layer.norm_mlp, self._eps)
+        gate, up = F.linear(normed, layer.gate_up).chunk(2, dim=-1)
+        return hidden + F.linear(F.silu(gate) * up, layer.down)
+
+    def _reserve(self, slots: int, positions: int) -> None:
+        layers, two, had_slots, kv, had_positions, dim = self._cache.shape
+        if slots > had_slots or positions > had_positions:
+            room = max(slots, had_slots if slots <= had_slots else 2 * had_slots)
+            length = max(had_positions, -(-positions // _BLOCK) * _BLOCK)
+            grown = self._cache.new_zeros(layers, two, room, kv, length, dim)
+            grown[:, :, :had_slots, :, :had_positions] = self._cache
+            self._cache = grown
+        if self._cos.shape[0] < self._cache.shape[4]:
+            where = torch.arange(self._cache.shape[4], device=self._embed.device)[None]
+            cos, sin = self._rotary(self._embed, where)
+            self._cos, self._sin = cos[0][:, None], sin[0][:, None]
+
+
+class _Batch:
+    """Where the tokens of one pass lie: flat for everything but attention, in rows for attention."""
+
+    def __init__(
+        self,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        counts: Sequence[int],
+        length: int,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        device: torch.device,
+    ) -> None:
+        self.single = max(counts) == 1
+        self.length = length
+        n, most = len(slots), max(counts)
+        slot_rows = torch.tensor(slots, device=device)
+        if self.single:
+            self.slot, self.position = slot_rows, torch.tensor(starts, device=device)
+            bound = self.position[:, None]
+        else:
+            count = torch.tensor(counts, device=device)
+            row = torch.repeat_interleave(torch.arange(n, device=device), count)
+            ends = count.cumsum(0)
+            column = torch.arange(row.shape[0], device=device) - (ends - count)[row]
+            self.slot, self.position = slot_rows[row], torch.tensor(starts, device=device)[row] + column
+            self.last = ends - 1
+            self.cell = row * most + column
+            self.cells = n * most
+            bound = torch.zeros(n * most, dtype=torch.long, device=device)
+            bound[self.cell] = self.position
+            bound = bound.view(n, most)
+        self.cos, self.sin = cos[self.position], sin[self.position]
+        # Slots that are all in use can be read where they lie; otherwise they are gathered.
+        self.gather = None if list(slots) == list(range(n)) else slot_rows
+        self.rows = n
+        hidden = torch.arange(length, device=device) > bound[..., None]
+        self.mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))
+
+    def attend(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return what each token sees, shape [tokens, heads, dim]; queries have that shape too."""
+        tokens, heads, dim = queries.shape
+        kv = keys.shape[1]
+        if self.gather is None:
+            keys, values = keys[: self.rows, :, : self.length], values[: self.rows, :, : self.length]
+        else:
+            keys = keys[:, :, : self.length].index_select(0, self.gather)
+            values = values[:, :, : self.length].index_select(0, self.gather)
+        if self.single:
+            grouped = queries.view(tokens, kv, heads // kv, dim)
+            scores = grouped @ keys.transpose(-1, -2) * dim**-0.5 + self.mask[:, None]
+            return torch.softmax(scores, dim=-1) @ values
+        padded = queries.new_zeros(self.cells, heads, dim)
+        padded[self.cell] = queries
+        most = self.cells // self.rows
+        grouped = padded.view(self.rows, most, kv, heads // kv, dim).transpose(1, 2)
+        scores = grouped.reshape(self.rows, kv, -1, dim) @ keys.transpose(-1, -2) * dim**-0.5
+        scores = scores.view(self.rows, kv, most, heads // kv, self.length) + self.mask[:, None, :, None]
+        seen = torch.softmax(scores, dim=-1).view(self.rows, kv, -1, self.length) @ values
+        seen = seen.view(self.rows, kv, most, heads // kv, dim).transpose(1, 2)
+        return seen.reshape(self.cells, heads, dim)[self.cell]

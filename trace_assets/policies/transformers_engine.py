@@ -1,0 +1,299 @@
+"""A Hugging Face folder as a policy: all waiting conversations are answered by one batched decode."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trace_assets.errors import InputError
+from trace_assets.policies.chat_template import ChatTemplate
+from trace_assets.policies.decoder import Decoder, GenericDecoder
+from trace_assets.policies.hermes import parse_reply
+from trace_assets.policies.lora import Weights, digest, load_model, merge_folder, merge_live
+from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
+from trace_assets.policies.sampling import choose, uniforms
+from trace_assets.records import Message
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_CALM = 4
+"""Times the event loop is given to answer before a pass: episodes that act together decode together."""
+
+
+class TransformersPolicy:
+    """Continuous batching over a model folder, on CPU or wherever its weights are.
+
+    Conversations that call `act` while others are being answered join the running decode at the next token,
+    and what a conversation has read stays in the cache until `forget`. Each adapter is merged into the
+    weights once; conversations are batched by adapter. Sampling depends on a conversation's seed alone, not
+    on the batch (up to the last bits of the logits, which vary with the batch's shape).
+
+    Must be used from one event loop at a time; a new loop (a later `asyncio.run`) starts with empty hands.
+
+    Args:
+        model_dir: Model folder with tokenizer and chat template.
+        adapters: PEFT folders by the name that `Conversation.adapter` asks for.
+        temperature: 0 takes the likeliest token.
+        max_new_tokens: Longest reply; one that reaches it without its end is an overflow.
+        max_context: Longest conversation in tokens; None takes the model's own limit.
+        seed: Mixed into every conversation's seed.
+        name: How the policy is called in trajectories; None takes the folder's name.
+
+    Raises:
+        InputError: The folder, its tokenizer or an adapter is not usable.
+        Unavailable: torch, transformers or (for adapters) peft is not installed.
+    """
+
+    def __init__(
+        self,
+        model_dir: Path | str,
+        *,
+        adapters: Mapping[str, Path] | None = None,
+        temperature: float = 1.0,
+        max_new_tokens: int = 64,
+        max_context: int | None = None,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        folder = Path(model_dir)
+        self.temperature, self.max_new_tokens, self._seed = temperature, max_new_tokens, seed
+        self._model: PreTrainedModel = load_model(folder)
+        self.template = ChatTemplate(folder)
+        self._ends = _end_ids(self._model, self.template)
+        limit = getattr(self._model.config, "max_position_embeddings", None) or 1 << 20
+        self.max_context: int = min(limit, max_context or limit)
+        self._name = name or folder.resolve().name
+        self._digests: dict[str | None, str | None] = {}
+        self._weights: dict[str | None, Weights] = {}
+        self._decoders: dict[str | None, Decoder] = {}
+        self._rows: dict[str, _Row] = {}
+        self._waiting: list[_Row] = []
+        self._speaking: list[_Row] = []
+        self._pump: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._set(None, dict(self._model.state_dict()))
+        for adapter, path in (adapters or {}).items():
+            self._set(adapter, merge_folder(self._model, Path(path)))
+
+    @property
+    def name(self) -> str:
+        """Who acts: the folder's name, or the one given."""
+        return self._name
+
+    @property
+    def version(self) -> str:
+        """Content hash of weights, adapters, template, sampling settings."""
+        for adapter, known in self._digests.items():
+            if known is None:
+                self._digests[adapter] = digest(self._weights[adapter])
+        parts = [
+            sorted((adapter or "", value) for adapter, value in self._digests.items()),
+            self.template.tokenizer.chat_template,
+            (self.temperature, self.max_new_tokens, self.max_context, self._seed),
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """Names that a conversation may ask for."""
+        return tuple(adapter for adapter in self._decoders if adapter is not None)
+
+    def load_weights(self, model: Any, adapter: str | None = None) -> None:
+        """Take the weights of a model in training, its LoRA merged in; the model is only read.
+
+        Args:
+            model: A PEFT model or a plain one, of this policy's architecture.
+            adapter: The name they act under; None replaces what acts when no adapter is asked for.
+
+        Raises:
+            InputError: Conversations that read with the earlier weights are still open.
+        """
+        if any(row.conversation.adapter == adapter for row in self._rows.values()):
+            raise InputError(
+                f"cannot change the weights of adapter {adapter} of '{self._name}' in the middle of its "
+                "conversations; end them first."
+            )
+        self._set(adapter, merge_live(model))
+
+    async def act(self, conversation: Conversation) -> Reply:
+        """Write the next assistant message.
+
+        Raises:
+            InputError: The conversation asks for an adapter that is not here.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._start_over(loop)
+        row = self._rows.get(conversation.conversation_id)
+        if row is None:
+            row = self._rows[conversation.conversation_id] = self._open(conversation)
+        fresh = self._unread(row)
+        if len(row.trace.ids) + len(fresh) + 1 > self.max_context:
+            return Reply(Message(role="assistant", content=""), len(fresh), 0, overflow=True)
+        row.hear(fresh, loop.create_future())
+        self._waiting.append(row)
+        if self._pump is None or self._pump.done():
+            self._pump = loop.create_task(self._answer_all())
+        assert row.answer is not None
+        return await row.answer
+
+    async def forget(self, conversation: Conversation) -> None:
+        """Free the conversation's place in the cache."""
+        row = self._rows.pop(conversation.conversation_id, None)
+        if row is not None:
+            self._waiting = [other for other in self._waiting if other is not row]
+            self._speaking = [other for other in self._speaking if other is not row]
+            self._decoders[row.conversation.adapter].release(row.slot)
+
+    async def close(self) -> None:
+        """Drop all conversations."""
+        if self._pump is not None and self._loop is asyncio.get_running_loop():
+            self._pump.cancel()
+        self._start_over(None)
+
+    def _set(self, adapter: str | None, weights: Weights) -> None:
+        from trace_assets.policies.qwen3_decoder import Qwen3Decoder, is_dense_qwen3
+
+        dense = is_dense_qwen3(self._model.config)
+        self._weights[adapter], self._digests[adapter] = weights, None
+        self._decoders[adapter] = (
+            Qwen3Decoder(self._model, weights) if dense else GenericDecoder(self._model, weights)
+        )
+
+    def _open(self, conversation: Conversation) -> _Row:
+        decoder = self._decoders.get(conversation.adapter)
+        if decoder is None:
+            raise InputError(
+                f"policy '{self._name}' has no adapter '{conversation.adapter}' (it has: "
+                f"{', '.join(self.adapters) or 'none'}); give its folder in `adapters`."
+            )
+        text = f"{self._seed}:{conversation.seed}"
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        row = _Row(conversation, decoder.open(), seed)
+        conversation.tokens = row.trace
+        return row
+
+    def _unread(self, row: _Row) -> list[int]:
+        messages, tools = row.conversation.messages, row.conversation.tools
+        if row.read == 0:
+            fresh = self.template.opening(messages, tools)
+        else:  # the reply itself is among the messages, and was sampled
+            fresh = self.template.continuation(messages, len(messages) - row.read - 1, tools)
+        row.read = len(messages)
+        return fresh
+
+    async def _answer_all(self) -> None:
+        """Decode until nobody waits for an answer."""
+        try:
+            while True:
+                for _ in range(_CALM):
+                    before = len(self._waiting)
+                    await asyncio.sleep(0)
+                    if len(self._waiting) == before and before:
+                        break
+                if not self._waiting and not self._speaking:
+                    return
+                joining, self._waiting = self._waiting, []
+                self._advance(joining)
+                self._speaking += [row for row in joining if row.answer is not None]
+                going = self._speaking
+                self._advance(going)
+                self._speaking = [row for row in going if row.answer is not None]
+        except Exception as error:
+            broken = [*self._waiting, *self._speaking, *(r for r in self._rows.values() if r.answer)]
+            self._waiting, self._speaking = [], []
+            for row in broken:
+                row.finish(error)
+
+    def _advance(self, rows: list[_Row]) -> None:
+        """Sample one token for each row, adapter by adapter."""
+        groups: dict[str | None, list[_Row]] = {}
+        for row in rows:
+            if row.answer is not None and not row.answer.done():
+                groups.setdefault(row.conversation.adapter, []).append(row)
+            else:
+                row.answer = None
+        for adapter, group in groups.items():
+            group.sort(key=lambda row: row.slot)
+            logits = self._decoders[adapter].feed([row.slot for row in group], [row.unfed for row in group])
+            drawn = uniforms(
+                np.array([row.seed for row in group], np.uint64),
+                np.array([len(row.trace.ids) for row in group], np.uint64),
+            )
+            tokens, logprobs = choose(logits, self.temperature, drawn)
+            for row, token, logprob in zip(group, tokens, logprobs, strict=True):
+                row.say(token, logprob)
+                said = len(row.trace.ids) - row.start
+                if token in self._ends:
+                    row.finish(self._reply(row, row.trace.ids[row.start : -1], overflow=False))
+                elif said >= self.max_new_tokens or len(row.trace.ids) >= self.max_context:
+                    row.finish(self._reply(row, row.trace.ids[row.start :], overflow=True))
+
+    def _reply(self, row: _Row, ids: list[int], overflow: bool) -> Reply:
+        message, malformed = parse_reply(self.template.decode(ids), row.calls)
+        row.calls += len(message.tool_calls)
+        said = len(row.trace.ids) - row.start
+        return Reply(message, row.heard, said, malformed=malformed, overflow=overflow)
+
+    def _start_over(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        for row in self._rows.values():
+            self._decoders[row.conversation.adapter].release(row.slot)
+        self._rows, self._waiting, self._speaking = {}, [], []
+        self._pump, self._loop = None, loop
+
+
+@dataclass
+class _Row:
+    """A conversation in the engine."""
+
+    conversation: Conversation
+    slot: int
+    seed: int
+    trace: TokenTrace = field(default_factory=TokenTrace)
+    unfed: list[int] = field(default_factory=list)
+    read: int = 0
+    heard: int = 0
+    start: int = 0
+    calls: int = 0
+    answer: asyncio.Future[Reply] | None = None
+
+    def hear(self, fresh: list[int], answer: asyncio.Future[Reply]) -> None:
+        """Take in what is to be read before the next reply."""
+        self.trace.ids += fresh
+        self.trace.mask += [0] * len(fresh)
+        self.trace.logprobs += [0.0] * len(fresh)
+        self.unfed = self.unfed + fresh
+        self.heard, self.start, self.answer = len(fresh), len(self.trace.ids), answer
+
+    def say(self, token: int, logprob: float) -> None:
+        """Take in a sampled token."""
+        self.trace.ids.append(token)
+        self.trace.mask.append(1)
+        self.trace.logprobs.append(logprob)
+        self.unfed = [token]
+
+    def finish(self, outcome: Reply | Exception) -> None:
+        """Answer the caller, once."""
+        if self.answer is not None and not self.answer.done():
+            if isinstance(outcome, Reply):
+                self.answer.set_result(outcome)
+            else:
+                self.answer.set_exception(outcome)
+        self.answer = None
+
+
+def _end_ids(model: PreTrainedModel, template: ChatTemplate) -> frozenset[int]:
+    """Return every token that ends a reply: the template's, the tokenizer's, the model's own."""
+    ends = {template.end_id, template.tokenizer.eos_token_id}
+    for config in (model.generation_config, model.config):
+        named = getattr(config, "eos_token_id", None)
+        ends.update(named if isinstance(named, list | tuple) else [named])
+    return frozenset(end for end in ends if isinstance(end, int))

@@ -1,0 +1,178 @@
+"""Many trials at once: bounded concurrency, a journal to resume from, an early end when everything breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.protocol import Policy
+from trace_assets.progress import Bar, progress
+from trace_assets.records import Trajectory
+from trace_assets.rollout.episode import Rollout, Trial, play, run_identity, trajectory_id
+from trace_assets.rollout.journal import Journal
+from trace_assets.targets.protocol import Target
+
+__all__ = ["Rollout", "Trial", "roll_out", "run_rollouts"]
+
+ENOUGH_FAULTS = 20
+"""Trials that must have ended before a run can be given up."""
+
+
+def run_rollouts(
+    target: Target,
+    trials: Sequence[Trial],
+    policy: Policy,
+    *,
+    max_turns: int,
+    concurrency: int = 64,
+    journal: Journal | None = None,
+    title: str | None = None,
+    fault_share: float = 0.5,
+) -> list[Trajectory]:
+    """Play trials and return their trajectories, sorted by trajectory id; see `roll_out`."""
+    work = roll_out(
+        target,
+        trials,
+        policy,
+        max_turns=max_turns,
+        concurrency=concurrency,
+        journal=journal,
+        title=title,
+        fault_share=fault_share,
+    )
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        rollouts = asyncio.run(work)
+    else:  # called from a notebook: its loop is busy with us
+        rollouts = _in_thread(work)
+    return sorted((rollout.trajectory for rollout in rollouts), key=lambda item: item.trajectory_id)
+
+
+async def roll_out(
+    target: Target,
+    trials: Sequence[Trial],
+    policy: Policy,
+    *,
+    max_turns: int,
+    concurrency: int = 64,
+    journal: Journal | None = None,
+    title: str | None = None,
+    fault_share: float = 0.5,
+) -> list[Rollout]:
+    """Play trials, `concurrency` at a time.
+
+    A finished trial is in the journal at once, so an interrupted run loses only what was in the air: the
+    same call with the same journal plays what is missing and what had ended in a fault.
+
+    Args:
+        target: Where the episodes come from.
+        trials: What to play; no two alike.
+        policy: Who acts. It is not closed.
+        max_turns: Assistant messages after which an episode is cut off.
+        concurrency: Episodes in the air at once.
+        journal: Where finished trajectories go, and where earlier ones are taken from.
+        title: Words for a progress bar; None shows none.
+        fault_share: Give up when more than this share of the trials ended here so far broke.
+
+    Returns:
+        One rollout a trial, in the order of `trials`. Those taken from the journal carry no tokens.
+
+    Raises:
+        InputError: Two trials are alike, or the policy cannot do what a trial asks.
+        Unavailable: The run was given up because of its faults; what finished is in the journal.
+    """
+    run = _Run(target, policy, max_turns, journal, fault_share, total=len(trials))
+    identity = run_identity(target, policy, max_turns)
+    names = [trajectory_id(identity, trial) for trial in trials]
+    if len(set(names)) < len(names):
+        twice = trials[names.index(next(name for name, count in Counter(names).items() if count > 1))]
+        raise InputError(
+            f"trial {twice.trial} of task '{twice.task.task_id}' with seed {twice.seed} and adapter "
+            f"{twice.adapter} is asked for twice in one run; give repeated attempts different trial numbers."
+        )
+    if journal is not None:
+        kept = journal.load()
+        run.done = {name: Rollout(kept[name]) for name in names if name in kept and kept[name].fault is None}
+    waiting = ((name, trial) for name, trial in zip(names, trials, strict=True) if name not in run.done)
+    try:
+        if title is None:
+            await run.work(waiting, concurrency, None)
+        else:
+            with progress(title, len(trials)) as bar:
+                bar.advance(len(run.done))
+                await run.work(waiting, concurrency, bar)
+    finally:
+        if journal is not None:
+            journal.close()
+    return [run.done[name] for name in names]
+
+
+@dataclass
+class _Run:
+    target: Target
+    policy: Policy
+    max_turns: int
+    journal: Journal | None
+    fault_share: float
+    total: int
+    done: dict[str, Rollout] = field(default_factory=dict)
+    ended: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    async def work(self, waiting: Iterator[tuple[str, Trial]], concurrency: int, bar: Bar | None) -> None:
+        """Keep `concurrency` workers busy; the first failure stops them all."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(max(1, min(concurrency, self.total - len(self.done)))):
+                    group.create_task(self._worker(waiting, bar))
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _worker(self, waiting: Iterator[tuple[str, Trial]], bar: Bar | None) -> None:
+        for name, trial in waiting:
+            rollout = await play(self.target, trial, self.policy, max_turns=self.max_turns, identity=name)
+            self.done[name] = rollout
+            if self.journal is not None:
+                self.journal.append(rollout.trajectory)
+            self.ended += 1
+            if rollout.trajectory.fault is not None:
+                self.faults[rollout.trajectory.error or "unknown"] += 1
+            if bar is not None:
+                bar.advance(note=f"{self.faults.total()} faults" if self.faults else None)
+            self._give_up_when_broken()
+
+    def _give_up_when_broken(self) -> None:
+        broken = self.faults.total()
+        if self.ended < ENOUGH_FAULTS or broken <= self.fault_share * self.ended:
+            return
+        error, times = self.faults.most_common(1)[0]
+        finished = len(self.done) - broken
+        kept = "; run again to resume with them kept" if self.journal is not None else ""
+        raise Unavailable(
+            f"stopped after {broken} of {self.ended} trials broke in '{self.target.name}' with policy "
+            f"'{self.policy.name}' (most often, {times} times: {error}); {finished} of {self.total} trials "
+            f"are finished{kept}."
+        )
+
+
+def _in_thread(work: object) -> list[Rollout]:
+    result: list[list[Rollout]] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            result.append(asyncio.run(work))  # type: ignore[arg-type]
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="rollouts")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]
