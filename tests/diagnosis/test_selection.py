@@ -102,7 +102,7 @@ def test_a_symptom_of_everything_does_not_hide_the_causes() -> None:
 
 
 def test_two_that_reach_beyond_a_third_replace_it() -> None:
-    result = decide(*study({"a": range(20, 60), "b": range(0, 40), "c": range(40, 70)}))
+    result = decide(*study({"a": range(20, 60), "b": range(0, 40), "c": range(40, 80)}))
     assert [name for name, row in result.items() if row.kept] == ["b", "c"]
     assert result["a"].marginal_coverage == 0
 
