@@ -65,13 +65,20 @@ def load_model(base_dir: Path, *, head: bool) -> Any:
     require_extra("transformers", _SILENT_EXTRA, "routing")
     import torch
     from transformers import AutoModel, AutoModelForCausalLM
+    from transformers.utils import logging
 
+    # A bar for each shard would be drawn over ours.
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     kind = AutoModelForCausalLM if head else AutoModel
     gpu = torch.cuda.is_available()
     try:
         model = kind.from_pretrained(str(base_dir), dtype="auto" if gpu else torch.float32)
     except (OSError, ValueError) as error:
         raise InputError(f"'{base_dir}' is not a model that transformers can load: {error}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
     return model.eval().to("cuda" if gpu else "cpu")
 
 

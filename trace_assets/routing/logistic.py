@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-PENALTIES = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
+PENALTIES = (1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
 """L2 penalties that are tried, on standardized features and the mean log-loss."""
 
 
@@ -119,12 +119,15 @@ def fit(features: npt.NDArray[np.floating], y: npt.NDArray[np.int64], k: int, pe
 
 
 def best_temperature(logits: Array, y: npt.NDArray[np.int64]) -> float:
-    """Return the temperature in [1/8, 8] with the least log-loss (Guo et al. 2017, arXiv 1706.04599).
+    """Return the temperature in [1/2, 8] with the least log-loss (Guo et al. 2017, arXiv 1706.04599).
+
+    Where every held-out row was right the loss falls with the temperature for ever: 1/2 bounds how far a
+    router is sharpened on the strength of a few hundred rows.
 
     >>> best_temperature(np.array([[9.0, 0.0], [9.0, 0.0]]), np.array([0, 1]))
     8.0
     """
-    grid = 2.0 ** np.linspace(-3, 3, 121)
+    grid = 2.0 ** np.linspace(-1, 3, 81)
     losses = [log_loss(softmax(logits / temperature), y) for temperature in grid]
     return float(grid[int(np.argmin(losses))])
 

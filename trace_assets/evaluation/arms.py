@@ -1,0 +1,167 @@
+"""The arms: base, each adapter, GRPO on the mixed target, routed and oracle-routed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from trace_assets.errors import InputError
+from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
+from trace_assets.records import NO_ADAPTER, Evaluation, Route, Split, Task, Trajectory
+from trace_assets.settings import EvaluationSection
+from trace_assets.targets.protocol import Target
+
+BASE = "base"
+ROUTED = "routed"
+ORACLE_ROUTED = "oracle_routed"
+MIXED_GRPO = "mixed_grpo"
+MIXED = "mixed"
+"""Name of the adapter that was trained on the target itself; never a choice of a router."""
+
+
+def arm_of(choice: str) -> str:
+    """Return the arm in which one variant acts on every task.
+
+    >>> arm_of("none"), arm_of("mixed"), arm_of("cancel")
+    ('base', 'mixed_grpo', 'adapter:cancel')
+    """
+    return {NO_ADAPTER: BASE, MIXED: MIXED_GRPO}.get(choice, f"adapter:{choice}")
+
+
+def skill_of(task: Task) -> str:
+    """Return the generator's own tag, empty where there is none."""
+    return task.tags[0] if task.tags else ""
+
+
+def evaluate(
+    target: Target,
+    base_dir: Path,
+    adapters: Mapping[str, Path],
+    routes: Sequence[Route] | None,
+    oracle_choice: Mapping[str, str] | None,
+    section: EvaluationSection,
+    journal_dir: Path,
+    processes: int = 2,
+    *,
+    split: Split = "test",
+    limits: Limits | None = None,
+    make_policy: PolicyMaker | None = None,
+) -> tuple[list[Evaluation], list[Trajectory]]:
+    """Play every variant on every task once a trial, and read all arms off these episodes.
+
+    A variant is the base model or one adapter. The arms `routed` and `oracle_routed` cost no episodes of
+    their own: the choice for a task selects which variant's episodes count. That is the distribution a served
+    router would give, since a choice is made before the episode and changes nothing but the adapter; and it
+    makes arms that agree on a task agree exactly, so differences come from choices alone.
+
+    Args:
+        target: Where the tasks live.
+        base_dir: Hugging Face folder of the base model.
+        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`; no router may choose it.
+        routes: One router's decision on each task; None leaves the arm `routed` out.
+        oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
+        section: Trials a task, temperature, seed.
+        journal_dir: Finished episodes are kept here, so that an interrupted evaluation resumes.
+        processes: Worker processes that share the variants.
+        split: `test`, or `validation` to find the oracle's choices and the no-harm figures.
+        limits: Turn, token and concurrency limits; the defaults suit the tiny agent.
+        make_policy: Who acts in a variant; the batched transformers engine on `base_dir` unless given.
+
+    Returns:
+        Evaluations of all arms, and the trajectories behind them.
+
+    Raises:
+        InputError: There are no tasks, or a choice is missing or names no adapter.
+    """
+    tasks = list(target.tasks(split))
+    if not tasks:
+        raise InputError(
+            f"target '{target.name}' has no tasks in split '{split}': there is nothing to evaluate."
+        )
+    singles = [NO_ADAPTER, *sorted(adapters)]
+    usable = [name for name in singles if name != MIXED]
+    chosen: dict[str, Mapping[str, str]] = {
+        arm_of(name): dict.fromkeys((task.task_id for task in tasks), name) for name in singles
+    }
+    if routes is not None:
+        chosen[ROUTED] = {route.task_id: route.choice for route in routes}
+        check_choices(ROUTED, chosen[ROUTED], tasks, usable)
+    if oracle_choice is not None:
+        chosen[ORACLE_ROUTED] = oracle_choice
+        check_choices(ORACLE_ROUTED, oracle_choice, tasks, usable)
+    limits = limits or Limits()
+    maker = make_policy or partial(
+        transformers_policy,
+        base_dir=base_dir,
+        adapters=dict(adapters),
+        temperature=section.temperature,
+        max_new_tokens=limits.max_new_tokens,
+        seed=section.seed,
+    )
+    played = play_variants(target, tasks, singles, maker, section, journal_dir, processes, limits)
+    evaluations = [
+        row for arm, choices in chosen.items() for row in compose(arm, choices, tasks, section.trials, played)
+    ]
+    return evaluations, [row for trajectories in played.values() for row in trajectories]
+
+
+def check_choices(arm: str, choices: Mapping[str, str], tasks: Iterable[Task], usable: Sequence[str]) -> None:
+    """Make sure that every task has a choice that was played.
+
+    Raises:
+        InputError: It has none, or one that names no usable adapter.
+    """
+    for task in tasks:
+        choice = choices.get(task.task_id)
+        if choice is None:
+            raise InputError(f"arm '{arm}' has no choice for task '{task.task_id}'; route all tasks again.")
+        if choice not in usable:
+            raise InputError(
+                f"arm '{arm}' sends task '{task.task_id}' to '{choice}', not among the usable choices "
+                f"({', '.join(usable)}); route again with these."
+            )
+
+
+def compose(
+    arm: str,
+    choices: Mapping[str, str],
+    tasks: Sequence[Task],
+    trials: int,
+    played: Mapping[str, Sequence[Trajectory]],
+) -> list[Evaluation]:
+    """Read one arm off the episodes of the variants.
+
+    Args:
+        arm: Name of the arm.
+        choices: Task id -> variant whose episodes count.
+        tasks: The tasks.
+        trials: Trials a task.
+        played: Variant -> its trajectories.
+
+    Returns:
+        One row a task and trial. An episode that broke by no fault of the agent, or that is not there, is a
+        row without success and reward: never a failure.
+    """
+    by_key = {(variant, row.task_id, row.trial): row for variant, rows in played.items() for row in rows}
+    found = []
+    for task in tasks:
+        choice = choices[task.task_id]
+        for trial in range(trials):
+            row = by_key.get((choice, task.task_id, trial))
+            fault: str | None = "infrastructure" if row is None else row.fault
+            judged = row is not None and fault in (None, "agent")
+            found.append(
+                Evaluation(
+                    task_id=task.task_id,
+                    trial=trial,
+                    arm=arm,
+                    adapter=None if choice == NO_ADAPTER else choice,
+                    success=row.success if row is not None and judged else None,
+                    reward=row.reward if row is not None and judged else None,
+                    fault=fault,
+                    skill=skill_of(task),
+                    split=task.split,
+                )
+            )
+    return found
