@@ -61,7 +61,7 @@ def test_pairing_takes_out_what_is_hard_for_both() -> None:
     assert (
         routed.delta_low is not None and routed.delta_high is not None and routed.pass_rate_high is not None
     )
-    assert 0 < routed.delta_low
+    assert routed.delta_low > 0
     assert routed.delta_high - routed.delta_low < routed.pass_rate_high - (routed.pass_rate_low or 0)
 
 
