@@ -1,0 +1,239 @@
+"""The analyst that needs no language model: it proposes and labels with the detector families."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
+from trace_assets.errors import InputError
+from trace_assets.records import Capability, Label, Message, ToolSpec, Trajectory
+from trace_assets.settings import Discovery
+
+SAMPLE = 8
+"""How many of the trajectories behind a proposal are named in `Capability.proposed_by`."""
+MIN_NORM = 3
+"""Relevant successful trajectories that a norm must rest on."""
+MERGE_OVERLAP = 0.9
+"""Two candidates are one when their labels agree on this share of the trajectories either is relevant to."""
+
+_MESSAGES = TypeAdapter(tuple[Message, ...])
+_BY_NAME: Mapping[str, Detector] = {detector.name: detector for detector in FAMILIES}
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A proposal with its labels over all trajectories."""
+
+    detector: Detector
+    proposal: Proposal
+    labels: tuple[str, ...]
+    score: float
+
+
+class DetectorAnalyst:
+    """Proposes what successful runs do and others do not, and labels by rule: the same input, the same label.
+
+    Args:
+        section: How much support a candidate needs, and how many are kept.
+        tools: The target's tools where they are known: says which of them write. Otherwise it is inferred.
+    """
+
+    def __init__(self, section: Discovery, tools: Sequence[ToolSpec] = ()) -> None:
+        self._section = section
+        self._tools = tuple(tools)
+
+    @property
+    def name(self) -> str:
+        """`detectors`."""
+        return "detectors"
+
+    @property
+    def version(self) -> str:
+        """Hash of the detectors' sources, the section and what is known of the tools."""
+        known = sorted((tool.name, str(tool.mutates)) for tool in self._tools)
+        text = f"{_sources_hash()}/{self._section.fingerprint()}/{known}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def discover(self, trajectories: Sequence[Trajectory]) -> list[Capability]:
+        """Propose capabilities that some trajectories lack and that successful ones show.
+
+        A candidate is kept when enough trajectories lack it, and successful ones for whose task it is
+        relevant mostly show it (the family's norm). Outcomes enter nowhere else but the order: candidates
+        that cover more failures and fewer successes come first.
+
+        Args:
+            trajectories: Of one target. Those that were not judged are read but count on neither side.
+
+        Returns:
+            At most `max_candidates` candidates, the best first; none when there are no successes or no failures.
+
+        Raises:
+            InputError: The trajectories are of several targets.
+        """
+        target = _target(trajectories)
+        passed = [trajectory.success for trajectory in trajectories]
+        if target is None or not (True in passed and False in passed):
+            return []
+        corpus = Corpus([Transcript(trajectory.blind()) for trajectory in trajectories], self._tools)
+        candidates = [
+            candidate
+            for detector in FAMILIES
+            for proposal in detector.propose(corpus)
+            if (candidate := self._count(detector, proposal, corpus, passed)) is not None
+        ]
+        kept: list[_Candidate] = []
+        order = {detector.name: place for place, detector in enumerate(FAMILIES)}
+        candidates.sort(key=lambda one: (-one.score, order[one.detector.name], one.proposal.subject))
+        for candidate in candidates:
+            twin = next((i for i, other in enumerate(kept) if _same(candidate.labels, other.labels)), None)
+            if twin is None:
+                kept.append(candidate)
+            elif order[candidate.detector.name] < order[kept[twin].detector.name]:
+                kept[twin] = candidate
+        chosen = kept[: self._section.max_candidates]
+        return [_capability(one, target, trajectories, self.name) for one in chosen]
+
+    def _count(
+        self, detector: Detector, proposal: Proposal, corpus: Corpus, passed: Sequence[bool | None]
+    ) -> _Candidate | None:
+        """Label everything with a proposal; None when it lacks support or is no norm of the successful."""
+        labels = tuple(detector.label(one, proposal.args).label for one in corpus.transcripts)
+        if labels.count("LACKING") < self._section.min_support or "PRESENT" not in labels:
+            return None
+        sides = {
+            side: [label for label, outcome in zip(labels, passed, strict=True) if outcome is side]
+            for side in (True, False)
+        }
+        shown, missed = sides[True].count("PRESENT"), sides[True].count("LACKING")
+        if shown + missed < MIN_NORM or shown < detector.norm * (shown + missed):
+            return None
+        covered = sides[False].count("LACKING") / len(sides[False])
+        return _Candidate(detector, proposal, labels, covered - missed / len(sides[True]))
+
+    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
+        """Label every trajectory with every capability, in one pass.
+
+        Args:
+            trajectories: Blind or not: only their messages are read.
+            capabilities: Candidates that this analyst proposed.
+
+        Returns:
+            One label a pair, in the order of the trajectories and then of the capabilities.
+
+        Raises:
+            InputError: A capability names no known detector family.
+        """
+        detectors = [_detector(capability) for capability in capabilities]
+        shown = [_hash(json.dumps([one.detector, one.detector_args], sort_keys=True)) for one in capabilities]
+        labels: list[Label] = []
+        for trajectory in trajectories:
+            transcript = Transcript(trajectory)
+            messages = _hash(_MESSAGES.dump_json(trajectory.messages))
+            for capability, detector, instance in zip(capabilities, detectors, shown, strict=True):
+                finding = detector.label(transcript, capability.detector_args)
+                input_hash = _hash(messages + instance)[:16]
+                labels.append(_label(trajectory, capability, finding, self.name, input_hash))
+        return labels
+
+
+def _target(trajectories: Sequence[Trajectory]) -> str | None:
+    targets = sorted({trajectory.target for trajectory in trajectories})
+    if len(targets) > 1:
+        raise InputError(
+            f"capabilities are discovered within one target, but these trajectories are of {', '.join(targets)}; "
+            "discover in each of them alone."
+        )
+    return targets[0] if targets else None
+
+
+def _detector(capability: Capability) -> Detector:
+    detector = _BY_NAME.get(capability.detector or "")
+    if detector is None:
+        raise InputError(
+            f"the capability '{capability.capability_id}' names the detector {capability.detector!r}, which this "
+            f"program does not have (it has {', '.join(sorted(_BY_NAME))}); discover again."
+        )
+    return detector
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether two candidates label nearly everything alike."""
+    relevant = sum(a != "NA" or b != "NA" for a, b in zip(one, other, strict=True))
+    agree = sum(a == b != "NA" for a, b in zip(one, other, strict=True))
+    return agree >= MERGE_OVERLAP * relevant
+
+
+def _capability(
+    candidate: _Candidate, target: str, trajectories: Sequence[Trajectory], analyst: str
+) -> Capability:
+    proposal = candidate.proposal
+    lacking = [
+        trajectory.trajectory_id
+        for trajectory, label in zip(trajectories, candidate.labels, strict=True)
+        if label == "LACKING" and trajectory.success is False
+    ]
+    return Capability(
+        capability_id=capability_id(target, candidate.detector.name, proposal),
+        target=target,
+        name=proposal.name,
+        description=proposal.description,
+        analyst=analyst,
+        detector=candidate.detector.name,
+        detector_args=dict(proposal.args),
+        proposed_by=tuple(lacking[:SAMPLE]),
+        n_proposals=len(lacking),
+    )
+
+
+def capability_id(target: str, detector: str, proposal: Proposal) -> str:
+    """Return the slug of a proposal: the same finding in the same target has the same one.
+
+    Args:
+        target: The target's name.
+        detector: The family.
+        proposal: The instance; its `subject` is spelt out, and hashed where that is not enough.
+    """
+    plain = "-".join((target, detector, *proposal.subject))
+    slug = re.sub(r"[^a-z0-9_]+", "-", plain.lower()).strip("-")
+    exact = "-".join((target.replace(":", "-"), detector, *proposal.subject)).lower()
+    if slug != exact or len(slug) > 80:
+        slug = f"{slug[:71].strip('-')}-{_hash(plain)[:8]}"
+    return slug
+
+
+def _label(
+    trajectory: Trajectory, capability: Capability, finding: Finding, labeller: str, shown: str
+) -> Label:
+    return Label(
+        trajectory_id=trajectory.trajectory_id,
+        capability_id=capability.capability_id,
+        labeller=labeller,
+        label=finding.label,
+        evidence=finding.evidence,
+        rationale=finding.rationale,
+        input_hash=shown,
+    )
+
+
+def _hash(value: str | bytes) -> str:
+    return hashlib.sha256(value.encode() if isinstance(value, str) else value).hexdigest()
+
+
+@cache
+def _sources_hash() -> str:
+    digest = hashlib.sha256()
+    files: list[Any] = [resources.files("trace_assets.diagnosis").joinpath("detector_analyst.py")]
+    files += sorted(resources.files("trace_assets.diagnosis.detectors").iterdir(), key=lambda file: file.name)
+    for file in files:
+        if file.name.endswith(".py"):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()

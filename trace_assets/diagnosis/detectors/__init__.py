@@ -1,0 +1,44 @@
+"""Detectors: general, deterministic, outcome-blind predicates over tool-call trajectories.
+
+One family a file. To add one, write a class that fits `protocol.Detector` and name it in `FAMILIES`.
+"""
+
+from __future__ import annotations
+
+from trace_assets.diagnosis.detectors.claim_without_write import ClaimWithoutWrite
+from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.empty_turn import EmptyTurn
+from trace_assets.diagnosis.detectors.ended_with_work_open import EndedWithWorkOpen
+from trace_assets.diagnosis.detectors.idle_loop import IdleLoop
+from trace_assets.diagnosis.detectors.object_untouched import ObjectUntouched
+from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Proposal
+from trace_assets.diagnosis.detectors.repeated_error import RepeatedError
+from trace_assets.diagnosis.detectors.skipped_check import SkippedCheck
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.unanswered_state import UnansweredState
+from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
+from trace_assets.diagnosis.detectors.unsupported_argument import UnsupportedArgument
+from trace_assets.diagnosis.detectors.write_after_refusal import WriteAfterRefusal
+from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
+from trace_assets.diagnosis.detectors.write_without_consent import WriteWithoutConsent
+from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
+
+FAMILIES: tuple[Detector, ...] = (
+    WriteWithoutRead(),
+    WriteAgainstState(),
+    ObjectUntouched(),
+    UnsupportedArgument(),
+    EndedWithWorkOpen(),
+    UnansweredState(),
+    SkippedCheck(),
+    WriteAfterRefusal(),
+    WriteWithoutConsent(),
+    ClaimWithoutWrite(),
+    RepeatedError(),
+    UnrecoveredError(),
+    IdleLoop(),
+    EmptyTurn(),
+)
+"""Every family. Of two candidates with the same labels the one whose family comes first is kept."""
+
+__all__ = ["FAMILIES", "Corpus", "Detector", "Finding", "Proposal", "Transcript"]

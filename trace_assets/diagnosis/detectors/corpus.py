@@ -1,0 +1,136 @@
+"""What the trajectories of one target teach about its tools, without looking at outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id
+from trace_assets.diagnosis.detectors.mutation import mutating_tools
+from trace_assets.diagnosis.detectors.transcript import Transcript, leaves
+from trace_assets.records import ToolSpec
+from trace_assets.statistics.wilson import wilson
+
+ID_SHARE = 0.6
+"""Share of an argument's values that must look like identifiers for it to name objects."""
+CUE_BOUND = 0.5
+"""Lower Wilson bound of P(tool is called | word was said) from which a word is a cue for the tool."""
+MAX_CUES = 8
+
+
+class Corpus:
+    """Transcripts of one target, and what can be learned from all of them together."""
+
+    def __init__(self, transcripts: Sequence[Transcript], tools: Sequence[ToolSpec] = ()) -> None:
+        self.transcripts = list(transcripts)
+        self._specs = tools
+        self._cues: dict[str, list[str]] = {}
+
+    @cached_property
+    def tools(self) -> dict[str, int]:
+        """Trajectories in which each tool was called, by anybody."""
+        return dict(Counter(tool for one in self.transcripts for tool in one.by_tool))
+
+    @cached_property
+    def agent_tools(self) -> dict[str, int]:
+        """Trajectories in which the agent called each tool."""
+        return dict(
+            Counter(
+                tool
+                for one in self.transcripts
+                for tool, steps in one.by_tool.items()
+                if any(not step.by_user for step in steps)
+            )
+        )
+
+    @cached_property
+    def mutating(self) -> frozenset[str]:
+        """Tools whose calls change the environment's state."""
+        return mutating_tools(self.transcripts, self._specs)
+
+    @cached_property
+    def reading(self) -> frozenset[str]:
+        """Tools that only look."""
+        return frozenset(self.tools) - self.mutating
+
+    @cached_property
+    def _values(self) -> dict[str, dict[str, list[str]]]:
+        """Argument -> tool -> the string values with which it was called."""
+        values: dict[str, dict[str, list[str]]] = {}
+        for one in self.transcripts:
+            for step in one.steps:
+                for argument, value in step.arguments.items():
+                    if isinstance(value, str):
+                        values.setdefault(argument, {}).setdefault(step.tool, []).append(value)
+        return values
+
+    @cached_property
+    def object_arguments(self) -> dict[str, str]:
+        """Arguments that name objects, with the pattern of their identifiers."""
+        found: dict[str, str] = {}
+        for argument, by_tool in self._values.items():
+            values = [value for values in by_tool.values() for value in values]
+            ids = [value for value in values if looks_like_id(value)]
+            if len(set(ids)) >= 3 and len(ids) >= ID_SHARE * len(values):
+                # A rare slip (a name where an identifier belongs) must not widen the pattern.
+                length = Counter(len(value.lstrip("#")) for value in ids).most_common(1)[0]
+                if length[1] >= 0.8 * len(ids):
+                    ids = [value for value in ids if len(value.lstrip("#")) == length[0]]
+                if (pattern := learn_pattern(ids)) is not None:
+                    found[argument] = pattern
+        return found
+
+    def object_argument(self, tool: str) -> str | None:
+        """Return the argument that names what a tool acts on, the first in order of calling."""
+        for argument, by_tool in self._values.items():
+            if tool in by_tool and argument in self.object_arguments:
+                return argument
+        return None
+
+    @cached_property
+    def _saying(self) -> dict[str, frozenset[int]]:
+        """Word -> the transcripts in which the user said it."""
+        said: dict[str, set[int]] = {}
+        for number, one in enumerate(self.transcripts):
+            for word in one.words:
+                said.setdefault(word, set()).add(number)
+        return {word: frozenset(numbers) for word, numbers in said.items() if len(numbers) >= 4}
+
+    def cues(self, tool: str) -> list[str]:
+        """Return the user's words that ask for a tool: those after which agents mostly call it.
+
+        A word counts when the lower Wilson bound of P(called | said) is at least `CUE_BOUND`, when it closes
+        half of the distance between P(called) and 1, and when it is no value that the tool is called with.
+        Words are taken until nearly all calls are covered.
+        """
+        if tool not in self._cues:
+            self._cues[tool] = self._learn_cues(tool)
+        return self._cues[tool]
+
+    def _learn_cues(self, tool: str) -> list[str]:
+        calling = {number for number, one in enumerate(self.transcripts) if tool in one.by_tool}
+        values = {
+            word
+            for number in calling
+            for step in self.transcripts[number].by_tool[tool]
+            for _, value in leaves(step.arguments)
+            for word in str(value).lower().split()
+        }
+        share = len(calling) / max(len(self.transcripts), 1)
+        good: dict[str, frozenset[int]] = {}
+        for word, said in self._saying.items():
+            hits = len(said & calling)
+            telling = hits >= 4 and hits / len(said) >= (1 + share) / 2 and word not in values
+            if telling and wilson(hits, len(said))[0] >= CUE_BOUND:
+                good[word] = said
+        chosen: list[str] = []
+        left = set(calling)
+        while good and len(chosen) < MAX_CUES and len(left) > 0.05 * len(calling):
+            word = max(good, key=lambda w: (len(good[w] & left), -len(good[w] - calling), w))
+            gained = len(good[word] & left)
+            if gained < max(2, 0.03 * len(calling)):
+                break
+            left -= good.pop(word)
+            chosen.append(word)
+        return chosen

@@ -1,0 +1,53 @@
+"""The end of a conversation in which something asked for was never done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.wording import imperative, spoken
+
+MIN_USES = 4
+
+
+class EndedWithWorkOpen:
+    """The user asked for what a writing tool does (a cue word), and it was never called successfully.
+
+    Relevant when a cue word was said. It counts also when the conversation ended by a transfer: whether
+    successful runs do so is for the contrast to say. Arguments: `tool`, `cues`.
+    """
+
+    name = "ended_with_work_open"
+    norm = 0.7
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every writing tool that the user's words ask for."""
+        proposals = []
+        for tool in sorted(corpus.mutating & corpus.tools.keys()):
+            cues = corpus.cues(tool) if corpus.tools[tool] >= MIN_USES else []
+            if cues:
+                proposals.append(
+                    Proposal(
+                        args={"tool": tool, "cues": cues},
+                        name=f"When asked to, {imperative(tool)} before ending",
+                        description=(
+                            f"When the user asks for what '{spoken(tool)}' does, see that it is done successfully "
+                            "before the conversation ends or is handed over."
+                        ),
+                        subject=(tool,),
+                    )
+                )
+        return proposals
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        asked = transcript.cue(args["cues"])
+        if asked is None:
+            return NOT_NEEDED
+        done = transcript.calls(args["tool"], ok=True)
+        if done:
+            return present(f"asked for and done with {args['tool']}", asked, done[0].index)
+        return lacking(f"asked for, and {args['tool']} never succeeded", asked, transcript.last_of_agent())

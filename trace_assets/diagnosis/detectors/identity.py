@@ -1,0 +1,89 @@
+"""What names an object: identifiers by their shape, and patterns learned from an argument's values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_ID = re.compile(r"#?(?=[^\s]*\d)[A-Za-z0-9][\w.@+-]{2,63}\Z")
+_CODE = re.compile(r"[A-Z]{5,12}\Z")
+_NOT_ID = re.compile(
+    r"(\d{4}-\d{2}-\d{2}.*|\d{1,2}:\d{2}.*|[-+]?\d+([.,]\d+)?|\d+(st|nd|rd|th|gb|mb|kg)?)\Z", re.IGNORECASE
+)
+_CLASSES = (("A-Z", str.isupper), ("a-z", str.islower), ("0-9", str.isdigit))
+
+
+def normal(value: object) -> str:
+    """Return the form in which identifiers are compared: lower case, without the leading number sign.
+
+    >>> normal("#W4923227")
+    'w4923227'
+    """
+    return str(value).lower().replace("#", "")
+
+
+def looks_like_id(value: object) -> bool:
+    """Tell whether a value is shaped like an identifier rather than a word, number or date.
+
+    >>> [looks_like_id(v) for v in ("K4821", "SDZQKO", "omar_rossi_1241", "lamp", "2024-05-20", "117", 3)]
+    [True, True, True, False, False, False, False]
+    """
+    if not isinstance(value, str) or _NOT_ID.match(value):
+        return False
+    return bool(_ID.match(value) or _CODE.match(value))
+
+
+def learn_pattern(values: Iterable[str]) -> str | None:
+    """Return a regular expression for identifiers like these, None when they have too little in common.
+
+    Values of one length are described place by place, others by their characters and lengths.
+
+    >>> learn_pattern(["K4821", "A0007", "T1234"])
+    '[A-Z][0-9]{4}'
+    >>> learn_pattern(["ann_lee_12", "bo_li_7777"])
+    '[0-9_a-z]{10}'
+    """
+    known = sorted({value.lstrip("#") for value in values})
+    if not known:
+        return None
+    lengths = {len(value) for value in known}
+    if len(lengths) == 1:
+        places = [_charset(characters) for characters in zip(*known, strict=True)]
+        if any(place is None for place in places):
+            return None
+        runs: list[tuple[str, int]] = []
+        for place in places:
+            assert place is not None
+            if runs and runs[-1][0] == place:
+                runs[-1] = (place, runs[-1][1] + 1)
+            else:
+                runs.append((place, 1))
+        if len(runs) > 4 and (whole := _charset("".join(known))):
+            runs = [(whole, lengths.pop())]
+        return "".join(f"[{place}]" + (f"{{{count}}}" if count > 1 else "") for place, count in runs)
+    whole = _charset("".join(known))
+    return None if whole is None else f"[{whole}]{{{min(lengths)},{max(lengths)}}}"
+
+
+def _charset(characters: Iterable[str]) -> str | None:
+    parts = set[str]()
+    for character in characters:
+        for name, belongs in _CLASSES:
+            if belongs(character) and character.isascii():
+                parts.add(name)
+                break
+        else:
+            if character not in "_.@+-":
+                return None
+            parts.add(re.escape(character))
+    return "".join(sorted(parts))
+
+
+def find_ids(text: str, pattern: str) -> list[str]:
+    """Return the identifiers of a pattern in a text, normalised, in order, each once.
+
+    >>> find_ids("Orders #K4821 and K0007, please. HELLO", "[A-Z][0-9]{4}")
+    ['k4821', 'k0007']
+    """
+    found = re.findall(rf"(?<![\w-])#?({pattern})(?![\w-])", text)
+    return list(dict.fromkeys(normal(value) for value in found if looks_like_id(value)))

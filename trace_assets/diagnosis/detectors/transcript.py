@@ -1,0 +1,256 @@
+"""A blind trajectory, indexed once for all detectors: calls with their results, words, observations.
+
+Nothing here knows the outcome: a `Transcript` is made of messages alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic_core import from_json
+
+from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.records import Message, Trajectory
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_CONTROL = re.compile(r"#{2,}[\w-]+#{2,}")
+"""Marks by which simulated users end a conversation: no words of a request."""
+MAX_FACT = 80
+"""Longest line of a plain-text result, in characters, that is taken for a statement about the world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool call and its answer.
+
+    Attributes:
+        index: Message index of the call.
+        answer: Message index of the result, None when it never came.
+        tool: Tool that was called.
+        arguments: As called.
+        by_user: Whether a simulated user called it.
+        failed: Whether the tool refused or failed, or never answered.
+        result: Text of the result.
+        objects: Normalised values of all arguments, nested ones too, that look like identifiers.
+    """
+
+    index: int
+    answer: int | None
+    tool: str
+    arguments: Mapping[str, Any]
+    by_user: bool
+    failed: bool
+    result: str
+    objects: frozenset[str]
+
+    @property
+    def end(self) -> int:
+        """Message index at which its effect is known."""
+        return self.index if self.answer is None else self.answer
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a successful call showed about one object: scalar fields by dotted name."""
+
+    index: int
+    tool: str
+    fields: Mapping[str, str]
+
+
+class Transcript:
+    """The messages of one trajectory and what detectors ask of them."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self.trajectory_id = trajectory.trajectory_id
+        self.messages: tuple[Message, ...] = trajectory.messages
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """All tool calls in order, the simulated user's among them."""
+        answers: dict[str, int] = {}
+        waiting: dict[str, list[int]] = {}
+        for index, message in enumerate(self.messages):
+            if message.role == "tool" and message.tool_call_id is not None:
+                waiting.setdefault(message.tool_call_id, []).append(index)
+        steps: list[Step] = []
+        for index, message in enumerate(self.messages):
+            for call in message.tool_calls:
+                # Tiny agents number their calls per turn: the answer is the first one after the call.
+                place = next((at for at in waiting.get(call.id, ()) if at > index), None)
+                if place is not None:
+                    waiting[call.id].remove(place)
+                    answers[call.id] = place
+                reply = self.messages[place] if place is not None else None
+                text = (reply.content or "") if reply else ""
+                steps.append(
+                    Step(
+                        index=index,
+                        answer=place,
+                        tool=call.name,
+                        arguments=call.arguments,
+                        by_user=message.role == "user",
+                        failed=reply is None or reply.is_error or _tells_error(text),
+                        result=text,
+                        objects=frozenset(
+                            normal(value) for _, value in leaves(call.arguments) if looks_like_id(value)
+                        ),
+                    )
+                )
+        return steps
+
+    @cached_property
+    def by_tool(self) -> dict[str, list[Step]]:
+        """Calls of each tool, in order."""
+        found: dict[str, list[Step]] = {}
+        for step in self.steps:
+            found.setdefault(step.tool, []).append(step)
+        return found
+
+    @cached_property
+    def lowered(self) -> list[str]:
+        """Lower-case text of every message, empty where there is none."""
+        return [(message.content or "").lower() for message in self.messages]
+
+    @cached_property
+    def words(self) -> dict[str, int]:
+        """Each word that the user said, with the index of the message that said it first."""
+        first: dict[str, int] = {}
+        for index, message in enumerate(self.messages):
+            if message.role == "user" and message.content:
+                for word in _WORD.findall(_CONTROL.sub(" ", self.lowered[index])):
+                    first.setdefault(word, index)
+        return first
+
+    @cached_property
+    def spoken(self) -> str:
+        """Normalised text of all that user and agent said to each other."""
+        return "\n".join(
+            normal(message.content)
+            for message in self.messages
+            if message.role in ("user", "assistant") and message.content
+        )
+
+    @cached_property
+    def observations(self) -> dict[str, list[Observation]]:
+        """What was seen of each object, in order; objects by normalised identifier."""
+        seen: dict[str, list[Observation]] = {}
+        for step in self.steps:
+            fields = None if step.failed or step.answer is None else scalars(step.result)
+            if not fields:
+                continue
+            assert step.answer is not None
+            # A result that names itself differently from the call's arguments is about that name too.
+            named = step.objects | {normal(value) for value in fields.values() if looks_like_id(value)}
+            for name in named:
+                seen.setdefault(name, []).append(Observation(step.answer, step.tool, fields))
+        return seen
+
+    @cached_property
+    def facts(self) -> dict[tuple[str, str, str], int]:
+        """(tool, field, value) -> first message index at which that was seen; field is empty for text."""
+        first: dict[tuple[str, str, str], int] = {}
+        for step in self.steps:
+            if step.failed or step.answer is None:
+                continue
+            fields = scalars(step.result)
+            if fields is None:
+                for line in re.split(r"[\n|]", step.result[:2000]):
+                    if 3 < len(line.strip()) <= MAX_FACT:
+                        first.setdefault((step.tool, "", line.strip()), step.answer)
+            else:
+                for field, value in fields.items():
+                    if categorical(value):
+                        first.setdefault((step.tool, field, value), step.answer)
+        return first
+
+    @property
+    def last(self) -> int:
+        """Index of the last message."""
+        return len(self.messages) - 1
+
+    def last_of_agent(self) -> int:
+        """Index of the agent's last message, or of the last one of all."""
+        places = (i for i in range(self.last, -1, -1) if self.messages[i].role == "assistant")
+        return next(places, max(self.last, 0))
+
+    def cue(self, cues: object) -> int | None:
+        """Return the index of the first user message with one of these words, None when none has."""
+        places = [self.words[word] for word in strings(cues) if word in self.words]
+        return min(places, default=None)
+
+    def calls(self, tool: object, *, ok: bool = False) -> list[Step]:
+        """Return the calls of one tool in order; with `ok` only those that succeeded."""
+        return [step for step in self.by_tool.get(str(tool), ()) if not (ok and step.failed)]
+
+    def state(self, name: str, field: str, before: int) -> tuple[int, str] | None:
+        """Return where and as what a field of an object was last seen before a message, None when never."""
+        for seen in reversed(self.observations.get(name, ())):
+            if seen.index < before and field in seen.fields:
+                return seen.index, seen.fields[field]
+        return None
+
+
+def strings(value: object) -> list[str]:
+    """Return a list of strings from a JSON list, empty for anything else."""
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every scalar in a JSON value with its dotted path; lists add nothing to the path.
+
+    >>> list(leaves({"a": 1, "b": [{"c": "x"}, {"c": "y"}]}))
+    [('a', 1), ('b.c', 'x'), ('b.c', 'y')]
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from leaves(item, path)
+    else:
+        yield path, value
+
+
+def scalars(text: str) -> dict[str, str] | None:
+    """Return the scalar fields of a JSON object outside its lists; None when the text is no JSON object.
+
+    >>> scalars('{"status": "open", "who": {"name": "Ann"}, "items": [1]}')
+    {'status': 'open', 'who.name': 'Ann'}
+    >>> scalars("Transfer successful") is None
+    True
+    """
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = from_json(text)
+    except ValueError:
+        return None
+    found: dict[str, str] = {}
+
+    def walk(part: Mapping[str, Any], path: str) -> None:
+        for key, item in part.items():
+            if isinstance(item, Mapping):
+                walk(item, f"{path}{key}.")
+            elif isinstance(item, bool):
+                found[f"{path}{key}"] = str(item).lower()
+            elif isinstance(item, str | int | float):
+                found[f"{path}{key}"] = str(item)
+
+    walk(value, "")
+    return found
+
+
+def categorical(value: str) -> bool:
+    """Tell whether a value could be one of a few states: short, and no number, date or identifier."""
+    return 0 < len(value) <= 24 and not any(character.isdigit() for character in value)
+
+
+def _tells_error(text: str) -> bool:
+    """Tell whether a result is an error although it was not marked as one."""
+    start = text[:40].lstrip().lower()
+    return start.startswith(("error", '{"error"', "exception", "traceback"))

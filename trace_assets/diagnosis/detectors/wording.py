@@ -1,0 +1,68 @@
+"""English for generated names: tools and arguments as a person would say them."""
+
+from __future__ import annotations
+
+import re
+
+_DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
+_KEEP = frozenset(
+    {"transfer", "order", "reset", "offer", "enter", "answer", "visit", "deliver", "edit", "limit"}
+)
+
+
+def spoken(name: str) -> str:
+    """Return a tool's or field's name as words.
+
+    >>> spoken("update_reservation_flights"), spoken("getUserDetails")
+    ('update reservation flights', 'get user details')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.\-]+", " ", name).lower().strip()
+
+
+def noun(argument: str) -> str:
+    """Return what an argument names.
+
+    >>> noun("order_id"), noun("order"), noun("id")
+    ('order', 'order', 'object')
+    """
+    words = [word for word in spoken(argument).split() if word not in ("id", "ids", "number", "code", "name")]
+    return " ".join(words) or "object"
+
+
+def gerund(name: str) -> str:
+    """Return a tool's name as something one is doing.
+
+    >>> gerund("cancel_order"), gerund("update_address"), gerund("set_mode"), gerund("refund_item")
+    ('cancelling the order', 'updating the address', 'setting the mode', 'refunding the item')
+    """
+    verb, _, rest = spoken(name).partition(" ")
+    if verb.endswith("e") and not verb.endswith("ee"):
+        form = verb[:-1] + "ing"
+    elif _DOUBLE.search(verb) and (verb not in _KEEP or verb == "reset"):
+        form = verb + verb[-1] + "ing"
+    else:
+        form = verb + "ing"
+    return (
+        f"{form} the {rest}"
+        if rest and not rest.startswith(("to ", "for ", "by "))
+        else f"{form} {rest}".strip()
+    )
+
+
+def imperative(name: str) -> str:
+    """Return a tool's name as an order: `cancel_order` is `cancel the order`.
+
+    >>> imperative("get_order"), imperative("transfer_to_human_agents")
+    ('get the order', 'transfer to human agents')
+    """
+    verb, _, rest = spoken(name).partition(" ")
+    return (
+        f"{verb} the {rest}"
+        if rest and not rest.startswith(("to ", "for ", "by ", "the "))
+        else f"{verb} {rest}".strip()
+    )
+
+
+def title(sentence: str) -> str:
+    """Return a sentence with a capital first letter and nothing else changed."""
+    return sentence[:1].upper() + sentence[1:]

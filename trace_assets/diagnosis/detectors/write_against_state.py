@@ -1,0 +1,153 @@
+"""A write on an object although it was last seen in a state in which successful runs refrain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.identity import normal
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Step, Transcript, categorical
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
+
+MIN_USES = 3
+MAX_VALUES = 8
+"""A field with more values than this is not a state."""
+INSTEAD_SHARE = 0.5
+"""Share of those who refrain that must take the same other way for it to be what is done instead."""
+
+
+class WriteAgainstState:
+    """The writing tool X is called on an object whose last observation showed field = value.
+
+    Relevant when X was called in that state, or the user asked for what X does (a cue word) and an object
+    that the conversation names was seen in that state. PRESENT when X was not called on it and, where there
+    is another way that those who refrain take, that way was taken.
+    Arguments: `tool` X, `field`, `value`, `instead` (a tool, or empty), `argument` of X, `cues`.
+    """
+
+    name = "write_against_state"
+    norm = 0.6
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Cross each writing tool with the states in which its objects were seen."""
+        proposals = []
+        for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
+            argument = corpus.object_argument(tool)
+            if argument is None or corpus.agent_tools[tool] < MIN_USES or not (cues := corpus.cues(tool)):
+                continue
+            for field, value in self._states(corpus, tool, argument):
+                args = {"tool": tool, "field": field, "value": value, "argument": argument, "cues": cues}
+                instead = self._instead(corpus, args)
+                if instead is None:
+                    continue
+                args["instead"] = instead
+                state = f"{noun(field)} is {value}"
+                otherwise = f"; {imperative(instead)} instead" if instead else ""
+                proposals.append(
+                    Proposal(
+                        args=args,
+                        name=f"Refrain from {gerund(tool)} when its {state}{otherwise}",
+                        description=(
+                            f"When the {noun(argument)} was last seen with {spoken(field)} '{value}', do not "
+                            f"call '{spoken(tool)}' on it even if the user asks for it"
+                            + (f": use '{spoken(instead)}'." if instead else ".")
+                        ),
+                        subject=(tool, field, value),
+                    )
+                )
+        return proposals
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        written = self._written(transcript, args)
+        if written is not None:
+            return written
+        refrained = self._refrained(transcript, args)
+        if refrained is None:
+            return NOT_NEEDED
+        asked, seen, _ = refrained
+        if not args.get("instead"):
+            return present(f"{args['field']}={args['value']} was seen, and nothing was written", asked, seen)
+        taken = [step.index for step in transcript.calls(args["instead"], ok=True) if step.index > seen]
+        if not taken:
+            return NOT_NEEDED
+        return present(f"{args['field']}={args['value']} was seen, then {args['instead']}", seen, taken[0])
+
+    def _written(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding | None:
+        """Return what shows that the tool was called in the state, None when it was not."""
+        field, value = args["field"], args["value"]
+        for step in transcript.calls(args["tool"]):
+            if step.by_user:
+                continue
+            name = normal(step.arguments.get(args["argument"]))
+            state = transcript.state(name, field, step.index)
+            if state is not None and state[1] == value:
+                reason = f"{step.tool} was called on {name} although {field}={value} had been seen"
+                return lacking(reason, state[0], step.index)
+        return None
+
+    def _refrained(self, transcript: Transcript, args: Mapping[str, Any]) -> tuple[int, int, str] | None:
+        """Return (request, observation, object) where it was asked for in that state and not done."""
+        asked = transcript.cue(args.get("cues"))
+        if asked is None:
+            return None
+        argument = args["argument"]
+        written = {normal(step.arguments.get(argument)) for step in transcript.calls(args["tool"])}
+        for name in transcript.observations:
+            if name in written or name not in transcript.spoken:
+                continue
+            state = transcript.state(name, args["field"], len(transcript.messages))
+            if state is not None and state[1] == args["value"] and self._is_target(transcript, name, argument):
+                return asked, state[0], name
+        return None
+
+    def _is_target(self, transcript: Transcript, name: str, argument: str) -> bool:
+        """Tell whether an object was named to some call by X's argument: it is of the kind X acts on."""
+        return any(normal(step.arguments.get(argument)) == name for step in transcript.steps)
+
+    def _states(self, corpus: Corpus, tool: str, argument: str) -> list[tuple[str, str]]:
+        """Return the states (field, value) in which objects of the tool's kind were seen."""
+        values: dict[str, Counter[str]] = {}
+        for one in corpus.transcripts:
+            names = {
+                normal(s.arguments[argument]) for s in one.steps if isinstance(s.arguments.get(argument), str)
+            }
+            found = {
+                (field, value)
+                for name in names
+                for seen in one.observations.get(name, ())
+                for field, value in seen.fields.items()
+                if categorical(value)
+            }
+            for field, value in found:
+                values.setdefault(field, Counter())[value] += 1
+        return [
+            (field, value)
+            for field, counts in sorted(values.items())
+            if 2 <= len(counts) <= MAX_VALUES
+            for value, count in sorted(counts.items())
+            if count >= MIN_USES
+        ]
+
+    def _instead(self, corpus: Corpus, args: dict[str, Any]) -> str | None:
+        """Return the tool that those who refrain mostly use, "" for none; None when too few refrain."""
+        taken, refrained = Counter[str](), 0
+        for one in corpus.transcripts:
+            outcome = None if self._written(one, args) else self._refrained(one, args)
+            if outcome is not None:
+                refrained += 1
+                _, seen, name = outcome
+                taken.update({step.tool for step in one.steps if self._other(step, corpus, args, seen, name)})
+        if refrained < MIN_USES:
+            return None
+        tool, count = max(taken.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+        return tool if count >= INSTEAD_SHARE * refrained else ""
+
+    def _other(self, step: Step, corpus: Corpus, args: Mapping[str, Any], seen: int, name: str) -> bool:
+        """Tell whether a step is another way of dealing with the object, or of handing it over."""
+        if step.by_user or step.failed or step.index < seen or step.tool == args["tool"]:
+            return False
+        return step.tool in corpus.mutating and (name in step.objects or not step.objects)
