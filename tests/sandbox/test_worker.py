@@ -194,7 +194,7 @@ def test_an_extra_reply_is_found_before_the_next_request(
         "         % sys._getframe(1).f_locals['request']['id'])\n"
     )
     session = unsafe_pool.environment(hostile("step", code)).reset(1)
-    with pytest.raises(ProtocolError, match=r"more than the one|nobody asked"):
+    with pytest.raises(ProtocolError, match=r"more than the one|nobody asked|something else"):
         for _ in range(2):
             session.step(act(1))
 
