@@ -74,7 +74,7 @@ class DetectorAnalyst:
             trajectories: Of one target. Those that were not judged are read but count on neither side.
 
         Returns:
-            At most `max_candidates` candidates, the best first; none when there are no successes or no failures.
+            At most `max_candidates` candidates, the best first; none without successes or without failures.
 
         Raises:
             InputError: The trajectories are of several targets.
@@ -149,8 +149,8 @@ def _target(trajectories: Sequence[Trajectory]) -> str | None:
     targets = sorted({trajectory.target for trajectory in trajectories})
     if len(targets) > 1:
         raise InputError(
-            f"capabilities are discovered within one target, but these trajectories are of {', '.join(targets)}; "
-            "discover in each of them alone."
+            "capabilities are discovered within one target, but these trajectories are of "
+            f"{', '.join(targets)}; discover in each of them alone."
         )
     return targets[0] if targets else None
 
@@ -159,8 +159,8 @@ def _detector(capability: Capability) -> Detector:
     detector = _BY_NAME.get(capability.detector or "")
     if detector is None:
         raise InputError(
-            f"the capability '{capability.capability_id}' names the detector {capability.detector!r}, which this "
-            f"program does not have (it has {', '.join(sorted(_BY_NAME))}); discover again."
+            f"the capability '{capability.capability_id}' names the detector {capability.detector!r}, which "
+            f"this program does not have (it has {', '.join(sorted(_BY_NAME))}); discover again."
         )
     return detector
 

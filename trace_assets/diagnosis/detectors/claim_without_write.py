@@ -12,7 +12,8 @@ from trace_assets.diagnosis.detectors.transcript import Transcript, strings
 
 # English only: other languages give NA.
 _CLAIM = re.compile(
-    r"\b(?:has|have) (?:now )?(?:been )?(?:successfully )?\w+ed\b[^.?!]*|\bsuccessfully \w+ed\b|\bis now \w+ed\b"
+    r"\b(?:has|have) (?:now )?(?:been )?(?:successfully )?\w+ed\b[^.?!]*"
+    r"|\bsuccessfully \w+ed\b|\bis now \w+ed\b"
 )
 _DONE = re.compile(
     r"\b(?:updated|cancell?ed|changed|booked|modified|refunded|exchanged|returned|added|upgraded|processed|"
@@ -39,8 +40,8 @@ class ClaimWithoutWrite:
                 args={"writes": writes},
                 name="Report as done only what a tool has done",
                 description=(
-                    "Tell the user that something has been changed, booked or cancelled only after the call that "
-                    "does it has succeeded."
+                    "Tell the user that something has been changed, booked or cancelled only after the call "
+                    "that does it has succeeded."
                 ),
             )
         ]

@@ -24,7 +24,7 @@ class EmptyTurn:
             Proposal(
                 args={},
                 name="Say something or call a tool in every turn",
-                description="Never send an empty message: each turn is either text for the user or a tool call.",
+                description="Never send an empty message: each turn is text for the user or a tool call.",
             )
         ]
 

@@ -34,8 +34,8 @@ class EndedWithWorkOpen:
                         args={"tool": tool, "cues": cues},
                         name=f"When asked to, {imperative(tool)} before ending",
                         description=(
-                            f"When the user asks for what '{spoken(tool)}' does, see that it is done successfully "
-                            "before the conversation ends or is handed over."
+                            f"When the user asks for what '{spoken(tool)}' does, see that it is done "
+                            "successfully before the conversation ends or is handed over."
                         ),
                         subject=(tool,),
                     )

@@ -28,8 +28,8 @@ class IdleLoop:
                 args={"limit": LIMIT},
                 name="Move on when a call brings nothing new",
                 description=(
-                    "Do not make the same call again and again when its answer does not change: use what it said, "
-                    "try something else, or tell the user."
+                    "Do not make the same call again and again when its answer does not change: use what it "
+                    "said, try something else, or tell the user."
                 ),
             )
         ]

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import ToolSpec
 
 READING = frozenset(
-    "get find search list check look lookup read show fetch query calculate compute view describe can is has "
-    "count think retrieve verify inspect test browse run know validate estimate compare preview explain".split()
+    """
+    browse calculate can check compare compute count describe estimate explain fetch find get has
+    inspect is know list look lookup preview query read retrieve run search show test think validate
+    verify view
+    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
 )
 """Verbs of tools that only look."""
 WRITING = frozenset(
-    "update cancel modify set create delete remove add book send exchange return refund enable disable toggle "
-    "reset grant revoke make pay transfer escalate change edit write insert put post submit assign close open "
-    "approve reject resume suspend activate deactivate refuel reboot restart install uninstall move rename "
-    "schedule order buy sell connect disconnect register subscribe unsubscribe apply issue reseat".split()
+    """
+    activate add apply approve assign book buy cancel change close connect create deactivate delete
+    disable disconnect edit enable escalate exchange grant insert install issue make modify move open
+    order pay post put reboot refuel refund register reject remove rename reseat reset restart resume
+    return revoke schedule sell send set submit subscribe suspend toggle transfer uninstall unsubscribe
+    update write
+    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
 )
 """Verbs of tools that change something."""
 NOUNS = frozenset(
-    "order book list set address count issue exchange return transfer schedule change run show view post test "
-    "edit open close preview estimate search check query look".split()
+    """
+    address book change check close count edit estimate exchange issue list look open order post preview
+    query return run schedule search set show test transfer view
+    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
 )
 """Words of both lists that are nouns when they are not the first word of a name."""
 CHANGED_SHARE = 0.2
 """Share of reads that must differ after a call of a tool without a telling verb."""
 
 
-def mutating_tools(transcripts: Sequence[Transcript], specs: Sequence[ToolSpec] = ()) -> frozenset[str]:
-    """Return the names of the tools that change state.
+def mutating_tools(
+    transcripts: Sequence[Transcript], specs: Sequence[ToolSpec] = (), names: Iterable[str] = ()
+) -> frozenset[str]:
+    """Return the names of the tools that change state, of those called and of those in `names`.
 
     A specification that says so decides; then the verb in the name; a tool without a telling verb counts
     when the same read, made before and after it with no other unknown or writing call between, often
     answers differently.
     """
     known = {spec.name: spec.mutates for spec in specs if spec.mutates is not None}
-    names = {tool for one in transcripts for tool in one.by_tool}
-    verdicts: dict[str, bool | None] = {name: known.get(name, _by_verb(name)) for name in names}
+    called = {tool for one in transcripts for tool in one.by_tool}.union(names)
+    verdicts: dict[str, bool | None] = {name: known.get(name, _by_verb(name)) for name in called}
     unknown = {name for name, verdict in verdicts.items() if verdict is None}
     if unknown:
         verdicts.update(

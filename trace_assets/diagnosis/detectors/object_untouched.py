@@ -33,8 +33,8 @@ class ObjectUntouched:
                     args={"argument": argument, "pattern": pattern},
                     name=f"Deal with every {thing} the user names",
                     description=(
-                        f"When a request concerns more than one {thing}, go on after the first one until each "
-                        "has been dealt with, before ending the conversation."
+                        f"When a request concerns more than one {thing}, go on after the first one until "
+                        "each has been dealt with, before ending the conversation."
                     ),
                     subject=(argument,),
                 ),

@@ -28,8 +28,8 @@ class RepeatedError:
                 args={},
                 name="Change a call that failed before making it again",
                 description=(
-                    "When a tool refuses a call, read why, and correct the arguments, find out more or tell the "
-                    "user; do not send the same call again."
+                    "When a tool refuses a call, read why, and correct the arguments, find out more or tell "
+                    "the user; do not send the same call again."
                 ),
             )
         ]

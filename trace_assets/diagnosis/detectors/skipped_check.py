@@ -37,8 +37,8 @@ class SkippedCheck:
                         args={"tool": tool, "cues": cues},
                         name=f"When the request calls for it, {imperative(tool)}",
                         description=(
-                            f"When the user speaks of {', '.join(cues[:3])}, use '{spoken(tool)}' (or have it used) "
-                            "before concluding."
+                            f"When the user speaks of {', '.join(cues[:3])}, use '{spoken(tool)}' (or have it "
+                            "used) before concluding."
                         ),
                         subject=(tool,),
                     )

@@ -37,8 +37,8 @@ class UnrecoveredError:
             args={"tool": tool},
             name=f"Recover from {what}",
             description=(
-                f"When {'the tool ' + spoken(tool) if tool else 'a tool'} refuses a call, use its message to get the "
-                "arguments right and bring the call to success."
+                f"When {'the tool ' + spoken(tool) if tool else 'a tool'} refuses a call, use its message "
+                "to get the arguments right and bring the call to success."
             ),
             subject=(tool or "any",),
         )

@@ -48,8 +48,8 @@ class UnsupportedArgument:
                     args={"argument": path, "tool": tool},
                     name=f"Take the {what} from what was said or seen{where}",
                     description=(
-                        f"Every '{what}' given to {'the tool ' + spoken(tool) if tool else 'a tool'} must come from "
-                        "the user or from an earlier result; ask or look it up rather than guess."
+                        f"Every '{what}' given to {'the tool ' + spoken(tool) if tool else 'a tool'} must come "
+                        "from the user or from an earlier result; ask or look it up rather than guess."
                     ),
                     subject=(path, tool or "any"),
                 )
@@ -74,7 +74,7 @@ class UnsupportedArgument:
 
 
 def _checkable(value: object) -> str | None:
-    """Return the text to look for; None for values that are no matter of fact: flags, phrases, small numbers."""
+    """Return the text to look for; None for flags, long phrases and small numbers."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):

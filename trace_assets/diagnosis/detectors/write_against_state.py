@@ -100,7 +100,11 @@ class WriteAgainstState:
             if name in written or name not in transcript.spoken:
                 continue
             state = transcript.state(name, args["field"], len(transcript.messages))
-            if state is not None and state[1] == args["value"] and self._is_target(transcript, name, argument):
+            if (
+                state is not None
+                and state[1] == args["value"]
+                and self._is_target(transcript, name, argument)
+            ):
                 return asked, state[0], name
         return None
 

@@ -35,8 +35,8 @@ class WriteWithoutConsent:
                     args={"tool": tool, "argument": argument},
                     name=f"Ask the user before {gerund(tool)}",
                     description=(
-                        f"Before '{spoken(tool)}', say what is about to be done to which object and wait for the "
-                        "user's answer."
+                        f"Before '{spoken(tool)}', say what is about to be done to which object and wait for "
+                        "the user's answer."
                     ),
                     subject=(tool,),
                 )
