@@ -104,7 +104,14 @@ class Player:
             for task, row in zip(tasks, rows, strict=True)
         ]
         return self._loop.run(
-            roll_out(self.target, trials, self.policy, max_turns=self.max_turns, concurrency=self.concurrency)
+            roll_out(
+                self.target,
+                trials,
+                self.policy,
+                max_turns=self.max_turns,
+                concurrency=self.concurrency,
+                fault_share=1.0,
+            )
         )
 
 
