@@ -1,0 +1,264 @@
+"""Any OpenAI-compatible server as a policy: one request a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.hermes import OPEN, parse_reply, strict_json
+from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
+from trace_assets.records import Message, ToolCall
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion, ChatCompletionMessage
+
+_FULL = ("context_length_exceeded", "maximum context length", "context window", "context length", "too long")
+"""How servers say that a conversation no longer fits."""
+
+
+class OpenAIPolicy:
+    """Sends each turn to `<base_url>/chat/completions`.
+
+    Rate limits, server errors, time-outs and lost connections are tried again with growing pauses (the
+    server's Retry-After is kept to); what still fails then is a fault of the infrastructure. The key is read
+    from OPENAI_API_KEY and appears nowhere; a server that wants none needs none.
+
+    Args:
+        base_url: Such as http://127.0.0.1:8000/v1.
+        model: Name of the base model; an adapter is asked for by its own name, as vLLM serves it.
+        temperature: Sampling temperature.
+        max_new_tokens: Longest reply.
+        retries: Further attempts after the first.
+        timeout_seconds: Longest wait for one attempt.
+        seed: Mixed into every conversation's seed; servers treat it as best effort.
+        return_token_ids: Ask for token ids (a vLLM extension), so that the conversation's tokens are known.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        temperature: float = 1.0,
+        max_new_tokens: int = 1024,
+        retries: int = 4,
+        timeout_seconds: float = 60.0,
+        seed: int = 0,
+        return_token_ids: bool = False,
+    ) -> None:
+        if not base_url or not model:
+            raise InputError(
+                "a model server needs an address and a model: set rollouts.base_url and rollouts.model."
+            )
+        self._base_url, self._model = base_url, model
+        self._temperature, self._max_new_tokens = temperature, max_new_tokens
+        self._retries, self._timeout = retries, timeout_seconds
+        self._seed, self._return_token_ids = seed, return_token_ids
+        self._length_field = "max_tokens"
+        self._client: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model
+
+    @property
+    def version(self) -> str:
+        """Hash of server, model and sampling settings; the weights behind the name are not known."""
+        parts = (self._base_url, self._model, self._temperature, self._max_new_tokens, self._seed)
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    async def act(self, conversation: Conversation) -> Reply:
+        """Write the next assistant message.
+
+        Raises:
+            Unavailable: No usable answer after all attempts.
+            InputError: The server refuses the key or does not know the model.
+        """
+        for attempt in range(self._retries + 1):
+            completion = await self._request(conversation)
+            if completion is None:
+                return Reply(Message(role="assistant", content=""), overflow=True)
+            if completion.choices:
+                return self._reply(conversation, completion)
+            if attempt < self._retries:
+                await asyncio.sleep(min(0.5 * 2**attempt, 8.0))
+        raise Unavailable(
+            f"the model server at {self._base_url} answered {self._retries + 1} times without a choice; "
+            "look at its log."
+        )
+
+    async def forget(self, conversation: Conversation) -> None:
+        """Nothing is kept here; the server's cache is its own."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None and self._loop is asyncio.get_running_loop():
+            await self._client.close()
+        self._client = None
+
+    async def _request(self, conversation: Conversation) -> ChatCompletion | None:
+        """Send one request; None when the conversation no longer fits the model's context."""
+        import openai
+
+        model = conversation.adapter or self._model
+        try:
+            client = self._connected()
+            completion: ChatCompletion = await client.chat.completions.create(
+                **self._body(conversation, model)
+            )
+        except openai.APIConnectionError as error:  # time-outs are among these
+            cause = error.__cause__ or error
+            raise Unavailable(
+                f"the model server at {self._base_url} cannot be reached ({type(error).__name__}: {cause}); "
+                "start it, or mend rollouts.base_url."
+            ) from error
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise InputError(
+                f"the model server at {self._base_url} refuses the key (HTTP {error.status_code}); "
+                "set OPENAI_API_KEY to one that it accepts."
+            ) from error
+        except openai.NotFoundError as error:
+            raise InputError(
+                f"the model server at {self._base_url} does not know '{model}': {_said(error)}; "
+                "see its /v1/models."
+            ) from error
+        except openai.APIStatusError as error:
+            said = _said(error)
+            if error.status_code in (400, 413, 422) and any(words in said.lower() for words in _FULL):
+                return None
+            if (
+                error.status_code == 400
+                and self._length_field == "max_tokens"
+                and "max_completion_tokens" in said
+            ):
+                self._length_field = "max_completion_tokens"
+                return await self._request(conversation)
+            raise Unavailable(
+                f"the model server at {self._base_url} answered HTTP {error.status_code}: {said}."
+            ) from error
+        except openai.OpenAIError as error:
+            raise Unavailable(f"the model server at {self._base_url} cannot be used: {error}.") from error
+        except (ValueError, TypeError) as error:  # a body that is not what the protocol says
+            raise Unavailable(
+                f"the answer of the model server at {self._base_url} is not a chat completion: {error}."
+            ) from error
+        if not hasattr(completion, "choices"):
+            raise Unavailable(
+                f"the answer of {self._base_url} is not a chat completion; base_url usually ends in /v1."
+            )
+        return completion
+
+    def _connected(self) -> AsyncOpenAI:
+        """Return a client of this event loop: its connections do not outlive a loop."""
+        from openai import AsyncOpenAI
+
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client = AsyncOpenAI(
+                base_url=self._base_url,
+                api_key=os.environ.get("OPENAI_API_KEY") or "not-needed",
+                max_retries=self._retries,
+                timeout=self._timeout,
+            )
+            self._loop = loop
+        return self._client
+
+    def _body(self, conversation: Conversation, model: str) -> dict[str, Any]:
+        turn = sum(message.role == "assistant" for message in conversation.messages)
+        text = f"{self._seed}:{conversation.seed}:{turn}"
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": [_openai(message) for message in conversation.messages],
+            "temperature": self._temperature,
+            "seed": int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1,
+            self._length_field: self._max_new_tokens,
+        }
+        if conversation.tools:
+            body["tools"] = [tool.openai() for tool in conversation.tools]
+        if self._return_token_ids:
+            body |= {"logprobs": True, "extra_body": {"return_token_ids": True}}
+        return body
+
+    def _reply(self, conversation: Conversation, completion: ChatCompletion) -> Reply:
+        choice = completion.choices[0]
+        first = sum(len(message.tool_calls) for message in conversation.messages)
+        message, malformed = _message(choice.message, first)
+        usage = completion.usage
+        if self._return_token_ids:
+            opening = all(item.role != "assistant" for item in conversation.messages)
+            conversation.tokens = _trace(TokenTrace() if opening else conversation.tokens, completion)
+        return Reply(
+            message,
+            usage.prompt_tokens if usage else None,
+            usage.completion_tokens if usage else None,
+            malformed=malformed,
+            overflow=choice.finish_reason == "length",
+        )
+
+
+def _message(said: ChatCompletionMessage, first_call: int) -> tuple[Message, bool]:
+    """Read the server's message: its parsed calls, or Hermes calls that it left in the text."""
+    content = said.content if said.content is not None else said.refusal
+    if not said.tool_calls:
+        if content and OPEN in content:
+            return parse_reply(content, first_call)
+        return Message(role="assistant", content=(content or "").encode("utf-8", "replace").decode()), False
+    calls: list[ToolCall] = []
+    for call in said.tool_calls:
+        function = getattr(call, "function", None)
+        arguments = strict_json(function.arguments or "{}") if function is not None else None
+        if function is None or not function.name or not isinstance(arguments, dict):
+            raw = json.dumps([call.model_dump() for call in said.tool_calls])
+            return Message(role="assistant", content=f"{content or ''}{raw}"), True
+        calls.append(ToolCall(id=f"call_{first_call + len(calls)}", name=function.name, arguments=arguments))
+    return Message(role="assistant", content=content or None, tool_calls=tuple(calls)), False
+
+
+def _trace(before: TokenTrace | None, completion: ChatCompletion) -> TokenTrace | None:
+    """Join a turn's tokens to those before it; None, from then on, when the server gives none or others."""
+    choice = completion.choices[0]
+    prompt, written = getattr(completion, "prompt_token_ids", None), getattr(choice, "token_ids", None)
+    logprobs = [item.logprob for item in (choice.logprobs.content or [])] if choice.logprobs else []
+    if before is None or not prompt or not written or len(logprobs) != len(written):
+        return None
+    if prompt[: len(before.ids)] != before.ids:
+        return None
+    heard = prompt[len(before.ids) :]
+    return TokenTrace(
+        [*before.ids, *heard, *written],
+        [*before.mask, *[0] * len(heard), *[1] * len(written)],
+        [*before.logprobs, *[0.0] * len(heard), *logprobs],
+    )
+
+
+def _openai(message: Message) -> dict[str, Any]:
+    row: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        row["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+            }
+            for call in message.tool_calls
+        ]
+    elif row["content"] is None:
+        row["content"] = ""
+    if message.role == "tool":
+        row |= {"tool_call_id": message.tool_call_id or "", "content": message.content or ""}
+    return row
+
+
+def _said(error: Any) -> str:
+    """Return what the server said, short, in one line."""
+    body = error.body
+    text = body.get("message") if isinstance(body, dict) else None
+    code = body.get("code") if isinstance(body, dict) else None
+    return " ".join(f"{code or ''} {text or error.message}".split())[:300]

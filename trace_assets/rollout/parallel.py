@@ -1,0 +1,167 @@
+"""The same rollouts spread over processes: a tiny model gains nothing from a second thread."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from trace_assets.errors import TraceError, Unavailable
+from trace_assets.policies.protocol import Policy
+from trace_assets.progress import Bar, progress
+from trace_assets.records import Trajectory
+from trace_assets.rollout.episode import Trial
+from trace_assets.rollout.journal import Journal
+from trace_assets.rollout.runner import run_rollouts
+from trace_assets.targets.protocol import Target
+
+Make = Callable[[], tuple[Target, Policy]]
+"""Opens target and policy inside a process; picklable, such as a `functools.partial` of a module's function."""
+
+
+def run_parallel(
+    make: Make,
+    trials: Sequence[Trial],
+    *,
+    processes: int,
+    max_turns: int,
+    concurrency: int = 128,
+    journal: Journal | None = None,
+    title: str = "rollouts",
+) -> list[Trajectory]:
+    """Play trials in several processes, each with a model of its own on one thread.
+
+    Args:
+        make: Opens target and policy, once a process.
+        trials: What to play; dealt out in turn, so that every process gets of every kind.
+        processes: How many; each pays for loading the model (seconds), so use one for few trials.
+        max_turns: Assistant messages after which an episode is cut off.
+        concurrency: Episodes in the air at once, in each process.
+        journal: Where finished trajectories go, and where earlier ones are taken from.
+        title: Words for the progress bar.
+
+    Returns:
+        The trajectories, sorted by trajectory id.
+
+    Raises:
+        TraceError: As in one process; what finished before is in the journal.
+        Unavailable: A process died.
+    """
+    shares = [trials[start::processes] for start in range(max(1, processes)) if trials[start::processes]]
+    with ExitStack() as stack:
+        if journal is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trace-rollouts-")))
+        else:
+            folder = journal.folder
+        context = multiprocessing.get_context("spawn")
+        reports: Any = context.Queue()
+        bar = stack.enter_context(progress(title, len(trials)))
+        stack.enter_context(_environment(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false"))
+        workers: list[BaseProcess] = [
+            context.Process(
+                target=_work, args=(make, share, max_turns, concurrency, folder, reports), daemon=True
+            )
+            for share in shares
+        ]
+        stack.callback(_stop, workers)
+        for worker in workers:
+            worker.start()
+        names = _collect(workers, reports, bar)
+        found = Journal(folder).load()
+    return [found[name] for name in sorted(names)]
+
+
+def _collect(workers: Sequence[BaseProcess], reports: Any, bar: Bar) -> list[str]:
+    """Return the ids of all trajectories once every process has delivered."""
+    names: list[str] = []
+    delivered = 0
+    while delivered < len(workers):
+        try:
+            report = reports.get(timeout=0.5)
+        except queue.Empty:
+            dead = [worker for worker in workers if worker.exitcode not in (None, 0)]
+            if dead and reports.empty():
+                raise Unavailable(
+                    f"a process that played rollouts ended with code {dead[0].exitcode} (out of memory, "
+                    "perhaps); run again with fewer processes, what finished is kept."
+                ) from None
+            continue
+        if isinstance(report, BaseException):
+            raise report
+        if isinstance(report, int):
+            bar.advance(report)
+        else:
+            names += report
+            delivered += 1
+    return names
+
+
+def _work(
+    make: Make, trials: Sequence[Trial], max_turns: int, concurrency: int, folder: Path, reports: Any
+) -> None:
+    """Play one share; the parent decides about interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        target, policy = make()
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)
+        played = run_rollouts(
+            target,
+            trials,
+            policy,
+            max_turns=max_turns,
+            concurrency=concurrency,
+            journal=_ReportingJournal(folder, reports),
+        )
+        reports.put([trajectory.trajectory_id for trajectory in played])
+    except TraceError as error:
+        reports.put(error)
+    except Exception as error:
+        reports.put(Unavailable(f"a process that played rollouts failed: {type(error).__name__}: {error}"))
+
+
+class _ReportingJournal(Journal):
+    """A journal that tells the parent of every trajectory, and ends the process when the parent is gone."""
+
+    def __init__(self, folder: Path, reports: Any) -> None:
+        super().__init__(folder)
+        self._reports = reports
+
+    def append(self, trajectory: Trajectory) -> None:
+        super().append(trajectory)
+        self._reports.put(1)
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            os._exit(1)
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Set environment variables for the processes started inside."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _stop(workers: Sequence[BaseProcess]) -> None:
+    for worker in workers:
+        if worker.pid is not None and worker.is_alive():
+            worker.terminate()
+    for worker in workers:
+        if worker.pid is not None:
+            worker.join(timeout=10)
