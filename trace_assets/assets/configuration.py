@@ -1,7 +1,5 @@
 """One asset a section of `trace.toml`: an edit is a new code version of that node alone."""
 
-from __future__ import annotations
-
 import json
 
 import dagster as dg

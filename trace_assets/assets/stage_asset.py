@@ -1,10 +1,7 @@
 """How a stage becomes an asset: versions, checks, column schema, cost and errors, the same for all."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import dagster as dg
 
@@ -70,7 +67,8 @@ def stage_asset(
         name = work.__name__
         wants_context = "context" in inspect.signature(work).parameters
 
-        def compute(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        def compute(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
+            # No return annotation: Dagster would want a tuple type as soon as there are checks.
             study: Study = context.resources.study
             partition = context.partition_key if partitions is not None else ""
             arguments = [study, *([partition] if partitions is not None else [])]

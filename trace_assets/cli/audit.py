@@ -20,7 +20,7 @@ def audit(
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Audit an environment module in the sandbox: exit 0 accepted, 1 rejected, 2 unusable, 3 could not run."""
+    """Audit an environment module in the sandbox; exit 0 accepted, 1 rejected, 2 unusable, 3 not run."""
     from trace_assets.stages.synthesis import audit_source
 
     study = open_study(config, overrides)

@@ -96,8 +96,8 @@ def diagnose(
     there = sorted({*batches(study), *study.store.partitions(TrajectoryHead)})
     if not there:
         raise InputError(
-            f"there is no trajectory in {study.home.path} yet; run `trace ingest FILE...` for trajectories you "
-            "have, or `trace sync --select trajectories` to roll out the live target."
+            f"there is no trajectory in {study.home.path} yet; run `trace ingest FILE...` for those that "
+            "you have, or `trace sync --select trajectories` to roll out the live target."
         )
     for name in batch or []:
         if name not in there:

@@ -22,11 +22,12 @@ from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
 
-def open_analyst(study: Study) -> Analyst:
-    """Return the analyst that `discovery.analyst` names."""
+def open_analyst(study: Study, target: str) -> Analyst:
+    """Return the analyst that `discovery.analyst` names; it is told the tools of the live target."""
     from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 
-    return DetectorAnalyst(study.settings.discovery)
+    live = target == study.settings.targets.name
+    return DetectorAnalyst(study.settings.discovery, tools=study.target.tools if live else ())
 
 
 def _by_target(trajectories: list[Trajectory]) -> dict[str, list[Trajectory]]:
@@ -43,23 +44,25 @@ def discover(study: Study) -> StageResult:
         for row in study.store.read(Triage)
         if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
-    analyst = open_analyst(study)
     found: list[Capability] = []
-    for group in _by_target(read_trajectories(study.store)).values():
+    for target, group in _by_target(read_trajectories(study.store)).items():
+        analyst = open_analyst(study, target)
         found += analyst.discover([one for one in group if one.trajectory_id in usable])
     version = study.store.write(found, Capability)
-    return StageResult(version, len(found), {"candidates": len(found), "analyst": analyst.name})
+    return StageResult(
+        version, len(found), {"candidates": len(found), "targets": len({row.target for row in found})}
+    )
 
 
 def label_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `labels`, from blind trajectories."""
-    analyst = open_analyst(study)
     capabilities: dict[str, list[Capability]] = defaultdict(list)
     for capability in study.store.read(Capability):
         capabilities[capability.target].append(capability)
     labels: list[Label] = []
     wanted = 0
     for target, group in _by_target(read_trajectories(study.store, batch)).items():
+        analyst = open_analyst(study, target)
         labels += analyst.label([one.blind() for one in group], capabilities[target])
         wanted += len(group) * len(capabilities[target])
     version = study.store.write(labels, Label, batch)

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from uuid import uuid4
 
-from trace_assets.report.data import gather
-from trace_assets.report.page import render
 from trace_assets.stages.result import StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -19,6 +17,9 @@ def write_page(study: Study) -> Path:
     Returns:
         Its path.
     """
+    from trace_assets.report.data import gather
+    from trace_assets.report.page import render
+
     page = render(gather(study.store))
     path = study.home.reports / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -151,14 +151,8 @@ def accepted_environment(study: Study, capability_id: str) -> tuple[bool, list[s
 @contextmanager
 def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
     """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation."""
-    section = study.settings.training
     with sandbox_pool(study) as pool:
-        yield SandboxedTarget(
-            environment,
-            pool,
-            training_seeds=section.iterations * section.tasks_per_iteration,
-            validation_seeds=section.validation_seeds,
-        )
+        yield SandboxedTarget(environment, pool)
 
 
 def _audit_table(checks: list[EnvironmentCheck]) -> str:

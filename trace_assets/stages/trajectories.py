@@ -6,6 +6,8 @@ from collections import Counter
 
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Task, Trajectory, Triage
+from trace_assets.rollout.journal import Journal
+from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.stages.base_model import open_policy, policy_home
 from trace_assets.stages.ingest import batches, inbox
 from trace_assets.stages.result import Figure, StageCheck, StageResult
@@ -19,11 +21,14 @@ def write_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of trajectories: rolled out on the live target, or taken from the inbox."""
     if batch in batches(study):
         trajectories = read_trajectories(inbox(study, batch))
+        version = write_trajectories(study.store, trajectories, batch)
         spent: dict[tuple[str, str], float] = {}
     else:
-        trajectories = _roll_out(study, batch)
+        journal = _journal(study, batch)
+        trajectories = _roll_out(study, batch, journal)
+        version = write_trajectories(study.store, trajectories, batch)
+        journal.clear()
         spent = {("rollouts", "episodes"): float(len(trajectories))}
-    version = write_trajectories(study.store, trajectories, batch)
     faults = sum(one.fault is not None for one in trajectories)
     cost = sum(one.cost_usd or 0.0 for one in trajectories)
     return StageResult(
@@ -53,9 +58,13 @@ def pass_figures(trajectories: list[Trajectory]) -> dict[str, Figure]:
     return {"pass_rate": passed / len(judged), "pass_rate_low": low, "pass_rate_high": high, "n": len(judged)}
 
 
-def _roll_out(study: Study, batch: str) -> list[Trajectory]:
-    from trace_assets.rollout.journal import Journal
-    from trace_assets.rollout.runner import Trial, run_rollouts
+def _journal(study: Study, batch: str) -> Journal:
+    """Return where finished episodes of an interrupted run lie: another policy or setting, another place."""
+    key = text_version(policy_home(study), study.settings.rollouts.fingerprint(), study.target.version)
+    return Journal(study.home.journals / "rollouts" / f"{batch}-{key}")
+
+
+def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
 
     section = study.settings.rollouts
     tasks = [task for task in study.store.read(Task, batch) if task.split == "discovery"]
@@ -64,15 +73,13 @@ def _roll_out(study: Study, batch: str) -> list[Trajectory]:
         for task in tasks
         for trial in range(section.trials)
     ]
-    key = text_version(policy_home(study), section.fingerprint(), study.target.version)
-    policy = open_policy(study)
     return run_rollouts(
         study.target,
         trials,
-        policy,
+        open_policy(study),
         max_turns=section.max_turns,
         concurrency=section.concurrency,
-        journal=Journal(study.home.journals / "rollouts" / f"{batch}-{key}"),
+        journal=journal,
         title=f"rollouts of {batch}",
     )
 
