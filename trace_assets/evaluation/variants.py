@@ -7,14 +7,14 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 from trace_assets.policies.protocol import Policy
-from trace_assets.progress import progress
+from trace_assets.progress import Bar, progress
 from trace_assets.records import NO_ADAPTER, Task, Trajectory
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, roll_out
@@ -24,8 +24,11 @@ from trace_assets.targets.protocol import Target
 PolicyMaker = Callable[[str], Policy]
 """Variant (`none` or an adapter's name) -> who acts. Picklable, since worker processes call it."""
 
-JOB = 256
-"""Trials a job: enough to keep a batch full, few enough to share out and to show progress."""
+JOB = 800
+"""Trials a job: enough to keep a batch full to its end, few enough to share out."""
+
+_TICK = 0.2
+"""Seconds between two looks at what the workers have done."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Limits:
 
     max_turns: int = 12
     max_new_tokens: int = 64
-    concurrency: int = 64
+    concurrency: int = 256
 
 
 @dataclass(frozen=True)
@@ -138,17 +141,12 @@ def play_variants(
     total = sum(len(job.trials) for job in jobs)
     with progress("evaluating", total) as bar:
         if workers > 1 and _can_travel(shared):
-            with _pool(workers, shared) as pool:
-                waiting = {pool.submit(_play_in_worker, job): job for job in jobs}
-                for done in as_completed(waiting):
-                    job = waiting[done]
-                    played[job.variant] += done.result()
-                    bar.advance(len(job.trials), note=job.variant)
+            for job, rows in _share_out(jobs, workers, shared, bar):
+                played[job.variant] += rows
         else:
-            with _Player(shared) as player:
+            with _Player(shared, bar.advance) as player:
                 for job in jobs:
                     played[job.variant] += player.play(job)
-                    bar.advance(len(job.trials), note=job.variant)
     return {
         variant: sorted(rows, key=lambda row: (row.task_id, row.trial)) for variant, rows in played.items()
     }
@@ -173,31 +171,54 @@ def _can_travel(shared: _Shared) -> bool:
     return True
 
 
-@contextmanager
-def _pool(workers: int, shared: _Shared) -> Iterator[Executor]:
+def _share_out(
+    jobs: Sequence[_Job], workers: int, shared: _Shared, bar: Bar
+) -> Iterator[tuple[_Job, list[Trajectory]]]:
     # Spawned, not forked: the parent may hold threads (torch, an event loop) that a fork would leave locked.
-    pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(shared,)
-    )
+    context = get_context("spawn")
+    ended = context.Value("q", 0)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(shared, ended))
     try:
-        yield pool
+        waiting = {pool.submit(_play_in_worker, job): job for job in jobs}
+        while waiting:
+            done, _ = wait(waiting, timeout=_TICK, return_when=FIRST_COMPLETED)
+            bar.advance(ended.value - bar.done)
+            for future in done:
+                yield waiting.pop(future), future.result()
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
 
 
+class _CountingJournal(Journal):
+    """A journal that tells of every trajectory that it took."""
+
+    def __init__(self, folder: Path, tell: Callable[[], None]) -> None:
+        super().__init__(folder)
+        self._tell = tell
+        self.taken = 0
+
+    def append(self, trajectory: Trajectory) -> None:
+        super().append(trajectory)
+        self.taken += 1
+        self._tell()
+
+
 class _Player:
     """Plays jobs in one event loop, and holds the policy of one variant at a time."""
 
-    def __init__(self, shared: _Shared) -> None:
+    def __init__(self, shared: _Shared, tell: Callable[[int], None]) -> None:
         self._shared = shared
+        self._tell = tell
         self._runner = asyncio.Runner()
         self._acting: tuple[str, Policy] | None = None
 
     def play(self, job: _Job) -> list[Trajectory]:
         limits = self._shared.limits
-        with Journal(self._shared.journal_dir / _folder(job.variant) / f"{job.number:04d}") as journal:
+        folder = self._shared.journal_dir / _folder(job.variant) / f"{job.number:04d}"
+        journal = _CountingJournal(folder, lambda: self._tell(1))
+        with journal:
             rollouts = self._runner.run(
                 roll_out(
                     self._shared.target,
@@ -208,6 +229,7 @@ class _Player:
                     journal=journal,
                 )
             )
+        self._tell(len(job.trials) - journal.taken)
         return [rollout.trajectory for rollout in rollouts]
 
     def _policy(self, variant: str) -> Policy:
@@ -239,9 +261,14 @@ _player: _Player | None = None
 """The worker process's own."""
 
 
-def _begin(shared: _Shared) -> None:
+def _begin(shared: _Shared, ended: Synchronized[int]) -> None:
     global _player
-    _player = _Player(shared)
+
+    def tell(trials: int) -> None:
+        with ended.get_lock():
+            ended.value += trials
+
+    _player = _Player(shared, tell)
     if shared.threads:
         import torch
 
