@@ -18,6 +18,7 @@ from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import UnansweredState
 from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
 from trace_assets.diagnosis.detectors.unsupported_argument import UnsupportedArgument
+from trace_assets.diagnosis.detectors.unverified_write import UnverifiedWrite
 from trace_assets.diagnosis.detectors.write_after_refusal import WriteAfterRefusal
 from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
 from trace_assets.diagnosis.detectors.write_without_consent import WriteWithoutConsent
@@ -34,6 +35,7 @@ FAMILIES: tuple[Detector, ...] = (
     WriteAfterRefusal(),
     WriteWithoutConsent(),
     ClaimWithoutWrite(),
+    UnverifiedWrite(),
     RepeatedError(),
     UnrecoveredError(),
     IdleLoop(),

@@ -9,6 +9,7 @@ from functools import cached_property
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Transcript, leaves
+from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import ToolSpec
 from trace_assets.statistics.wilson import wilson
 
@@ -17,6 +18,8 @@ ID_SHARE = 0.6
 CUE_BOUND = 0.5
 """Lower Wilson bound of P(tool is called | word was said) from which a word is a cue for the tool."""
 MAX_CUES = 8
+MIN_SAID = 4
+"""Tasks in which a word must have been said before the tool was called."""
 
 
 class Corpus:
@@ -89,48 +92,81 @@ class Corpus:
         return None
 
     @cached_property
-    def _saying(self) -> dict[str, frozenset[int]]:
-        """Word -> the transcripts in which the user said it."""
-        said: dict[str, set[int]] = {}
+    def _weights(self) -> list[float]:
+        """What each transcript counts: the trials of one task count as one."""
+        trials = Counter(one.task_id for one in self.transcripts)
+        return [1 / trials[one.task_id] for one in self.transcripts]
+
+    @cached_property
+    def _saying(self) -> dict[str, list[tuple[int, int]]]:
+        """Word -> the transcripts in which the user said it, with the message index that said it first."""
+        said: dict[str, list[tuple[int, int]]] = {}
         for number, one in enumerate(self.transcripts):
-            for word in one.words:
-                said.setdefault(word, set()).add(number)
-        return {word: frozenset(numbers) for word, numbers in said.items() if len(numbers) >= 4}
+            for word, index in one.words.items():
+                said.setdefault(word, []).append((number, index))
+        return {word: places for word, places in said.items() if len(places) >= MIN_SAID}
 
     def cues(self, tool: str) -> list[str]:
-        """Return the user's words that ask for a tool: those after which agents mostly call it.
+        """Return the user's words that ask for a tool: those after which it is mostly called.
 
-        A word counts when the lower Wilson bound of P(called | said) is at least `CUE_BOUND`, when it closes
-        half of the distance between P(called) and 1, and when it is no value that the tool is called with.
-        Words are taken until nearly all calls are covered.
+        A word counts when the lower Wilson bound of P(called later | said) is at least `CUE_BOUND`, when it
+        closes half of the distance between P(called) and 1, and when it is no value that the tool is called
+        with. For words of the tool's own name it is enough that they make the call twice as likely: what is
+        rightly refused is asked for all the same. Trials of one task count as one. Words are taken until
+        nearly all calls are covered.
         """
         if tool not in self._cues:
             self._cues[tool] = self._learn_cues(tool)
         return self._cues[tool]
 
     def _learn_cues(self, tool: str) -> list[str]:
-        calling = {number for number, one in enumerate(self.transcripts) if tool in one.by_tool}
+        weights = self._weights
+        called = {
+            n: one.by_tool[tool][0].index for n, one in enumerate(self.transcripts) if tool in one.by_tool
+        }
+        share = sum(weights[n] for n in called) / max(sum(weights), 1e-9)
         values = {
             word
-            for number in calling
+            for number in called
             for step in self.transcripts[number].by_tool[tool]
             for _, value in leaves(step.arguments)
             for word in str(value).lower().split()
         }
-        share = len(calling) / max(len(self.transcripts), 1)
         good: dict[str, frozenset[int]] = {}
-        for word, said in self._saying.items():
-            hits = len(said & calling)
-            telling = hits >= 4 and hits / len(said) >= (1 + share) / 2 and word not in values
-            if telling and wilson(hits, len(said))[0] >= CUE_BOUND:
-                good[word] = said
-        chosen: list[str] = []
-        left = set(calling)
-        while good and len(chosen) < MAX_CUES and len(left) > 0.05 * len(calling):
-            word = max(good, key=lambda w: (len(good[w] & left), -len(good[w] - calling), w))
-            gained = len(good[word] & left)
-            if gained < max(2, 0.03 * len(calling)):
-                break
-            left -= good.pop(word)
-            chosen.append(word)
-        return chosen
+        for word, places in self._saying.items():
+            # A word that is only said after the call did not ask for it.
+            said = [number for number, index in places if number not in called or index < called[number]]
+            n, hits = sum(weights[i] for i in said), sum(weights[i] for i in said if i in called)
+            if hits < MIN_SAID - 1e-9 or word in values:
+                continue
+            bound = wilson(round(hits), max(round(n), round(hits)))[0]
+            telling = hits / n >= (1 + share) / 2 and bound >= CUE_BOUND
+            if telling or (hits >= 2 * share * n and named_after(tool, word)):
+                good[word] = frozenset(said)
+        return _cover(good, set(called))
+
+
+def _cover(good: dict[str, frozenset[int]], calling: set[int]) -> list[str]:
+    """Return the words, most telling first, that together cover nearly all calls."""
+    chosen: list[str] = []
+    left = set(calling)
+    while good and len(chosen) < MAX_CUES and len(left) > 0.05 * len(calling):
+        word = max(good, key=lambda w: (len(good[w] & left), -len(good[w] - calling), w))
+        gained = len(good[word] & left)
+        if gained < max(2, 0.03 * len(calling)):
+            break
+        left -= good.pop(word)
+        chosen.append(word)
+    return chosen
+
+
+def named_after(tool: str, word: str) -> bool:
+    """Tell whether a word is one of those in a tool's name, give or take its ending.
+
+    >>> named_after("cancel_order", "cancelled"), named_after("cancel_order", "can")
+    (True, False)
+    """
+    return any(
+        len(part) >= 4 and word[: max(4, len(part) - 1)] == part[: max(4, len(part) - 1)]
+        for part in spoken(tool).split()
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import imperative, spoken
+from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
 
 MIN_USES = 4
 EVERYWHERE = 0.95
@@ -35,10 +35,10 @@ class SkippedCheck:
                 proposals.append(
                     Proposal(
                         args={"tool": tool, "cues": cues},
-                        name=f"When the request calls for it, {imperative(tool)}",
+                        name=f"{title(imperative(tool))} when the user speaks of '{cues[0]}'",
                         description=(
-                            f"When the user speaks of {', '.join(cues[:3])}, use '{spoken(tool)}' (or have it "
-                            "used) before concluding."
+                            f"When the user speaks of {', '.join(cues[:3])}, use '{spoken(tool)}' (or have "
+                            "it used) before concluding."
                         ),
                         subject=(tool,),
                     )

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.records import Message, Trajectory
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_WORD = re.compile(r"(?<![\w-])[^\W\d_]{3,}(?![\w-])")
 _CONTROL = re.compile(r"#{2,}[\w-]+#{2,}")
 """Marks by which simulated users end a conversation: no words of a request."""
 MAX_FACT = 80
@@ -67,6 +67,7 @@ class Transcript:
 
     def __init__(self, trajectory: Trajectory) -> None:
         self.trajectory_id = trajectory.trajectory_id
+        self.task_id = trajectory.task_id
         self.messages: tuple[Message, ...] = trajectory.messages
 
     @cached_property
@@ -152,7 +153,10 @@ class Transcript:
 
     @cached_property
     def facts(self) -> dict[tuple[str, str, str], int]:
-        """(tool, field, value) -> first message index at which that was seen; field is empty for text."""
+        """(tool, field, value) -> first message index at which that was seen.
+
+        A line of a plain-text result has neither tool nor field: several tools may say the same.
+        """
         first: dict[tuple[str, str, str], int] = {}
         for step in self.steps:
             if step.failed or step.answer is None:
@@ -161,7 +165,7 @@ class Transcript:
             if fields is None:
                 for line in re.split(r"[\n|]", step.result[:2000]):
                     if 3 < len(line.strip()) <= MAX_FACT:
-                        first.setdefault((step.tool, "", line.strip()), step.answer)
+                        first.setdefault(("", "", line.strip()), step.answer)
             else:
                 for field, value in fields.items():
                     if categorical(value):

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import imperative, spoken
+from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
 
+Fact = tuple[str, str, str]
+"""Tool that showed it and field (both empty for text), value."""
 MIN_USES = 5
+"""Tasks in which it must have been seen."""
+MAX_VALUES = 8
+"""A field with more values than this is not a state."""
 FOLLOWS = 0.6
-"""Share of the trajectories that saw it that must take the step afterwards, whatever their outcome."""
+"""Share of the tasks in which it was seen that must take the step afterwards, whatever the outcome."""
 LIFT = 0.3
-"""By how much that must exceed the share of the other trajectories that take the step."""
+"""By how much that must exceed the share of the other tasks that take the step."""
 
 
 class UnansweredState:
     """A result showed field = value (or said a line of text), and a certain step did not follow.
 
-    Relevant when it was seen. Arguments: `read` (the tool that showed it), `field` (empty for text), `value`,
-    `tool` (the step).
+    Relevant when it was seen. Arguments: `read` (the tool that showed it) and `field`, both
+    empty for a line of text, `value`, `tool` (the step).
     """
 
     name = "unanswered_state"
@@ -30,42 +34,45 @@ class UnansweredState:
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Pair what results show with the writing tools that mostly follow and seldom come otherwise."""
-        total = len(corpus.transcripts)
-        saw: Counter[tuple[str, str, str]] = Counter()
-        followed: Counter[tuple[tuple[str, str, str], str]] = Counter()
-        both: Counter[tuple[tuple[str, str, str], str]] = Counter()
+        tasks = len({one.task_id for one in corpus.transcripts})
+        saw: dict[Fact, set[str]] = {}
+        followed: dict[tuple[Fact, str], set[str]] = {}
+        took: dict[str, set[str]] = {}
+        values: dict[tuple[str, str], set[str]] = {}
         for one in corpus.transcripts:
             ends = {tool: steps[-1].index for tool, steps in one.by_tool.items() if tool in corpus.mutating}
+            for tool in ends:
+                took.setdefault(tool, set()).add(one.task_id)
             for fact, at in one.facts.items():
-                saw[fact] += 1
+                saw.setdefault(fact, set()).add(one.task_id)
+                values.setdefault(fact[:2], set()).add(fact[2])
                 for tool, end in ends.items():
-                    both[fact, tool] += 1
-                    followed[fact, tool] += end > at
+                    if end > at:
+                        followed.setdefault((fact, tool), set()).add(one.task_id)
         proposals = []
-        for (fact, tool), count in sorted(followed.items()):
+        for (fact, tool), after in sorted(followed.items()):
             seen = saw[fact]
-            rest = total - seen
-            elsewhere = (corpus.tools[tool] - both[fact, tool]) / rest if rest else 1.0
-            if (
-                seen >= MIN_USES
-                and count >= FOLLOWS * seen
-                and count / seen - elsewhere >= LIFT
-                and fact[0] != tool
-            ):
+            if len(seen) < MIN_USES or fact[0] == tool or (fact[1] and len(values[fact[:2]]) > MAX_VALUES):
+                continue
+            rest = tasks - len(seen)
+            elsewhere = len(took[tool] - seen) / rest if rest else 1.0
+            share = len(after) / len(seen)
+            if share >= max(FOLLOWS, elsewhere + LIFT):
                 proposals.append(self._proposal(fact, tool))
         return proposals
 
-    def _proposal(self, fact: tuple[str, str, str], tool: str) -> Proposal:
+    def _proposal(self, fact: Fact, tool: str) -> Proposal:
         read, field, value = fact
-        state = f"{spoken(field)} is {value}" if field else f"'{value}' is seen"
+        seen = f"{spoken(field)} '{value}'" if field else f"'{value}'"
+        where = f"'{spoken(read)}'" if read else "a result"
         return Proposal(
             args={"read": read, "field": field, "value": value, "tool": tool},
-            name=f"When {state}, see to it: {imperative(tool)}",
+            name=f"{title(imperative(tool))} after seeing {seen}",
             description=(
-                f"When '{spoken(read)}' shows {'that ' + state if field else repr(value)}, go on to "
-                f"'{spoken(tool)}' before the conversation ends."
+                f"When {where} shows {seen}, go on to '{spoken(tool)}' "
+                "(or have it done) before the conversation ends."
             ),
-            subject=(tool, field or read, value),
+            subject=(tool, field, value) if field else (tool, value),
         )
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:

@@ -41,15 +41,15 @@ class UnsupportedArgument:
         for (path, tool), seen in sorted(values.items()):
             if len(seen) < MIN_VALUES or uses[path, tool] < MIN_USES:
                 continue
-            what = spoken(path)
+            what = spoken(path.rpartition(".")[2])
             where = f" when {gerund(tool)}" if tool else ""
             proposals.append(
                 Proposal(
                     args={"argument": path, "tool": tool},
                     name=f"Take the {what} from what was said or seen{where}",
                     description=(
-                        f"Every '{what}' given to {'the tool ' + spoken(tool) if tool else 'a tool'} must come "
-                        "from the user or from an earlier result; ask or look it up rather than guess."
+                        f"Every '{what}' given to {'the tool ' + spoken(tool) if tool else 'a tool'} must "
+                        "come from the user or from an earlier result; ask or look it up rather than guess."
                     ),
                     subject=(path, tool or "any"),
                 )
