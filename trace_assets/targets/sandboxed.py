@@ -141,9 +141,9 @@ class SandboxedTarget:
     Args:
         environment: The record that holds the source.
         pool: Where it runs; stays the caller's to close.
-        training_seeds: The `discovery` split.
-        validation_seeds: The `validation` split; must be disjoint. There is no `test` split: generated
-            environments are judged by the target.
+        training_seeds: The `discovery` split; a number takes that many of `TRAINING_SEEDS`.
+        validation_seeds: The `validation` split, likewise; must be disjoint. There is no `test` split:
+            generated environments are judged by the target.
 
     Raises:
         InputError: The two share a seed.
@@ -154,9 +154,13 @@ class SandboxedTarget:
         environment: Environment,
         pool: SandboxPool,
         *,
-        training_seeds: Sequence[int] = TRAINING_SEEDS,
-        validation_seeds: Sequence[int] = VALIDATION_SEEDS,
+        training_seeds: Sequence[int] | int = TRAINING_SEEDS,
+        validation_seeds: Sequence[int] | int = VALIDATION_SEEDS,
     ) -> None:
+        if isinstance(training_seeds, int):
+            training_seeds = range(TRAINING_SEEDS.start, TRAINING_SEEDS.start + training_seeds)
+        if isinstance(validation_seeds, int):
+            validation_seeds = range(VALIDATION_SEEDS.start, VALIDATION_SEEDS.start + validation_seeds)
         shared = set(training_seeds) & set(validation_seeds)
         if shared:
             raise InputError(
@@ -174,8 +178,8 @@ class SandboxedTarget:
 
     @property
     def name(self) -> str:
-        """`sandboxed:<capability>`."""
-        return f"sandboxed:{self.environment.capability_id}"
+        """`env:<capability>`."""
+        return f"env:{self.environment.capability_id}"
 
     @cached_property
     def version(self) -> str:
@@ -217,7 +221,7 @@ class SandboxedTarget:
             target=self.name,
             split=split,
             task_batch=f"{self.name}-{split}",
-            payload={"seed": seed},
+            payload={"seed": int(seed)},
         )
 
     def episode(self, task: Task, *, seed: int) -> SandboxedEpisode:

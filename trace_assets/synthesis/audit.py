@@ -1,0 +1,112 @@
+"""The audit: every check in order, each failure on its own account, and one verdict on the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trace_assets.policies.protocol import Policy
+from trace_assets.progress import progress
+from trace_assets.records import Environment, EnvironmentCheck
+from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
+from trace_assets.settings import Synthesis
+from trace_assets.synthesis import checks_runtime, checks_semantic, checks_static, checks_statistical
+from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
+from trace_assets.synthesis.contract import TargetContract
+from trace_assets.synthesis.severity import SEVERITIES
+
+CHECKS: tuple[AuditCheck, ...] = (
+    *checks_static.CHECKS,
+    *checks_runtime.CHECKS,
+    *checks_semantic.CHECKS,
+    *checks_statistical.CHECKS,
+)
+"""In an order in which what a check needs comes before it."""
+
+
+def audit(
+    environment: Environment,
+    pool: SandboxPool,
+    contract: TargetContract | None,
+    section: Synthesis,
+    base_policy: Policy | None = None,
+) -> list[EnvironmentCheck]:
+    """Audit an environment.
+
+    A check whose prerequisite did not pass is a skip that names it: one fault is reported once. What the
+    environment does wrong (an exception, a hang, a malformed answer) fails the check that met it.
+
+    Args:
+        environment: The module; it runs in the pool's sandboxes only.
+        pool: Sandboxes.
+        contract: Of the target, to compare tools with; None skips that.
+        section: How many seeds and rollouts, and the band.
+        base_policy: Rolled out for the statistical checks; None skips them. It is not closed.
+
+    Returns:
+        One finding a check, in the order of `CHECKS`.
+
+    Raises:
+        SandboxUnavailable: There is no sandbox to run it in: nothing can be said of the environment.
+        Unavailable: The base policy broke.
+    """
+    subject = Subject(environment, pool, section, contract, base_policy)
+    findings: dict[str, Finding] = {}
+    with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:
+        for check in CHECKS:
+            findings[check.check_id] = _run(check, subject, findings)
+            bar.advance(note=check.check_id)
+    return [
+        EnvironmentCheck(
+            environment_id=environment.environment_id,
+            capability_id=environment.capability_id,
+            check_id=check.check_id,
+            level=check.level,
+            status=findings[check.check_id].status,
+            severity=SEVERITIES[check.check_id],
+            value=findings[check.check_id].value,
+            n=findings[check.check_id].n,
+            bound=findings[check.check_id].bound,
+            evidence=findings[check.check_id].evidence,
+            sandbox_version=pool.version,
+            isolation_level=pool.isolation_level,
+        )
+        for check in CHECKS
+    ]
+
+
+def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> Finding:
+    for needed in check.needs:
+        if findings[needed].status != "pass":
+            state = "failed" if findings[needed].status == "fail" else "was skipped"
+            return Finding("skip", f"{needed} {state}")
+    try:
+        return check.run(subject)
+    except SandboxUnavailable:
+        raise
+    except SandboxError as fault:
+        return Finding("fail", f"{fault.kind}: {fault}")
+
+
+def verdict_of(checks: Sequence[EnvironmentCheck]) -> tuple[bool, tuple[str, ...]]:
+    """Say whether an environment may be trained on.
+
+    Args:
+        checks: Findings of one audit.
+
+    Returns:
+        Whether no check of severity `error` failed and the audit reached its end, and the reasons why not.
+    """
+    failed = [c for c in checks if c.status == "fail" and c.severity == "error"]
+    reasons = [f"{c.check_id}: {c.evidence}" + (f" (required: {c.bound})" if c.bound else "") for c in failed]
+    if not checks:
+        reasons.append("it was not audited")
+    elif not failed:
+        # Skips follow from failures or from what the caller left out (a policy, a contract); an audit in
+        # which the reward itself was never looked at says nothing.
+        seen = {c.check_id for c in checks if c.status == "pass"}
+        reasons += [
+            f"{name} was not checked"
+            for name in ("semantic.oracle_max", "semantic.floor_gap")
+            if name not in seen
+        ]
+    return not reasons, tuple(reasons)

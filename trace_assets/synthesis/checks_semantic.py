@@ -1,0 +1,110 @@
+"""Whether the reward means what it should: all for the oracle, nothing for idleness, little for tricks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+
+from trace_assets.sandbox import replay
+from trace_assets.synthesis import severity
+from trace_assets.synthesis.attackers import ATTACKERS, Attacker, messy, same_tool, say
+from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
+
+ATTACK_SEEDS = 32
+REPLAYS = 3
+"""Episodes whose reward is recomputed, each in a sandbox of its own."""
+
+
+def oracle_max(subject: Subject) -> Finding:
+    """The oracle earns 1 and succeeds on every seed."""
+    played = [subject.probe.best(seed) for seed in subject.seeds]
+    short = [one for one in played if one.reward < 1.0 or not one.success]
+    mean = fmean(one.reward for one in played)
+    bound = "reward 1 and success on every seed"
+    if short:
+        failed = [check["name"] for check in short[0].verdict["checks"] if not check["passed"]]
+        seen = (
+            f"seed {short[0].seed} earns {short[0].reward:.3g} (not passed: {', '.join(failed) or 'none'}); "
+        )
+        return Finding(
+            "fail", f"{seen}{len(short)} of {len(played)} seeds fall short", mean, len(played), bound
+        )
+    return Finding("pass", f"mean {mean:.3g}", mean, len(played), bound)
+
+
+def floor_gap(subject: Subject) -> Finding:
+    """An agent that says goodbye at once, or nothing at all, earns next to nothing."""
+    probe = subject.probe
+    best = fmean(probe.best(seed).reward for seed in subject.seeds)
+    silent = [probe.play(seed, []).reward for seed in subject.seeds]
+    polite = [probe.play(seed, [say("Goodbye.")]).reward for seed in subject.seeds]
+    floor = max(fmean(silent), fmean(polite))
+    bound = f"floor <= {severity.MAX_FLOOR}, oracle above it by >= {severity.MIN_FLOOR_GAP}"
+    passed = floor <= severity.MAX_FLOOR and best - floor >= severity.MIN_FLOOR_GAP
+    evidence = f"silence {fmean(silent):.3g}, goodbye {fmean(polite):.3g}, oracle {best:.3g}"
+    return Finding("pass" if passed else "fail", evidence, floor, 2 * len(silent), bound)
+
+
+def verifier_determinism(subject: Subject) -> Finding:
+    """The reward of recorded actions is the same when a fresh sandbox computes it."""
+    probe, n = subject.probe, 0
+    bound = "reward, success and checks equal in a fresh sandbox"
+    for seed in subject.seeds[:REPLAYS]:
+        for script in (probe.oracle(seed), messy(probe, seed)):
+            played = probe.play(seed, script)
+            again = replay(subject.pool, probe.source, seed, played.actions)
+            n += 1
+            if again != played.verdict:
+                seen = f"seed {seed}: {played.verdict['reward']!r}, then {again['reward']!r}"
+                return Finding("fail", f"{seen} for the same actions", None, n, bound)
+    return Finding("pass", "all agree", None, n, bound)
+
+
+def _attack(subject: Subject, attacker: Attacker) -> tuple[float, float, int]:
+    """Return an attacker's mean reward, its success rate, and the number of seeds."""
+    seeds = subject.seeds[:ATTACK_SEEDS]
+    played = [subject.probe.play(seed, attacker(subject.probe, seed)) for seed in seeds]
+    return fmean(one.reward for one in played), fmean(one.success for one in played), len(played)
+
+
+def _judged(subject: Subject, results: dict[str, tuple[float, float, int]]) -> Finding:
+    best = fmean(subject.probe.best(seed).reward for seed in subject.seeds)
+    worst = max(results, key=lambda name: (results[name][0], name))
+    reward, success, n = results[worst]
+    broken = [
+        name
+        for name, (mean, rate, _) in results.items()
+        if best - mean < severity.MIN_ATTACK_MARGIN or rate > severity.MAX_ATTACK_SUCCESS
+    ]
+    bound = f"<= oracle - {severity.MIN_ATTACK_MARGIN}, success <= {severity.MAX_ATTACK_SUCCESS:.0%}"
+    name = f"{worst}: " if worst else ""
+    evidence = f"{name}mean reward {reward:.3g}, success {success:.0%}, oracle {best:.3g}"
+    return Finding("fail" if broken else "pass", evidence, reward, n, bound)
+
+
+def _scripted(attacker: Attacker) -> Callable[[Subject], Finding]:
+    def run(subject: Subject) -> Finding:
+        return _judged(subject, {"": _attack(subject, attacker)})
+
+    return run
+
+
+def always_the_same(subject: Subject) -> Finding:
+    """No single tool, used always, does well: the worst tool counts."""
+    names = [tool["function"]["name"] for tool in subject.probe.tools()]
+    return _judged(subject, {f"always {name}": _attack(subject, same_tool(name)) for name in names})
+
+
+_SOUND = ("semantic.floor_gap",)
+CHECKS = (
+    AuditCheck(
+        "semantic.verifier_determinism", "semantic", verifier_determinism, ("runtime.episode_isolation",)
+    ),
+    AuditCheck("semantic.oracle_max", "semantic", oracle_max, ("semantic.verifier_determinism",)),
+    AuditCheck("semantic.floor_gap", "semantic", floor_gap, ("semantic.oracle_max",)),
+    *(
+        AuditCheck(f"trace.attacker.{name}", "adversarial", _scripted(attacker), _SOUND)
+        for name, attacker in ATTACKERS.items()
+    ),
+    AuditCheck("trace.attacker.same_tool", "adversarial", always_the_same, _SOUND),
+)

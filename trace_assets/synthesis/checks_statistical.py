@@ -1,0 +1,89 @@
+"""Whether the base policy can learn from the environment: it sometimes succeeds, and not always."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from trace_assets.records import Trajectory
+from trace_assets.statistics.wilson import wilson
+from trace_assets.synthesis import severity
+from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
+
+NO_POLICY = "no base policy was given to roll out"
+
+
+def signal(p: float, k: int) -> float:
+    """Return the chance that a group of k rollouts holds both a success and a failure.
+
+    >>> round(signal(0.05, 8), 2)
+    0.34
+    """
+    return 1 - p**k - (1 - p) ** k
+
+
+def _judged(subject: Subject) -> tuple[list[Trajectory], str]:
+    """Return the rollouts that were judged, and words on those that broke."""
+    judged = [t for t in subject.rollouts if t.success is not None and t.reward is not None]
+    broken = [t for t in subject.rollouts if t.fault is not None]
+    words = f"; {len(broken)} broke, such as: {broken[0].error}" if broken else ""
+    return judged, words
+
+
+def pass_band(subject: Subject) -> Finding:
+    """The base policy's pass rate leaves room on both sides."""
+    if subject.policy is None:
+        return Finding("skip", NO_POLICY)
+    low, high = subject.section.pass_low, subject.section.pass_high
+    bound = f"in [{low}, {high}]"
+    judged, words = _judged(subject)
+    if not judged:
+        return Finding("fail", f"no rollout was judged{words}", None, 0, bound)
+    passed = sum(t.success is True for t in judged)
+    rate = passed / len(judged)
+    left, right = wilson(passed, len(judged))
+    evidence = f"{passed} of {len(judged)} succeed, 95 % interval [{left:.3f}, {right:.3f}]{words}"
+    return Finding("pass" if low <= rate <= high else "fail", evidence, rate, len(judged), bound)
+
+
+def dead_groups(subject: Subject) -> Finding:
+    """Not too many groups of rollouts have one and the same reward: those carry no gradient."""
+    if subject.policy is None:
+        return Finding("skip", NO_POLICY)
+    groups: dict[str, list[float]] = {}
+    judged, words = _judged(subject)
+    for trajectory in judged:
+        groups.setdefault(trajectory.task_id, []).append(trajectory.reward or 0.0)
+    bound = f"<= {subject.section.max_dead_groups}"
+    if not groups:
+        return Finding("fail", f"no rollout was judged{words}", None, 0, bound)
+    dead = sum(max(rewards) - min(rewards) < 1e-9 for rewards in groups.values())
+    share = dead / len(groups)
+    low, high = wilson(dead, len(groups))
+    size = fmean(len(rewards) for rewards in groups.values())
+    counted = f"{dead} of {len(groups)} groups of {size:.3g} are constant"
+    evidence = f"{counted}, 95 % interval [{low:.3f}, {high:.3f}]{words}"
+    passed = share <= subject.section.max_dead_groups
+    return Finding("pass" if passed else "fail", evidence, share, len(groups), bound)
+
+
+def predicted_signal(subject: Subject) -> Finding:
+    """The share of groups that can be expected to hold both outcomes: 1 - p^K - (1 - p)^K."""
+    if subject.policy is None:
+        return Finding("skip", NO_POLICY)
+    k = subject.section.audit_rollouts
+    bound = f">= {severity.MIN_SIGNAL}"
+    judged, words = _judged(subject)
+    if not judged:
+        return Finding("fail", f"no rollout was judged{words}", None, 0, bound)
+    p = fmean(t.success is True for t in judged)
+    value = signal(p, k)
+    evidence = f"p = {p:.3f}, K = {k}, were all seeds equally hard{words}"
+    return Finding("pass" if value >= severity.MIN_SIGNAL else "fail", evidence, value, len(judged), bound)
+
+
+_SOUND = ("semantic.floor_gap",)
+CHECKS = (
+    AuditCheck("trace.pass_band", "statistical", pass_band, _SOUND),
+    AuditCheck("trace.dead_groups", "statistical", dead_groups, ("trace.pass_band",)),
+    AuditCheck("trace.predicted_signal", "statistical", predicted_signal, ("trace.pass_band",)),
+)

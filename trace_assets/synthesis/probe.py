@@ -1,0 +1,133 @@
+"""Plays scripted episodes of an environment in the sandbox."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from trace_assets.sandbox import SandboxPool, Session
+from trace_assets.targets.sandboxed import checked_verdict
+
+Action = dict[str, Any]
+
+
+@dataclass
+class Played:
+    """One finished episode.
+
+    Attributes:
+        first: The first messages.
+        answers: What each step returned.
+        actions: The messages that were played: those after the episode's end are not.
+        verdict: As the environment gave it, checked.
+        reset_seconds: Wall time of the reset.
+        step_seconds: Wall time of all steps.
+    """
+
+    seed: int
+    first: list[dict[str, Any]]
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+    verdict: dict[str, Any] = field(default_factory=dict)
+    reset_seconds: float = 0.0
+    step_seconds: float = 0.0
+
+    @property
+    def reward(self) -> float:
+        """The reward."""
+        return float(self.verdict["reward"])
+
+    @property
+    def success(self) -> bool:
+        """Whether the environment calls it a success."""
+        return bool(self.verdict["success"])
+
+
+class Probe:
+    """Plays episodes of one module; oracle scripts and first messages are asked for once.
+
+    Every method raises `SandboxError` for faults of the environment or its sandbox.
+    """
+
+    def __init__(self, pool: SandboxPool, source: str) -> None:
+        self.pool, self.source = pool, source
+        self._environment = pool.environment(source)
+        self._oracles: dict[int, list[Action]] = {}
+        self._first: dict[int, list[dict[str, Any]]] = {}
+        self._best: dict[int, Played] = {}
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Return the environment's tool schemas."""
+        return self._environment.tools()
+
+    def oracle(self, seed: int) -> list[Action]:
+        """Return the environment's own solution of a seed."""
+        if seed not in self._oracles:
+            self._oracles[seed] = self._environment.oracle(seed)
+        return self._oracles[seed]
+
+    def first(self, seed: int) -> list[dict[str, Any]]:
+        """Return the first messages of a seed."""
+        if seed not in self._first:
+            with self._environment.reset(seed) as session:
+                self._first[seed] = session.messages
+        return self._first[seed]
+
+    def play(self, seed: int, actions: Sequence[Action]) -> Played:
+        """Play a script in the pool's sandbox for this environment."""
+        start = time.perf_counter()
+        with self._environment.reset(seed) as session:
+            return _finish(session, actions, time.perf_counter() - start)
+
+    def walk(self, seed: int, actions: Sequence[Action]) -> None:
+        """Play a script without asking for the verdict."""
+        with self._environment.reset(seed) as session:
+            for action in actions:
+                session.step(action)
+                if session.done or session.truncated:
+                    return
+
+    def best(self, seed: int) -> Played:
+        """Play the oracle's script, once a seed."""
+        if seed not in self._best:
+            self._best[seed] = self.play(seed, self.oracle(seed))
+        return self._best[seed]
+
+    @contextmanager
+    def fresh(self) -> Iterator[FreshProbe]:
+        """Give a sandbox in which nothing has run yet; it is thrown away afterwards."""
+        box = self.pool.fresh(self._environment)
+        try:
+            yield FreshProbe(box)
+        finally:
+            box.fail()
+
+
+class FreshProbe:
+    """Plays in one sandbox of its own."""
+
+    def __init__(self, box: Any) -> None:
+        self._box = box
+
+    def play(self, seed: int, actions: Sequence[Action]) -> Played:
+        """Play a script in this sandbox."""
+        start = time.perf_counter()
+        with Session(self._box.leaf, seed) as session:
+            return _finish(session, actions, time.perf_counter() - start)
+
+
+def _finish(session: Session, actions: Sequence[Action], reset_seconds: float) -> Played:
+    played = Played(seed=session.seed, first=session.messages, reset_seconds=reset_seconds)
+    start = time.perf_counter()
+    for action in actions:
+        played.answers.append(session.step(action))
+        if session.done or session.truncated:
+            break
+    played.step_seconds = time.perf_counter() - start
+    played.actions = list(session.actions)
+    played.verdict = session.verdict()
+    checked_verdict(played.verdict)
+    return played
