@@ -207,7 +207,7 @@ ATTACKS: dict[str, tuple[str, str, tuple[type[SandboxError], ...]]] = {
         "x = []\nwhile True: x.append(bytearray(1 << 20))",
         (EnvironmentFault, Died, Timeout),
     ),
-    "memory limit evaded by many": ("step", "STATE[1] = b'x' * (100 << 20)", (Died,)),
+    "memory limit evaded by many": ("step", "STATE[1] = b'x' * (100 << 20)", (Died, Timeout)),
     "thread bomb": (
         "step",
         "import threading\nwhile True: threading.Thread(target=print).start()",
@@ -298,10 +298,12 @@ def test_control_is_regained_at_the_deadline(docker_pool: SandboxPool, hostile: 
 def test_memory_used_up_by_all_episodes_together_is_told_as_such(
     docker_pool: SandboxPool, hostile: Hostile, act: Act
 ) -> None:
-    environment = docker_pool.environment(hostile("step", "STATE['keep'] = b'x' * (150 << 20)"))
-    sessions = [environment.reset(seed) for seed in range(3)]
-    results = environment.step_many([(one, act(0)) for one in sessions])
-    assert "oom" in {result.reason for result in results if isinstance(result, Died)}
+    config = docker_pool.config.model_copy(update={"deadline_seconds": 10.0, "spares": 0})
+    with open_pool(config) as pool:
+        environment = pool.environment(hostile("step", "STATE['keep'] = b'x' * (150 << 20)"))
+        sessions = [environment.reset(seed) for seed in range(3)]
+        results = environment.step_many([(one, act(0)) for one in sessions])
+    assert "oom" in {result.reason for result in results if isinstance(result, Died)}, results
 
 
 def test_nothing_leaks_between_episodes(docker_pool: SandboxPool, hostile: Hostile, act: Act) -> None:
@@ -365,7 +367,10 @@ def test_a_dead_owners_containers_are_gone(docker_pool: SandboxPool, tmp_path: P
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     reaper.sweep(backend.client())
+    reaper.sweep_folders(backend._folder.parent)  # type: ignore[union-attr]
     assert wait_until(lambda: not api.containers(all=True, filters=mine), 10)
+    assert not list(backend._folder.parent.glob(f"{reaper.FOLDER}-{owner.pid}-*"))  # type: ignore[union-attr]
+    assert backend._folder.exists()  # type: ignore[union-attr]
 
 
 def test_the_sweep_takes_only_what_the_dead_left(docker_pool: SandboxPool) -> None:

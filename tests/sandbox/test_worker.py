@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -169,19 +171,71 @@ def test_a_broken_rule_costs_the_sandbox(
         "        data = data[os.write(fd, data):]\n"
     )
     environment = unsafe_pool.environment(hostile("step", code) + send)
-    bystander = environment.reset(1)
     session = environment.reset(2)
     box = session._leaf.sandbox
     with pytest.raises(fault):
         session.step(act(1))
     assert box.dead
-    with pytest.raises(Died) as caught:
-        bystander.step(act(1))
-    assert caught.value.reason == "killed"
     box.container.kill()
     again = environment.reset(3)
     assert again._leaf.sandbox is not box
     again.close()
+
+
+def test_a_bystander_goes_on_in_another_sandbox(unsafe_pool: SandboxPool, hostile: Hostile, act: Act) -> None:
+    environment = unsafe_pool.environment(hostile("step", "if message['content']: import os; os._exit(1)"))
+    bystanders = [environment.reset(4) for _ in range(20)]
+    for one in bystanders[:10]:
+        assert one.step(act(1))["messages"][0]["content"] == "1"
+    offender = environment.reset(1)
+    box = offender._leaf.sandbox
+    with pytest.raises(Died, match="exit 1"):
+        offender.step({"role": "assistant", "content": "die"})
+    assert box.dead
+    results = environment.step_many([(one, act(1)) for one in bystanders])
+    contents = [result["messages"][0]["content"] for result in results if isinstance(result, dict)]
+    assert contents == ["2"] * 10 + ["1"] * 10
+    assert [len(one.actions) for one in bystanders] == [2] * 10 + [1] * 10
+    assert bystanders[0]._leaf.sandbox is not box
+    assert bystanders[0].verdict()["reward"] == 0.0
+
+
+def test_a_bystander_that_cannot_be_played_again_is_a_fault(
+    unsafe_pool: SandboxPool, hostile: Hostile, act: Act
+) -> None:
+    code = "import os\nif message['content']: os._exit(1)\nSTATE['total'] += os.getpid()"
+    environment = unsafe_pool.environment(hostile("step", code).replace('>= STATE["target"]', "< 0"))
+    bystander, offender = environment.reset(4), environment.reset(1)
+    bystander.step(act(1))
+    with pytest.raises(Died):
+        offender.step({"role": "assistant", "content": "die"})
+    with pytest.raises(EnvironmentFault, match="not deterministic"):
+        bystander.step(act(1))
+
+
+def test_callers_in_many_threads_share_a_sandbox(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
+    environment = unsafe_pool.environment(hostile("module", "# threads"))
+    with ThreadPoolExecutor(8) as threads:
+        sessions = list(threads.map(environment.reset, range(32)))
+    assert len({one._leaf.sandbox for one in sessions}) == 1
+    for one in sessions:
+        one.close()
+
+
+def test_hundreds_of_episodes_leave_nothing_behind(unsafe_pool: SandboxPool, counter: str) -> None:
+    environment = unsafe_pool.environment(counter)
+    with environment.reset(0) as session:
+        zygote = Path(f"/proc/{session._leaf.sandbox.container.process.pid}")  # type: ignore[attr-defined]
+
+    def held() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), len(list((zygote / "fd").iterdir()))
+
+    before = held()
+    for seed in range(400):
+        environment.reset(seed).close()
+    after = held()
+    assert after[1] == before[1]
+    assert after[0] < before[0] + 20  # other threads of the pool may hold a few at any moment
 
 
 def test_an_extra_reply_is_found_before_the_next_request(

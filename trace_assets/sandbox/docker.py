@@ -9,6 +9,7 @@ import socket
 import tempfile
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,9 @@ class DockerBackend:
         self.version = sandbox_version("docker", self._flags, self.image.contents)
         self._folder: Path | None = None
         if self._shares_files(client):
-            self._folder = Path(tempfile.mkdtemp(prefix="trace-sandbox-", dir=_short_folder()))
+            reaper.sweep_folders(_short_folder())
+            self._folder = reaper.owner_folder(_short_folder())
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)  # also at exit
         self.transport = "attach" if self._folder is None else "socket"
 
     def _new_client(self, seconds: int) -> Any:
@@ -254,7 +257,7 @@ class DockerBackend:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _short_folder() -> str:
+def _short_folder() -> Path:
     """A folder whose socket paths stay below the kernel's 108 bytes."""
     folder = tempfile.gettempdir()
-    return folder if len(folder) <= 60 else "/tmp"
+    return Path(folder if len(folder) <= 24 else "/tmp")

@@ -10,7 +10,7 @@ from typing import Self
 from trace_assets.errors import InputError
 from trace_assets.sandbox.backend import Backend, IsolationLevel, make_backend
 from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.faults import SandboxError, SandboxUnavailable
+from trace_assets.sandbox.faults import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Leaf, Sandbox
 from trace_assets.sandbox.session import SandboxedEnvironment
 
@@ -43,7 +43,7 @@ class SandboxPool:
         self.version = backend.version
         self._lock = threading.RLock()
         self._live: list[Sandbox] = []  # least recently used first
-        self._starting = 0
+        self._opening = threading.Lock()
         self._spares: list[Future[Sandbox]] = []
         self._starter = ThreadPoolExecutor(2, "sandbox-start")
         self._undertaker = ThreadPoolExecutor(2, "sandbox-kill")
@@ -62,31 +62,31 @@ class SandboxPool:
             EnvironmentFault: The source does not compile.
         """
         with self._lock:
-            self._check_open()
-            own = [box for box in self._live if box.key == environment.key and self._usable(box)]
-            if len(own) >= self.config.spread or (own and not self._make_room()):
-                return self._take(min(own, key=lambda box: len(box.leaves)))
-            if not self._make_room():
-                raise SandboxUnavailable(
-                    f"all {self.config.sandbox_limit} sandboxes are busy: end episodes or raise max_sandboxes"
-                )
-            self._starting += 1
-        try:
-            box = self._blank()
-            try:
-                box.load(environment.source, environment.key)
-            except SandboxError:
-                box.fail()
-                raise
+            leaf = self._from_live(environment)
+        if leaf is not None:
+            return leaf
+        with self._opening:  # one at a time, so that callers in many threads share what the first one opens
+            with self._lock:
+                leaf = self._from_live(environment)
+                if leaf is not None:
+                    return leaf
+                if not self._make_room():
+                    raise SandboxUnavailable(
+                        f"all {self.config.sandbox_limit} sandboxes are busy: end episodes, or raise "
+                        "max_sandboxes"
+                    )
+            box = self._loaded(environment)
             with self._lock:
                 self._live.append(box)
                 return self._take(box)
-        except ValueError as error:
-            box.fail()
-            raise InputError(f"this environment's source cannot be sent to a sandbox: {error}") from None
-        finally:
-            with self._lock:
-                self._starting -= 1
+
+    def _from_live(self, environment: SandboxedEnvironment) -> Leaf | None:
+        """A leaf in a sandbox that is there, unless another sandbox can be had and should share the load."""
+        self._check_open()
+        own = [box for box in self._live if box.key == environment.key and self._usable(box)]
+        if not own or (len(own) < self.config.spread and self._make_room()):
+            return None
+        return self._take(min(own, key=lambda box: len(box.leaves)))
 
     def _take(self, box: Sandbox) -> Leaf:
         self._live.remove(box)
@@ -106,7 +106,7 @@ class SandboxPool:
 
     def _make_room(self) -> bool:
         """Whether one more may be started; the idle one that was used longest ago makes way."""
-        if len(self._live) + self._starting < self.config.sandbox_limit:
+        if len(self._live) < self.config.sandbox_limit:
             return True
         idle = next((box for box in self._live if not box.leaves), None)
         if idle is None:
@@ -118,9 +118,15 @@ class SandboxPool:
         """A sandbox of the caller's own, never used before; call its `fail` to throw it away."""
         with self._lock:
             self._check_open()
+        return self._loaded(environment)
+
+    def _loaded(self, environment: SandboxedEnvironment) -> Sandbox:
         box = self._blank()
         try:
             box.load(environment.source, environment.key)
+        except ValueError as error:
+            box.fail()
+            raise InputError(f"this environment's source cannot be sent to a sandbox: {error}") from None
         except BaseException:
             box.fail()
             raise

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 PROJECT = "trace-assets.sandbox"
+FOLDER = "trace-sandbox"
 _LIFETIME = 24 * 3600
 """Seconds after which a container may be removed by who cannot tell whether its owner lives."""
 
@@ -47,6 +50,24 @@ def owner_labels() -> dict[str, str]:
         f"{PROJECT}.namespace": _pid_namespace(),
         f"{PROJECT}.expires": str(int(time.time()) + _LIFETIME),
     }
+
+
+def owner_folder(parent: Path) -> Path:
+    """A new private folder for this process's sockets, its name telling whose it is."""
+    pid = os.getpid()
+    prefix = f"{FOLDER}-{pid}-{_start_time(pid) or 0}-{_pid_namespace().strip('pid:[]')}-"
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+
+
+def sweep_folders(parent: Path) -> None:
+    """Remove the folders that dead owners of this user left in `parent`."""
+    here = _pid_namespace().strip("pid:[]")
+    for folder in parent.glob(f"{FOLDER}-*-*-*-*"):
+        pid, start, namespace = folder.name.removeprefix(f"{FOLDER}-").split("-")[:3]
+        with contextlib.suppress(OSError):
+            mine = folder.lstat().st_uid == os.geteuid() and namespace == here and pid.isdigit()
+            if mine and (_start_time(int(pid)) or "0") != start:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_leftover(labels: dict[str, str], now: float) -> bool:

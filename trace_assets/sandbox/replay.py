@@ -27,7 +27,7 @@ def replay(pool: SandboxPool, source: str, seed: int, actions: Sequence[dict[str
     environment = pool.environment(source)
     box = pool.fresh(environment)
     try:
-        with Session.start(box.leaf(), seed) as session:
+        with Session(box.leaf, seed) as session:
             for action in actions:
                 session.step(action)
             return session.verdict()

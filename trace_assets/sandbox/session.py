@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from trace_assets.errors import InputError
-from trace_assets.sandbox.faults import EnvironmentFault, SandboxError
+from trace_assets.sandbox.faults import Died, EnvironmentFault, SandboxError
 from trace_assets.sandbox.sandbox import Leaf
 from trace_assets.sandbox.shapes import check_action, check_result
 
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
 _BATCH = 16
 """Steps in flight at once in `step_many`: enough for every core, few enough for one deadline."""
+_REVIVALS = 3
 
 
 def _begin(leaf: Leaf, op: str, **fields: Any) -> None:
     try:
         leaf.begin(op, **fields)
     except ValueError as error:
-        raise InputError(
-            f"what was given to the environment's {op}() cannot be sent to it: {error}"
-        ) from None
+        raise InputError(f"this cannot be sent to the environment's {op}(): {error}") from None
 
 
 def _finish(leaf: Leaf, op: str) -> Any:
@@ -41,6 +40,9 @@ def _finish(leaf: Leaf, op: str) -> Any:
 class Session:
     """One live episode. It is a context manager; `verdict` ends it.
 
+    When the sandbox is killed for a fault of *another* episode in it, this one is played again from its seed
+    and actions in a new sandbox, and goes on.
+
     Attributes:
         seed: What it was reset with.
         messages: First messages for the agent.
@@ -49,35 +51,37 @@ class Session:
         truncated: It ended at the environment's own limit.
     """
 
-    def __init__(self, leaf: Leaf, seed: int, messages: list[dict[str, Any]]) -> None:
-        self._leaf = leaf
+    def __init__(self, lease: Callable[[], Leaf], seed: int) -> None:
+        """Start the episode; `lease` gives a fresh leaf, and another one if the first is lost.
+
+        Raises:
+            SandboxError: As its type says.
+        """
+        self._lease = lease
+        self._lost = False
+        self._revivals = 0
+        self._request: tuple[str, dict[str, Any]] = ("reset", {"seed": seed})
+        self._last: Any = None
         self._verdict: dict[str, Any] | None = None
         self._closed = False
         self.seed = seed
-        self.messages = messages
         self.actions: list[dict[str, Any]] = []
         self.done = False
         self.truncated = False
-
-    @classmethod
-    def start(cls, leaf: Leaf, seed: int) -> Self:
-        """Reset the environment in a fresh leaf.
-
-        Raises:
-            SandboxError: As its type says; the leaf is closed.
-        """
+        self._leaf = lease()
         try:
-            _begin(leaf, "reset", seed=seed)
-            return cls(leaf, seed, _finish(leaf, "reset"))
+            self._begin("reset", seed=seed)
+            self.messages: list[dict[str, Any]] = self._finish()
         except BaseException:
-            leaf.close()
+            self.close()
             raise
 
     def step(self, message: dict[str, Any]) -> dict[str, Any]:
         """Play one assistant message.
 
         Args:
-            message: `{"role": "assistant", "content", "tool_calls": [{"id", "name", "arguments"}]}`.
+            message: `{"role": "assistant", "content", "tool_calls": [{"id", "name", "arguments"}]}`; the
+                environment always sees all three keys.
 
         Returns:
             `{"messages": new messages for the agent, "done", "truncated"}`.
@@ -93,11 +97,17 @@ class Session:
         check_action(message)
         if self._closed or self.done or self.truncated:
             raise InputError("this episode is over: reset the environment for another one")
-        _begin(self._leaf, "step", message=message)
-        self.actions.append(message)
+        whole = {
+            "role": "assistant",
+            "content": message.get("content"),
+            "tool_calls": message.get("tool_calls") or [],
+        }
+        self._begin("step", message=whole)
 
     def _finish_step(self) -> dict[str, Any]:
-        result: dict[str, Any] = _finish(self._leaf, "step")
+        result: dict[str, Any] = self._finish()
+        self.actions.append(self._request[1]["message"])
+        self._last = result
         self.done, self.truncated = result["done"], result["truncated"]
         return result
 
@@ -109,15 +119,55 @@ class Session:
             `score`, `gates` and `detail`.
 
         Raises:
+            InputError: The episode was closed before.
             SandboxError: A fault: the episode has no outcome.
         """
         if self._verdict is None:
             if self._closed:
                 raise InputError("this episode was closed before its verdict: play it again")
-            _begin(self._leaf, "verdict")
-            self._verdict = _finish(self._leaf, "verdict")
+            self._begin("verdict")
+            self._verdict = self._finish()
             self.close()
         return self._verdict
+
+    def _begin(self, op: str, **fields: Any) -> None:
+        self._request = op, fields
+        try:
+            _begin(self._leaf, op, **fields)
+        except Died as error:
+            self._mourn(error)
+
+    def _finish(self) -> Any:
+        while True:
+            if self._lost:
+                self._revive()
+                _begin(self._leaf, self._request[0], **self._request[1])
+            try:
+                return _finish(self._leaf, self._request[0])
+            except Died as error:
+                self._mourn(error)
+
+    def _mourn(self, error: Died) -> None:
+        """Let a death pass that was another episode's doing."""
+        self._lost = error.reason == "killed" and not self._closed and self._revivals < _REVIVALS
+        if not self._lost:
+            raise error
+
+    def _revive(self) -> None:
+        """Bring a fresh leaf to where the lost one was."""
+        self._lost = False
+        self._revivals += 1
+        self._leaf = self._lease()
+        if self._request[0] == "reset":
+            return
+        messages, last = self._leaf.ask("reset", seed=self.seed), None
+        for action in self.actions:
+            last = self._leaf.ask("step", message=action)
+        if messages != self.messages or last != self._last:
+            self._leaf.close()
+            raise EnvironmentFault(
+                "the environment is not deterministic: the same seed and actions led elsewhere this time"
+            )
 
     def close(self) -> None:
         """Give the episode up; may be called twice."""
@@ -180,7 +230,7 @@ class SandboxedEnvironment:
         Raises:
             SandboxError: As its type says; `SandboxUnavailable` when every sandbox is full.
         """
-        return Session.start(self._pool.lease(self), seed)
+        return Session(lambda: self._pool.lease(self), seed)
 
     def step_many(
         self, steps: Sequence[tuple[Session, dict[str, Any]]]
