@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -41,7 +42,7 @@ class StageResult:
 
     version: str
     rows: int
-    figures: dict[str, Figure] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)
     checks: tuple[StageCheck, ...] = ()
     spent: dict[tuple[str, str], float] = field(default_factory=dict)

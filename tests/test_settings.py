@@ -1,0 +1,65 @@
+"""Settings: every wrong key or value is one sentence, a fingerprint follows its own section alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trace_assets.errors import InputError
+from trace_assets.settings import SECTIONS, Settings, load_settings
+from trace_assets.study import Study
+
+
+def test_the_file_in_the_project_states_the_defaults(project_root: Path) -> None:
+    assert load_settings(project_root / "trace.toml") == Settings()
+
+
+def test_an_override_moves_one_fingerprint_only() -> None:
+    plain, edited = Settings(), load_settings(None, ["selection.min_gap=0.3"])
+    moved = [
+        name for name in SECTIONS if plain.section(name).fingerprint() != edited.section(name).fingerprint()
+    ]
+    assert moved == ["selection"] and edited.selection.min_gap == 0.3
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("selection", "section.key=value"),
+        ("selection.min_gap", "section.key=value"),
+        ("nothing.here=1", "nothing"),
+        ("selection.min_gap=2", "selection.min_gap"),
+        ("rollouts.engine=magic", "rollouts.engine"),
+        ("rollouts.trials=0", "rollouts.trials"),
+    ],
+)
+def test_wrong_overrides_are_named(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_settings(None, [override])
+
+
+def test_wrong_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.toml"):
+        load_settings(tmp_path / "nowhere.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[selection\n")
+    with pytest.raises(InputError, match=r"broken\.toml.*line 1"):
+        load_settings(broken)
+
+
+def test_a_child_process_opens_the_same_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text("[selection]\nmin_gap = 0.4\n")
+    overrides = ["selection.max_q=0.2", 'targets.name="embedded"']
+    study = Study.open(tmp_path / "home", config, overrides)
+    for name, value in study.environment(config, overrides).items():
+        monkeypatch.setenv(name, value)
+    child = Study.open()
+    assert child == study and child.settings.selection.max_q == 0.2
+
+
+def test_a_home_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="TRACE_HOME"):
+        Study.open(tmp_path / "file" / "home")
