@@ -70,8 +70,10 @@ def choose(
         return chosen[:, 0].tolist(), logprobs.gather(1, chosen)[:, 0].tolist()
     probabilities = torch.softmax(logits if temperature == 1.0 else logits / temperature, dim=-1)
     below = probabilities.cumsum(dim=-1)
-    # Scaled by the row's own total, so that rounding never leaves a number beyond the last token.
-    point = torch.from_numpy(drawn).to(below.dtype).to(below.device)[:, None] * below[:, -1:]
+    total = below[:, -1:]
+    # In fp32 a number just below 1 is 1: kept under the total, it cannot fall behind the last possible token.
+    point = torch.from_numpy(drawn).to(below)[:, None] * total
+    point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))
     chosen = torch.searchsorted(below, point, right=True).clamp_(max=logits.shape[-1] - 1)
     picked = probabilities.gather(1, chosen)
     return chosen[:, 0].tolist(), picked.log()[:, 0].tolist()

@@ -24,7 +24,7 @@ from trace_assets.rollout.runner import run_rollouts
 from trace_assets.targets.protocol import Target
 
 Make = Callable[[], tuple[Target, Policy]]
-"""Opens target and policy inside a process; picklable, such as a `functools.partial` of a module's function."""
+"""Opens target and policy inside a process; picklable, such as a partial of a module's function."""
 
 
 def run_parallel(
