@@ -1,0 +1,57 @@
+"""The result in one sentence, and whose failures there were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from trace_assets.records import Triage
+from trace_assets.report import figures
+from trace_assets.report.data import ReportData
+
+_FAULTS = {
+    "agent": "failed by the agent",
+    "user_simulator": "spoilt by the user simulator",
+    "environment": "spoilt by environment or grader",
+    "infrastructure": "broken by infrastructure",
+    None: "not judged",
+}
+
+
+def headline(data: ReportData) -> str:
+    """Return the result in one sentence, as far as the study has come; it claims only what is shown."""
+    base, routed = data.overall.get("base"), data.overall.get("routed")
+    if base and routed and routed.delta is not None and routed.delta_low is not None:
+        n = figures.count(routed.n_tasks, "task")
+        gain = figures.points(routed.delta, routed.delta_low, routed.delta_high)
+        rates = (
+            f"the agent passes {figures.percent(routed.pass_rate)} on {n} it had never seen, "
+            f"against {figures.percent(base.pass_rate)} before: {gain} points"
+        )
+        adapters = sum(row.kind == "capability" for row in data.adapters)
+        taught = figures.count(adapters, "capability", "capabilities")
+        if routed.delta_low > 0:
+            return f"Taught {taught} and routed to the right one, {rates}."
+        return f"No gain is shown: taught {taught} and routed, {rates}."
+    if data.selected:
+        failures = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
+        candidates = figures.count(len(data.selected), "candidate capability", "candidate capabilities")
+        return (
+            f"{len(data.kept)} of {candidates} separate {figures.count(failures, 'failure')} of the agent "
+            "from its successes and are worth teaching."
+        )
+    if data.triage:
+        n = figures.count(len(data.triage), "trajectory", "trajectories")
+        return f"{n} in the store, not diagnosed yet: run `trace diagnose`."
+    return "Nothing has been run yet: run `trace sync`, or `trace ingest FILE...` for your own trajectories."
+
+
+def fault_shares(triage: Sequence[Triage]) -> dict[str, tuple[int, dict[str, int]]]:
+    """Count outcomes: target to number of trajectories, and what became of them, in words."""
+    counted: dict[str, tuple[int, dict[str, int]]] = {}
+    for target in sorted({row.target for row in triage}):
+        own = [row for row in triage if row.target == target]
+        counts = Counter("passed" if row.outcome == "passed" else _FAULTS[row.fault] for row in own)
+        order = ["passed", *_FAULTS.values()]
+        counted[target] = (len(own), {name: counts[name] for name in order if counts[name]})
+    return counted

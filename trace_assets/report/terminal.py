@@ -1,0 +1,197 @@
+"""The report's tables for a terminal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trace_assets.records import EnvironmentCheck
+from trace_assets.report import figures
+from trace_assets.report.costs import stage_costs
+from trace_assets.report.data import ReportData
+from trace_assets.report.headline import fault_shares, headline
+
+
+def print_diagnosis(data: ReportData, console: Console) -> None:
+    """Print whose failures these are, and every candidate with its figures and the decision."""
+    for target, (judged, shares) in fault_shares(data.triage).items():
+        parts = ", ".join(f"{n} {name}" for name, n in shares.items())
+        console.print(f"[bold]{escape(target)}[/]: {judged} trajectories: {parts}.", soft_wrap=True)
+    if not data.contrasts:
+        console.print("Contrast: not run yet: run `trace sync`." if data.triage else "No trajectories yet.")
+        return
+    console.print(capability_table(data))
+
+
+def print_loop(data: ReportData, console: Console) -> None:
+    """Print environments, adapters, arms and cost, and the result in one sentence."""
+    for rows, table in (
+        (data.environments, environment_table),
+        (data.adapters, adapter_table),
+        (data.summary, evaluation_table),
+        (data.ledger, cost_table),
+    ):
+        if rows:
+            console.print(table(data))
+    console.print(f"[bold]{escape(headline(data))}[/]", soft_wrap=True)
+
+
+def capability_table(data: ReportData) -> Table:
+    """Return all candidates, kept ones first."""
+    table = _table("What the agent lacks", "95 % intervals from a bootstrap over tasks")
+    for name in ("capability", "ER- / ER+", "gap", "coverage", "p / q", "decision"):
+        table.add_column(name)
+    decisions = {(row.target, row.capability_id): row for row in data.selected}
+    several = len({row.target for row in data.contrasts}) > 1
+
+    def rank(target: str, capability: str) -> tuple[str, int, str]:
+        decision = decisions.get((target, capability))
+        return target, decision.rank if decision else 10_000, capability
+
+    for row in sorted(data.contrasts, key=lambda row: rank(row.target, row.capability_id)):
+        decision = decisions.get((row.target, row.capability_id))
+        name = data.names.get(row.capability_id, row.capability_id)
+        where = f"\n[dim]{escape(row.target)}[/]" if several else ""
+        if decision is None:
+            verdict = "not decided yet"
+        elif decision.kept:
+            verdict = f"[bold green]kept, {decision.rank}[/]\n{escape(decision.reason)}"
+        else:
+            verdict = f"[yellow]rejected[/]\n{escape(decision.reason)}"
+        table.add_row(
+            f"[bold]{escape(name)}[/]{where}",
+            f"{figures.share(row.er_failed)} of {row.n_failed_relevant}\n"
+            f"{figures.share(row.er_passed)} of {row.n_passed_relevant}",
+            figures.share(row.gap, row.gap_low, row.gap_high).replace(" [", "\n["),
+            figures.share(row.coverage, row.coverage_low, row.coverage_high).replace(" [", "\n[")
+            + f"\nof {row.n_failed}",
+            f"{figures.p_value(row.p_value)}\n{figures.p_value(row.q_value)}",
+            verdict,
+        )
+    return table
+
+
+def environment_table(data: ReportData) -> Table:
+    """Return the environments with the outcome of their audit."""
+    table = _table("Environments", "generated code, run only in the sandbox")
+    for name in ("capability", "written by", "audit", "base pass rate", "failed checks"):
+        table.add_column(name)
+    for environment in data.environments:
+        own = [row for row in data.checks if row.environment_id == environment.environment_id]
+        band = next((row for row in own if row.check_id.endswith("pass_band")), None)
+        table.add_row(
+            escape(data.names.get(environment.capability_id, environment.capability_id)),
+            escape(environment.writer),
+            audit_outcome(own),
+            f"{figures.percent(band.value)} (n = {band.n})"
+            if band and band.value is not None
+            else figures.NONE,
+            escape("; ".join(f"{row.check_id}: {row.evidence}" for row in own if row.status == "fail"))
+            or "none",
+        )
+    return table
+
+
+def audit_outcome(checks: Sequence[EnvironmentCheck]) -> str:
+    """Return an audit's verdict in words.
+
+    >>> audit_outcome([])
+    'not audited'
+    """
+    if not checks:
+        return "not audited"
+    n = {status: sum(row.status == status for row in checks) for status in ("pass", "fail", "skip")}
+    rejected = any(row.status == "fail" and row.severity == "error" for row in checks)
+    text = f"{'rejected' if rejected else 'accepted'}: {n['pass']} passed"
+    return text + "".join(
+        f", {n[status]} {word}" for status, word in (("fail", "failed"), ("skip", "skipped")) if n[status]
+    )
+
+
+def adapter_table(data: ReportData) -> Table:
+    """Return the adapters with their rates on held-out seeds of their own environment."""
+    table = _table("Adapters", "pass rates on seeds that were not trained on")
+    for name in ("adapter", "before", "after", "episodes", "rollouts", "time"):
+        table.add_column(name)
+    for row in data.adapters:
+        table.add_row(
+            escape(data.names.get(row.name, row.name)),
+            figures.percent(row.validation_before, row.validation_before_low, row.validation_before_high),
+            figures.percent(row.validation_after, row.validation_after_low, row.validation_after_high),
+            str(row.validation_n),
+            f"{row.rollouts:,}",
+            figures.duration(row.seconds),
+        )
+    return table
+
+
+def evaluation_table(data: ReportData) -> Table:
+    """Return the arms on the test tasks."""
+    table = _table("On tasks never seen before", "differences are paired by task; 95 % intervals")
+    for name in (
+        "arm",
+        "pass rate",
+        "against base, points",
+        "McNemar p",
+        "pass^k",
+        "tasks x trials",
+        "faults",
+    ):
+        table.add_column(name)
+    for arm, row in data.overall.items():
+        style = "bold" if arm == "routed" else ""
+        table.add_row(
+            escape(figures.arm_name(arm, data.names)),
+            figures.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),
+            figures.points(row.delta, row.delta_low, row.delta_high),
+            figures.p_value(row.mcnemar_p),
+            figures.percent(row.pass_hat_k),
+            f"{row.n_tasks} x {row.n_trials / max(1, row.n_tasks):.3g}",
+            str(row.n_faults),
+            style=style,
+        )
+    return table
+
+
+def cost_table(data: ReportData) -> Table:
+    """Return wall and CPU time, episodes and money of each stage."""
+    table = _table("Cost", "time of the latest run of each asset, money of all runs")
+    for name in ("stage", "wall", "CPU", "episodes", "cost"):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    totals: dict[str, float] = defaultdict(float)
+    for stage, spent in stage_costs(data.ledger).items():
+        for kind, quantity in spent.items():
+            totals[kind] += quantity
+        table.add_row(escape(stage), *_spent(spent))
+    table.add_section()
+    table.add_row("all", *_spent(totals), style="bold")
+    return table
+
+
+def _spent(spent: dict[str, float]) -> tuple[str, str, str, str]:
+    episodes = spent.get("rollouts", 0.0)
+    return (
+        figures.duration(spent.get("wall", 0.0)),
+        figures.duration(spent.get("cpu", 0.0)),
+        f"{episodes:,.0f}" if episodes else figures.NONE,
+        figures.money(spent.get("usd", 0.0)),
+    )
+
+
+def _table(title: str, caption: str) -> Table:
+    return Table(
+        title=title,
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        caption_style="dim",
+        box=box.SIMPLE_HEAD,
+        header_style="dim",
+        pad_edge=False,
+    )

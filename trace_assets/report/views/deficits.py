@@ -1,0 +1,127 @@
+"""The section with the diagnosis: outcomes, the gap plot, what was kept and what was not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from trace_assets.records import Contrast, SelectedCapability
+from trace_assets.report import figures
+from trace_assets.report.data import ReportData
+from trace_assets.report.headline import fault_shares
+from trace_assets.report.plots import Point, scatter
+
+_TONES = {
+    "passed": 0,
+    "failed by the agent": 1,
+    "spoilt by the user simulator": 2,
+    "spoilt by environment or grader": 3,
+    "broken by infrastructure": 4,
+    "not judged": 5,
+}
+EMPTY_RELEVANT = 10
+
+
+def deficits_view(data: ReportData) -> dict[str, Any]:
+    """Return outcomes by target, candidates by target, and warnings."""
+    return {
+        "outcomes": [
+            {
+                "name": target,
+                "n": n,
+                "words": ", ".join(f"{count} {name}" for name, count in shares.items()),
+                "parts": [
+                    {"name": name, "n": count, "tone": _TONES[name], "width": f"{100 * count / n:.2f}"}
+                    for name, count in shares.items()
+                ],
+            }
+            for target, (n, shares) in fault_shares(data.triage).items()
+        ],
+        "groups": [_group(data, target) for target in sorted({row.target for row in data.contrasts})],
+        "warnings": _warnings(data),
+    }
+
+
+def anchor(target: str, capability: str) -> str:
+    """Return the id of a capability's evidence on the page."""
+    return "c-" + "".join(one if one.isalnum() else "-" for one in f"{target}-{capability}")
+
+
+def gap_plot(data: ReportData, target: str) -> str:
+    """Return gap against coverage of one target's candidates as an SVG."""
+    decisions = {row.capability_id: row for row in data.selected if row.target == target}
+    points, lowest = [], 0.0
+    for row in data.contrasts:
+        if row.target != target or None in (row.gap, row.gap_low, row.gap_high, row.coverage_low):
+            continue
+        decision = decisions.get(row.capability_id)
+        kept = decision is not None and decision.kept
+        name = data.names.get(row.capability_id, row.capability_id)
+        assert row.gap is not None and row.gap_low is not None and row.gap_high is not None
+        assert row.coverage is not None and row.coverage_low is not None and row.coverage_high is not None
+        lowest = min(lowest, row.gap)
+        points.append(
+            Point(
+                x=(row.gap, row.gap_low, row.gap_high),
+                y=(row.coverage, row.coverage_low, row.coverage_high),
+                title=f"{name}: gap {figures.share(row.gap, row.gap_low, row.gap_high)}, coverage "
+                f"{figures.share(row.coverage, row.coverage_low, row.coverage_high)}, "
+                f"n = {row.n_failed_relevant} failures and {row.n_passed_relevant} successes",
+                mark=str(decision.rank) if decision is not None and kept else "",
+                tone="strong" if kept else "",
+            )
+        )
+    return scatter(
+        points,
+        title=f"Gap and coverage of the candidates in {target}",
+        x_label="gap: ER- minus ER+",
+        y_label="coverage of failures",
+        x_limit=data.thresholds.min_gap,
+        y_limit=data.thresholds.min_coverage,
+        x_low=-0.5 if lowest < 0 else 0.0,
+    )
+
+
+def _group(data: ReportData, target: str) -> dict[str, Any]:
+    decisions = {row.capability_id: row for row in data.selected if row.target == target}
+    rows = sorted(
+        (_row(data, row, decisions.get(row.capability_id)) for row in data.contrasts if row.target == target),
+        key=lambda row: row["rank"],
+    )
+    contrasts = [row for row in data.contrasts if row.target == target]
+    return {
+        "target": target,
+        "decided": bool(decisions),
+        "plot": Markup(gap_plot(data, target)),
+        "n_failed": max(row.n_failed for row in contrasts),
+        "n_tasks": max(row.n_tasks for row in contrasts),
+        "kept": [row for row in rows if row["kept"]],
+        "rejected": [row for row in rows if not row["kept"]],
+    }
+
+
+def _row(data: ReportData, contrast: Contrast, decision: SelectedCapability | None) -> dict[str, Any]:
+    return {
+        "c": contrast,
+        "name": data.names.get(contrast.capability_id, contrast.capability_id),
+        "anchor": anchor(contrast.target, contrast.capability_id),
+        "kept": decision is not None and decision.kept,
+        "rank": decision.rank if decision else 10_000,
+        "reason": decision.reason if decision else "not decided yet",
+    }
+
+
+def _warnings(data: ReportData) -> list[str]:
+    empty = [
+        data.names.get(row.capability_id, row.capability_id)
+        for row in data.contrasts
+        if row.er_passed == 0 and row.n_passed_relevant >= EMPTY_RELEVANT
+    ]
+    if not empty:
+        return []
+    return [
+        f"{figures.count(len(empty), 'candidate has', 'candidates have')} an ER+ of exactly 0 with "
+        f"{EMPTY_RELEVANT} or more relevant successes. Either every lack is fatal, or the labels follow the "
+        f"outcome: {', '.join(empty)}."
+    ]
