@@ -128,13 +128,24 @@ class Transcript:
         return first
 
     @cached_property
-    def spoken(self) -> str:
-        """Normalised text of all that user and agent said to each other."""
-        return "\n".join(
-            normal(message.content)
-            for message in self.messages
-            if message.role in ("user", "assistant") and message.content
-        )
+    def asked_text(self) -> str:
+        """Normalised text of all that the user said."""
+        return self._said("user")
+
+    @cached_property
+    def told_lines(self) -> list[str]:
+        """Normalised lines of all that the agent said."""
+        return self._said("assistant").splitlines()
+
+    def _said(self, role: str) -> str:
+        return "\n".join(normal(one.content) for one in self.messages if one.role == role and one.content)
+
+    def is_meant(self, name: str, cues: object) -> bool:
+        """Tell whether the user named an object, or the agent did in one line with one of these words."""
+        if name in self.asked_text:
+            return True
+        words = strings(cues)
+        return any(name in line and any(word in line for word in words) for line in self.told_lines)
 
     @cached_property
     def observations(self) -> dict[str, list[Observation]]:

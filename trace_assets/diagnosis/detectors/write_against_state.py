@@ -70,7 +70,7 @@ class WriteAgainstState:
             return NOT_NEEDED
         asked, seen, _ = refrained
         if not args.get("instead"):
-            return present(f"{args['field']}={args['value']} was seen, and nothing was written", asked, seen)
+            return present(f"{args['field']}={args['value']} was seen, and it was left alone", asked, seen)
         taken = [step.index for step in transcript.calls(args["instead"], ok=True) if step.index > seen]
         if not taken:
             return NOT_NEEDED
@@ -97,7 +97,7 @@ class WriteAgainstState:
         argument = args["argument"]
         written = {normal(step.arguments.get(argument)) for step in transcript.calls(args["tool"])}
         for name in transcript.observations:
-            if name in written or name not in transcript.spoken:
+            if name in written or not transcript.is_meant(name, args.get("cues")):
                 continue
             state = transcript.state(name, args["field"], len(transcript.messages))
             if (

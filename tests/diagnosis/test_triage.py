@@ -1,0 +1,146 @@
+"""To whom failures are put down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trace_assets.diagnosis.triage import triage
+from trace_assets.records import Check, Message, ToolCall, Trajectory, Triage
+
+OFFER = Message(role="assistant", content="I will cancel order K4821. Would you like me to go on?")
+YES = Message(role="user", content="Yes, please cancel it. ###STOP###")
+ASKED = Message(role="user", content="Please cancel order K4821.")
+
+
+def ruling(*messages: Message, **changes: Any) -> Triage:
+    values: dict[str, Any] = {
+        "trajectory_id": "t",
+        "task_id": "x/1",
+        "target": "x",
+        "task_batch": "b",
+        "policy": "p",
+        "user_policy": "u",
+        "success": False,
+        "reward": 0.0,
+        "stop": "completed",
+        "messages": messages or (ASKED,),
+        **changes,
+    }
+    (found,) = triage([Trajectory(**values)])
+    return found
+
+
+def action(tool: str, passed: bool = False) -> Check:
+    return Check(name=f"action/0/{tool}", kind="action", passed=passed)
+
+
+def called(tool: str, result: str, *, error: bool = False) -> tuple[Message, Message]:
+    call = ToolCall(id="c", name=tool, arguments={"order": "K4821"})
+    answer = Message(role="tool", content=result, tool_call_id="c", tool_name=tool, is_error=error)
+    return Message(role="assistant", tool_calls=(call,)), answer
+
+
+def test_passed_has_no_fault() -> None:
+    found = ruling(success=True, reward=1.0, stop="max_turns")
+    assert (found.outcome, found.fault, found.rule) == ("passed", None, "passed")
+
+
+def test_the_default_is_the_agent() -> None:
+    found = ruling(ASKED, checks=(Check(name="db", kind="state", passed=False),))
+    assert (found.outcome, found.fault, found.rule) == ("failed", "agent", "agent")
+    assert "db" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "fault", "rule"),
+    [
+        ({"success": None, "reward": None}, "unjudged", "environment", "reward_missing"),
+        (
+            {"success": None, "reward": None, "fault": "infrastructure", "error": "server down"},
+            "unjudged",
+            "infrastructure",
+            "recorded_fault",
+        ),
+        ({"stop": "infrastructure_error"}, "unjudged", "infrastructure", "infrastructure_stop"),
+        ({"stop": "environment_error"}, "failed", "environment", "environment_stop"),
+        ({"stop": "user_error"}, "failed", "user_simulator", "simulator_error"),
+        ({"stop": "agent_error"}, "failed", "agent", "agent_error"),
+        ({"stop": "max_turns"}, "failed", "agent", "step_limit"),
+        ({"stop": "context_overflow"}, "failed", "agent", "context_overflow"),
+        ({"checks": (Check(name="j", kind="judge", passed=None),)}, "failed", "environment", "check_missing"),
+    ],
+)
+def test_how_it_ended(changes: dict[str, Any], outcome: str, fault: str, rule: str) -> None:
+    found = ruling(**changes)
+    assert (found.outcome, found.fault, found.rule) == (outcome, fault, rule)
+
+
+def test_a_failed_check_outweighs_one_that_did_not_run() -> None:
+    checks = (Check(name="j", kind="judge", passed=None), Check(name="db", kind="state", passed=False))
+    assert ruling(checks=checks).fault == "agent"
+
+
+def test_a_user_who_agrees_and_leaves_in_one_message_is_the_simulators_fault() -> None:
+    found = ruling(ASKED, OFFER, YES, checks=(action("cancel_order"),))
+    assert (found.fault, found.rule, found.evidence) == ("user_simulator", "simulator_stopped_first", (1, 2))
+    assert "cancel_order" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("messages", "changes"),
+    [
+        # The write that the grader wanted was made after all.
+        ((ASKED, *called("cancel_order", "ok"), OFFER, YES), {"checks": (action("cancel_order"),)}),
+        # What is missing is only a look, which no write waited for.
+        ((ASKED, OFFER, YES), {"checks": (action("get_order"),)}),
+        # The user did not agree.
+        ((ASKED, OFFER, Message(role="user", content="Forget it. ###STOP###")), {}),
+        # The agent did not offer anything.
+        ((ASKED, Message(role="assistant", content="Your order is cancelled."), YES), {}),
+        # Agreeing to be handed over does not explain why a refund is missing.
+        (
+            (ASKED, OFFER, Message(role="user", content="Yes, transfer me. ###TRANSFER###")),
+            {"checks": (action("refund_item"),)},
+        ),
+        # Nobody simulated a user.
+        ((ASKED, OFFER, YES), {"user_policy": None}),
+    ],
+)
+def test_the_simulator_is_accused_on_evidence_only(
+    messages: tuple[Message, ...], changes: dict[str, Any]
+) -> None:
+    assert ruling(*messages, **changes).fault == "agent"
+
+
+def test_a_handover_that_the_task_wanted_and_the_user_cut_off() -> None:
+    offer = Message(role="assistant", content="Would you like me to transfer you?")
+    leave = Message(role="user", content="Yes, please transfer me to a human. ###TRANSFER###")
+    found = ruling(ASKED, offer, leave, checks=(action("transfer_to_human_agents"),))
+    assert found.rule == "simulator_stopped_first"
+
+
+def test_a_simulator_that_repeats_itself_is_stuck() -> None:
+    again = Message(role="user", content="Where is it?")
+    answers = [Message(role="assistant", content=f"It is in {city}.") for city in ("Rome", "Oslo", "Bern")]
+    turns = [turn for answer in answers for turn in (again, answer)]
+    assert ruling(*turns).rule == "simulator_stuck"
+    same = [turn for _ in range(3) for turn in (again, answers[0])]
+    assert ruling(*same).fault == "agent", "an agent that repeats itself too is no victim"
+
+
+def test_a_tool_that_broke_is_the_environments_fault_unless_it_recovered() -> None:
+    broke = called("cancel_order", "Traceback (most recent call last): KeyError", error=True)
+    found = ruling(ASKED, *broke)
+    assert (found.fault, found.rule, found.evidence) == ("environment", "tool_exception", (1, 2))
+    fine = called("cancel_order", "ok")
+    renamed = tuple(
+        one.model_copy(
+            update={"tool_call_id": "d"}
+            if one.role == "tool"
+            else {"tool_calls": tuple(call.model_copy(update={"id": "d"}) for call in one.tool_calls)}
+        )
+        for one in fine
+    )
+    assert ruling(ASKED, *broke, *renamed).fault == "agent"
