@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from trace_assets.sandbox import EnvironmentFault, SandboxPool, Timeout, replay
+from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, Timeout, open_pool, replay
 from trace_assets.sandbox.seccomp import compile_profile
 
 Act = Callable[..., dict[str, object]]
@@ -75,3 +76,10 @@ def test_attacks(
 def test_the_filter_is_a_whole_number_of_instructions(bubblewrap_pool: SandboxPool) -> None:
     program = compile_profile()
     assert len(program) % 8 == 0 and len(program) // 8 > 50
+
+
+def test_auto_falls_back_with_a_warning(bubblewrap_pool: SandboxPool, tmp_path: Path) -> None:
+    config = SandboxConfig(backend="auto", docker_host=f"unix://{tmp_path}/none.sock", spares=0)
+    with pytest.warns(UserWarning, match="isolates less than Docker"), open_pool(config) as pool:
+        assert pool.isolation_level == "bubblewrap"
+        assert pool.version == bubblewrap_pool.version

@@ -56,38 +56,40 @@ class SocketChannel:
     """A connected Unix socket."""
 
     def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)  # once, with `poll` for the deadlines: half the system calls of `settimeout`
         self.sock = sock
         self._poll = select.poll()
         self._poll.register(sock.fileno(), select.POLLIN)
 
-    def fileno(self) -> int:
-        """The descriptor, for `select`."""
-        return self.sock.fileno()
-
     def send(self, data: bytes, deadline: float, fd: int | None = None) -> None:
         """See `Channel`."""
-        try:
-            self.sock.settimeout(left(deadline))
-            if fd is not None:
-                sent = socket.send_fds(self.sock, [data], [fd])
-                data = data[sent:]
-            if data:
-                self.sock.sendall(data)
-        except TimeoutError:
-            raise Timeout("the sandbox did not read its request before the deadline and was killed") from None
-        except OSError as error:
-            raise Closed from error
+        while data:
+            try:
+                if fd is None:
+                    data = data[self.sock.send(data) :]
+                else:
+                    data, fd = data[socket.send_fds(self.sock, [data], [fd]) :], None
+            except BlockingIOError:
+                self._wait_to_send(deadline)
+            except OSError as error:
+                raise Closed from error
+
+    def _wait_to_send(self, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self.sock.fileno(), select.POLLOUT)
+        if not poll.poll(left(deadline) * 1000):
+            raise Timeout("the sandbox did not read its request before the deadline and was killed")
 
     def receive(self, deadline: float) -> bytes:
         """See `Channel`."""
         chunks: list[bytes] = []
         size = 0
         while True:
+            if not self._poll.poll(left(deadline) * 1000):
+                continue
             try:
-                self.sock.settimeout(left(deadline))
                 data = self.sock.recv(65536)
-            except TimeoutError:
-                left(deadline)
+            except BlockingIOError:
                 continue
             except OSError as error:
                 raise Closed from error

@@ -117,7 +117,8 @@ class DockerBackend:
         self._threads = threading.local()
         client = self.client(connect=True)
         reaper.sweep(client)
-        self.image = image.ensure_image(self._new_client(600), config.image, config.base_image)
+        with contextlib.closing(self._new_client(600)) as patient:  # a pull or a build takes its time
+            self.image = image.ensure_image(patient, config.image, config.base_image)
         self._seccomp = (files.folder() / "seccomp.json").read_text()
         self._flags = host_flags(config, self._seccomp)
         self.version = sandbox_version("docker", self._flags, self.image.contents)
