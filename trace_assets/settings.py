@@ -173,6 +173,9 @@ class Routing(Section):
 
     router: Literal["classifier", "label_logits"] = "classifier"
     """The one whose choices the `routed` arm follows; both are scored."""
+    unneeded_cost: float = Field(0.1, gt=0, le=1)
+    """What applying an adapter costs where the base model lacks nothing, relative to what is lost where an
+    adapter is needed and not applied. 0.1 routes to an adapter above a need of one in eleven."""
     seed: int = 0
 
 

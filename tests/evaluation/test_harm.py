@@ -94,12 +94,15 @@ def test_nothing_to_compare_is_unclear() -> None:
     assert (row.verdict, row.own_n, row.other_n, row.other_delta) == ("unclear", 0, 0, None)
 
 
-def test_a_tag_belongs_to_the_choice_most_of_its_tasks_call_for() -> None:
-    tags = {"a": "cancel", "b": "cancel", "c": "cancel", "d": "status", "e": None}
+def test_a_tag_belongs_to_what_its_tasks_call_for_on_the_whole() -> None:
+    tags = {"a": "refund", "b": "refund", "c": "refund", "d": "status", "e": "status", "f": None}
     tasks = [
         Task(task_id=name, target="t", task_batch="b", tags=(tag,) if tag else ())
         for name, tag in tags.items()
     ]
-    choices = {"a": "x", "b": "x", "c": "none", "d": "none", "e": "x"}
-    examples = [RoutingExample(name, "text", choice) for name, choice in choices.items()]
-    assert own_skills(examples, tasks) == {"x": frozenset({"cancel"})}
+    lacking = {"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.05, "e": 0.0, "f": 1.0}
+    examples = [
+        RoutingExample(name, "text", "none", {"x": share, "none": 1 - share})
+        for name, share in lacking.items()
+    ]
+    assert own_skills(examples, tasks) == {"x": frozenset({"refund"})}

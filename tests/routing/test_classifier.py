@@ -120,6 +120,25 @@ def test_a_class_with_two_examples_is_fitted(tiny_folder: Path) -> None:
     assert router.probabilities([TEXTS["cancel"].format(n=5)])[0]["cancel"] > 0.2
 
 
+def test_a_need_that_the_text_does_not_decide_goes_to_the_adapter(tiny_folder: Path) -> None:
+    # One refund in three lacks the capability, whatever its words: applying the adapter costs less.
+    rows = [
+        RoutingExample(
+            f"{choice}/{n}", TEXTS[choice].format(n=n), "none", {"refund": lacking, "none": 1 - lacking}
+        )
+        for choice in ("refund", "none")
+        for n in range(30)
+        for lacking in [float(choice == "refund" and n % 3 == 0)]
+    ]
+    router = fit_classifier(tiny_folder, rows, ["refund"], Routing())
+    for text, choice in ((TEXTS["refund"], "refund"), (TEXTS["none"], "none")):
+        row = router.probabilities([text.format(n=901)])[0]
+        assert max(row, key=lambda name: row[name]) == choice
+    careful = fit_classifier(tiny_folder, rows, ["refund"], Routing(unneeded_cost=1.0))
+    assert careful.probabilities([TEXTS["refund"].format(n=901)])[0]["refund"] < 0.5
+    assert careful.version != router.version
+
+
 def test_an_example_for_an_unknown_adapter_is_refused(tiny_folder: Path) -> None:
     with pytest.raises(InputError, match="'refund', which has no adapter"):
         fit_classifier(tiny_folder, examples({"refund": 2}), ["cancel"], Routing())

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
 from trace_assets.records import Label, LabelValue, Task, Triage
-from trace_assets.routing.examples import routing_examples
+from trace_assets.routing.examples import called_for, routing_examples
 
 
 def task(task_id: str, split: str = "discovery", text: str = "do it") -> Task:
@@ -33,12 +35,16 @@ def choices(labels: list[Label], triage: list[Triage], kept: list[str]) -> dict[
     return {item.task_id: item.choice for item in routing_examples(tasks, labels, triage, kept)}
 
 
-def test_a_needed_capability_is_the_choice_also_where_the_agent_passed() -> None:
-    labels = [label("a1", "cancel", "PRESENT"), label("b1", "cancel", "NA")]
-    assert choices(labels, [row("a1", "a", None), row("b1", "b", None)], ["cancel"]) == {
-        "a": "cancel",
-        "b": "none",
-    }
+def test_a_task_calls_for_what_its_trials_lack() -> None:
+    labels = [label("a1", "cancel", "LACKING"), label("b1", "cancel", "PRESENT"), label("c1", "cancel", "NA")]
+    triage = [row("a1", "a"), row("b1", "b", None), row("c1", "c", None)]
+    assert choices(labels, triage, ["cancel"]) == {"a": "cancel", "b": "none", "c": "none"}
+
+
+def test_a_broad_capability_does_not_draw_what_the_base_model_does_well() -> None:
+    labels = [label(f"{name}1", "broad", "PRESENT") for name in "abcd"] + [label("e1", "broad", "LACKING")]
+    found = choices(labels, [row(f"{name}1", name) for name in "abcde"], ["broad"])
+    assert [found[name] for name in "abcde"] == ["none"] * 4 + ["broad"]
 
 
 def test_the_capability_that_is_lacking_most_wins() -> None:
@@ -51,21 +57,39 @@ def test_the_capability_that_is_lacking_most_wins() -> None:
     assert choices(labels, [row("a1", "a"), row("a2", "a")], ["broad", "exact"]) == {"a": "exact"}
 
 
-def test_a_tie_goes_to_the_one_lacking_most_elsewhere() -> None:
-    labels = [label("a1", "x", "PRESENT"), label("a1", "y", "PRESENT"), label("b1", "y", "LACKING")]
-    labels.append(label("b1", "x", "PRESENT"))
-    assert choices(labels, [row("a1", "a", None), row("b1", "b")], ["x", "y"])["a"] == "y"
+def test_shares_are_over_trials_and_passes() -> None:
+    labels = [
+        label("a1", "x", "LACKING", 0),
+        label("a1", "x", "PRESENT", 1),
+        label("a2", "x", "NA", 0),
+        label("a2", "x", "LACKING", 1),
+    ]
+    found = routing_examples([task("a")], labels, [row("a1", "a"), row("a2", "a")], ["x"])
+    assert found[0].shares == {"x": 0.5, "none": 0.5}
 
 
-def test_a_capability_needed_in_a_minority_of_trials_does_not_count() -> None:
-    labels = [label(f"a{n}", "x", "LACKING" if n == 0 else "NA") for n in range(3)]
-    assert choices(labels, [row(f"a{n}", "a") for n in range(3)], ["x"]) == {"a": "none"}
+def test_the_outcome_changes_nothing() -> None:
+    labels = [label("a1", "x", "LACKING"), label("a2", "x", "PRESENT")]
+    failed = routing_examples([task("a")], labels, [row("a1", "a"), row("a2", "a")], ["x"])
+    passed = routing_examples([task("a")], labels, [row("a1", "a", None), row("a2", "a", None)], ["x"])
+    assert failed == passed
 
 
-def test_labels_of_several_passes_are_votes() -> None:
-    values: list[LabelValue] = ["PRESENT", "LACKING", "NA"]
-    labels = [label("a1", "x", value, number) for number, value in enumerate(values)]
-    assert choices(labels, [row("a1", "a")], ["x"]) == {"a": "x"}
+@given(st.integers(0, 40), st.integers(0, 40), st.floats(0.01, 1))
+def test_the_rule_is_the_one_of_least_expected_cost(needed: int, spared: int, cost: float) -> None:
+    shares = {"x": needed / 40, "none": spared / 40}
+    applied, left = cost * shares["none"], shares["x"]
+    if abs(applied - left) > 1e-9:
+        assert called_for(shares, cost) == ("x" if applied < left else "none")
+
+
+def test_the_cost_of_an_unneeded_adapter_moves_the_choice() -> None:
+    labels = [label(f"a{n}", "x", "LACKING" if n == 0 else "NA") for n in range(4)]
+    triage = [row(f"a{n}", "a") for n in range(4)]
+    chosen = [
+        routing_examples([task("a")], labels, triage, ["x"], None, cost)[0].choice for cost in (0.2, 0.9)
+    ]
+    assert chosen == ["x", "none"]
 
 
 def test_only_capabilities_with_an_adapter_are_choices() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from trace_assets.evaluation.arms import skill_of
 from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, NoHarm, Task
-from trace_assets.routing.examples import RoutingExample
+from trace_assets.routing.examples import UNNEEDED_COST, RoutingExample, called_for
 from trace_assets.routing.regret import outcomes_by_choice
 from trace_assets.statistics.paired import Comparison, compare
 
@@ -48,24 +48,28 @@ def acceptance(adapter: Adapter) -> Acceptance:
     return Acceptance(adapter.name, accepted, f"{verdict}: {figures}")
 
 
-def own_skills(examples: Iterable[RoutingExample], tasks: Iterable[Task]) -> dict[str, frozenset[str]]:
+def own_skills(
+    examples: Iterable[RoutingExample], tasks: Iterable[Task], unneeded_cost: float = UNNEEDED_COST
+) -> dict[str, frozenset[str]]:
     """Return the generator's tags that each adapter answers for, by the diagnosis of discovery tasks.
 
-    A tag belongs to the choice that most of its discovery tasks call for. Tags enter this report alone;
-    neither the examples nor any router has read them.
+    A tag belongs to the choice that its discovery tasks call for on the whole (`called_for` on the mean of
+    their shares). Tags enter this report alone; neither the examples nor any router has read them.
 
     Args:
         examples: Examples from discovery labels.
         tasks: The discovery tasks.
+        unneeded_cost: As in the routing settings.
     """
     skill = {task.task_id: skill_of(task) for task in tasks}
-    votes: dict[str, Counter[str]] = defaultdict(Counter)
+    need: dict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
         if skill.get(example.task_id):
-            votes[skill[example.task_id]][example.choice] += 1
+            for choice, share in example.need().items():
+                need[skill[example.task_id]][choice] += share  # type: ignore[assignment]
     owned: dict[str, set[str]] = defaultdict(set)
-    for tag, counts in votes.items():
-        owned[min(counts, key=lambda choice: (-counts[choice], choice))].add(tag)
+    for tag, shares in need.items():
+        owned[called_for(shares, unneeded_cost)].add(tag)
     return {name: frozenset(tags) for name, tags in owned.items() if name != NO_ADAPTER}
 
 

@@ -33,8 +33,9 @@ class ClassifierRouter:
         choices: Adapter names, then `none`.
         classes: The choices that had an example, in the layer's order. The others get probability 0.
         layer: None when there is nothing to tell apart: then the only class is always chosen.
-        n_examples: Choice -> examples that it was fitted on.
-        held_out: For each example, the calibrated route of a layer that never saw it.
+        unneeded_cost: What an unneeded adapter costs relative to a missing one; weighs `none` down.
+        n_examples: Choice -> examples that call for it.
+        held_out: For each example, the route of a layer that never saw it.
     """
 
     base_dir: Path
@@ -42,6 +43,7 @@ class ClassifierRouter:
     choices: tuple[str, ...]
     classes: tuple[str, ...]
     layer: Logistic | None
+    unneeded_cost: float
     n_examples: dict[str, int]
     held_out: tuple[Route, ...] = ()
     _states: HiddenStates | None = field(default=None, repr=False)
@@ -54,18 +56,25 @@ class ClassifierRouter:
     @property
     def version(self) -> str:
         """Content hash of all that decides the probabilities."""
-        digest = hashlib.sha256(json.dumps([self.base, POOLING, self.choices, self.classes]).encode())
+        digest = hashlib.sha256(
+            json.dumps([self.base, POOLING, self.choices, self.classes, self.unneeded_cost]).encode()
+        )
         for name, array in sorted(_arrays(self.layer).items()):
             digest.update(name.encode() + str(array.shape).encode() + array.astype("<f8").tobytes())
         return digest.hexdigest()[:16]
 
     def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
-        """Return for each text the calibrated probability of every choice."""
+        """Return for each text the probability of every choice.
+
+        The layer says how likely the base model is to lack each capability, calibrated; `none` is then
+        weighed by `unneeded_cost` and the row normalized, so that the most probable choice is the one with
+        the least expected cost.
+        """
         if self.layer is None:
             rows = np.ones((len(texts), 1))
         else:
             rows = self.layer.probabilities(self._hidden().features(texts))
-        return [_named(self.choices, self.classes, row) for row in rows]
+        return self._weighed(rows)
 
     def route(self, tasks: Sequence[Task]) -> list[Route]:
         """Return one route for each task, in order.
@@ -75,6 +84,12 @@ class ClassifierRouter:
         """
         rows = self.probabilities([opening(task) for task in tasks])
         return to_routes(NAME, [task.task_id for task in tasks], rows)
+
+    def _weighed(self, need: npt.NDArray[np.float64]) -> list[dict[str, float]]:
+        costs = np.array([self.unneeded_cost if name == NO_ADAPTER else 1.0 for name in self.classes])
+        rows = need * costs / (need * costs).sum(axis=1, keepdims=True)
+        known = [dict(zip(self.classes, row.tolist(), strict=True)) for row in rows]
+        return [{choice: row.get(choice, 0.0) for choice in self.choices} for row in known]
 
     def _hidden(self) -> HiddenStates:
         if self._states is None:
@@ -90,6 +105,7 @@ class ClassifierRouter:
             "pooling": POOLING,
             "choices": self.choices,
             "classes": self.classes,
+            "unneeded_cost": self.unneeded_cost,
             "n_examples": self.n_examples,
             "held_out": [route.model_dump(mode="json") for route in self.held_out],
         }
@@ -113,20 +129,16 @@ def _arrays(layer: Logistic | None) -> dict[str, npt.NDArray[np.float64]]:
     }
 
 
-def _named(choices: Sequence[str], classes: Sequence[str], row: npt.NDArray[np.float64]) -> dict[str, float]:
-    known = dict(zip(classes, row.tolist(), strict=True))
-    return {choice: float(known.get(choice, 0.0)) for choice in choices}
-
-
 def fit_classifier(
     base_dir: Path, examples: Sequence[RoutingExample], choices: Sequence[str], section: Routing
 ) -> ClassifierRouter:
     """Fit a router on examples from discovery labels.
 
-    A multinomial logistic layer on pooled hidden states; the L2 penalty is chosen by cross-validation, rows
-    with the same text in one fold, and the temperature is fitted on the held-out folds. With fewer than two
-    classes among the examples (no adapter, or nothing that needs one) the router always makes the one choice,
-    `none` when there are no examples, and no model is loaded.
+    A multinomial logistic layer on pooled hidden states learns from the examples' shares how likely a task
+    with such a text is to lack each capability. The L2 penalty is chosen by cross-validation, rows with the
+    same text in one fold, and the temperature is fitted on the held-out folds. With fewer than two classes
+    among the examples (no adapter, or nothing that needs one) the router always makes the one choice, `none`
+    when there are no examples, and no model is loaded.
 
     Args:
         base_dir: Hugging Face folder of the base model.
@@ -138,24 +150,36 @@ def fit_classifier(
         InputError: An example's choice is not among the choices, or the folder is not a model's.
     """
     names = all_choices(choices)
-    strange = sorted({example.choice for example in examples} - set(names))
+    strange = sorted(
+        {name for example in examples for name in (example.choice, *example.need())} - set(names)
+    )
     if strange:
         raise InputError(
             f"routing examples call for '{strange[0]}', which has no adapter; "
             f"make the examples with the usable adapters only ({', '.join(names)})."
         )
-    counts = {name: sum(example.choice == name for example in examples) for name in names}
-    classes = tuple(name for name in names if counts[name]) or (NO_ADAPTER,)
-    router = ClassifierRouter(base_dir, base_fingerprint(base_dir), names, classes, None, counts)
+    need = np.array([[example.need().get(name, 0.0) for name in names] for example in examples])
+    classes = tuple(name for name, column in zip(names, need.T, strict=False) if column.any()) or (
+        NO_ADAPTER,
+    )
+    router = ClassifierRouter(
+        base_dir=base_dir,
+        base=base_fingerprint(base_dir),
+        choices=names,
+        classes=classes,
+        layer=None,
+        unneeded_cost=section.unneeded_cost,
+        n_examples={name: sum(example.choice == name for example in examples) for name in names},
+    )
     rows: npt.NDArray[np.float64] | None = np.ones((len(examples), 1))
     if len(classes) > 1:
-        features = router._hidden().features([example.text for example in examples])
-        y = np.array([classes.index(example.choice) for example in examples], dtype=np.int64)
         texts = [example.text for example in examples]
-        router.layer, rows = fit_calibrated(features, y, texts, len(classes), section.seed)
+        targets = need[:, [names.index(name) for name in classes]]
+        targets /= targets.sum(axis=1, keepdims=True)
+        router.layer, rows = fit_calibrated(router._hidden().features(texts), targets, texts, section.seed)
     if rows is not None:
-        held_out = [_named(names, classes, row) for row in rows]
-        router.held_out = tuple(to_routes(NAME, [example.task_id for example in examples], held_out))
+        task_ids = [example.task_id for example in examples]
+        router.held_out = tuple(to_routes(NAME, task_ids, router._weighed(rows)))
     return router
 
 
@@ -183,6 +207,7 @@ def load_classifier(folder: Path, base_dir: Path) -> ClassifierRouter:
             choices=tuple(card["choices"]),
             classes=tuple(card["classes"]),
             layer=layer,
+            unneeded_cost=float(card["unneeded_cost"]),
             n_examples=dict(card["n_examples"]),
             held_out=tuple(Route.model_validate(row) for row in card["held_out"]),
         )

@@ -1,21 +1,54 @@
-"""Training examples of a router: what the diagnosis says that each discovery task needs."""
+"""Training examples of a router: what the diagnosis says that the base model lacks on each discovery task."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trace_assets.records import NO_ADAPTER, Label, Task, Triage
 from trace_assets.routing.protocol import opening
 
+UNNEEDED_COST = 0.1
+"""Default of the setting `routing.unneeded_cost`."""
+
 
 class RoutingExample(NamedTuple):
-    """A discovery task, the text it is routed by, and the choice that its labels call for."""
+    """A discovery task and what its labels call for.
+
+    Attributes:
+        task_id: The task.
+        text: What it is routed by, its first user message.
+        choice: What the task's own trials call for, see `called_for`.
+        shares: Choice -> share of the task's trials that lack it; `none` is the share that lacks nothing.
+            Sums to 1; None stands for all trials calling for `choice`.
+    """
 
     task_id: str
     text: str
     choice: str
+    shares: Mapping[str, float] | None = None
+
+    def need(self) -> Mapping[str, float]:
+        """Return the shares."""
+        return {self.choice: 1.0} if self.shares is None else self.shares
+
+
+def called_for(need: Mapping[str, float], unneeded_cost: float = UNNEEDED_COST) -> str:
+    """Return the choice with the least expected cost, given how often each capability is lacking.
+
+    Not applying a needed adapter costs 1, applying one that is not needed costs `unneeded_cost`: the argmax
+    of the need once that of `none` is multiplied by the cost. An earlier choice wins a tie.
+
+    Args:
+        need: Choice -> probability or share of trials.
+        unneeded_cost: In (0, 1].
+
+    >>> called_for({"window": 0.3, "none": 0.7}), called_for({"window": 0.05, "none": 0.95})
+    ('window', 'none')
+    """
+    weighed = {name: share * (unneeded_cost if name == NO_ADAPTER else 1.0) for name, share in need.items()}
+    return max(weighed, key=lambda name: weighed[name]) if weighed else NO_ADAPTER
 
 
 def routing_examples(
@@ -24,25 +57,27 @@ def routing_examples(
     triage: Iterable[Triage],
     kept_capability_ids: Sequence[str],
     openings: Mapping[str, str] | None = None,
+    unneeded_cost: float = UNNEEDED_COST,
 ) -> list[RoutingExample]:
     """Turn labels of discovery trajectories into one example a task.
 
-    A task needs a capability when at least half of its labels for it (over trials and labelling passes) are
-    PRESENT or LACKING rather than NA. Of several needed ones the choice is the one LACKING in the largest
-    share of the task's labels, then the one LACKING most where it is needed at all, then the first of
-    `kept_capability_ids`. A task that needs none is an example of `none`.
+    A trial calls for every capability that it is labelled LACKING, and for `none` when it lacks nothing.
+    That a capability is merely needed is not enough: a broad one ("name only orders that exist") is needed on
+    every task, and would draw those that the base model does well to an adapter that has nothing to add. And
+    one trial is not enough either: whether a request runs into a closed window cannot be read off its words,
+    so the shares of lacking trials are kept, for the router to learn how often such a text needs what.
 
     Outcomes are used in one way only: trajectories whose failure triage puts down to the user simulator, the
     environment or the infrastructure are left out, since they may have ended before anything was needed.
-    Whether the agent passed does not enter: the choice follows need, not luck on two trials. The generator's
-    tags are not read.
+    Whether the agent passed does not enter. The generator's tags are not read.
 
     Args:
         tasks: Any tasks; those outside the split `discovery` are ignored.
-        labels: Labels of any trajectories and capabilities.
+        labels: Labels of any trajectories and capabilities; several labelling passes are averaged.
         triage: One row for each judged trajectory; tells which task it belongs to.
         kept_capability_ids: Capabilities that have an accepted adapter, the only choices beside `none`.
         openings: Task id -> first user message, for targets whose tasks do not carry it as instruction.
+        unneeded_cost: See `called_for`.
 
     Returns:
         Examples sorted by task id. Tasks without any usable trajectory give none.
@@ -57,29 +92,20 @@ def routing_examples(
         for row in triage
         if row.task_id in discovery and row.fault in (None, "agent")
     }
-    votes: Counter[tuple[str, str, str]] = Counter()
-    lacking: Counter[str] = Counter()
-    needed: Counter[str] = Counter()
+    lacking: dict[tuple[str, int], list[str]] = defaultdict(list)
+    passes: dict[str, set[int]] = defaultdict(set)
     for label in labels:
-        task_id = task_of.get(label.trajectory_id)
-        if task_id is None or label.capability_id not in kept:
-            continue
-        votes[task_id, label.capability_id, label.label] += 1
-        needed[label.capability_id] += label.label != "NA"
-        lacking[label.capability_id] += label.label == "LACKING"
-
-    def rank(task_id: str, capability: str) -> tuple[float, float, int] | None:
-        count = {value: votes[task_id, capability, value] for value in ("NA", "PRESENT", "LACKING")}
-        total, relevant = sum(count.values()), count["PRESENT"] + count["LACKING"]
-        if not relevant or 2 * relevant < total:
-            return None
-        overall = lacking[capability] / needed[capability]
-        return count["LACKING"] / total, overall, -kept.index(capability)
-
+        if label.trajectory_id in task_of and label.capability_id in kept:
+            passes[label.trajectory_id].add(label.labelling_pass)
+            if label.label == "LACKING":
+                lacking[label.trajectory_id, label.labelling_pass].append(label.capability_id)
+    counts: dict[str, Counter[str]] = {task_id: Counter() for task_id in sorted(set(task_of.values()))}
+    for trajectory_id, task_id in task_of.items():
+        for number in passes[trajectory_id] or {0}:
+            counts[task_id].update(lacking.get((trajectory_id, number)) or [NO_ADAPTER])
     examples = []
-    for task_id in sorted(set(task_of.values())):
-        ranked = {name: place for name in kept if (place := rank(task_id, name)) is not None}
-        choice = max(ranked, key=lambda name: ranked[name]) if ranked else NO_ADAPTER
+    for task_id, count in counts.items():
+        shares = {name: count[name] / count.total() for name in (*kept, NO_ADAPTER)}
         text = (openings or {}).get(task_id) or opening(discovery[task_id])
-        examples.append(RoutingExample(task_id, text, choice))
+        examples.append(RoutingExample(task_id, text, called_for(shares, unneeded_cost), shares))
     return examples

@@ -51,14 +51,13 @@ def softmax(logits: Array) -> Array:
     return total
 
 
-def log_loss(probabilities: Array, y: npt.NDArray[np.int64]) -> float:
-    """Return the mean negative log-probability of the right class.
+def log_loss(probabilities: Array, targets: Array) -> float:
+    """Return the mean cross-entropy of target shares and probabilities, both of shape (n, k).
 
-    >>> round(log_loss(np.array([[0.5, 0.5]]), np.array([1])), 3)
+    >>> round(log_loss(np.array([[0.5, 0.5]]), np.array([[0.0, 1.0]])), 3)
     0.693
     """
-    picked = probabilities[np.arange(len(y)), y]
-    return float(-np.log(np.maximum(picked, 1e-12)).mean())
+    return float(-(targets * np.log(np.maximum(probabilities, 1e-12))).sum(axis=1).mean())
 
 
 def folds(groups: Sequence[Hashable], y: Sequence[int], k: int, seed: int) -> npt.NDArray[np.int64]:
@@ -84,15 +83,14 @@ def folds(groups: Sequence[Hashable], y: Sequence[int], k: int, seed: int) -> np
     return np.array([place[group] for group in groups], dtype=np.int64)
 
 
-def fit(features: npt.NDArray[np.floating], y: npt.NDArray[np.int64], k: int, penalty: float) -> Logistic:
+def fit(features: npt.NDArray[np.floating], targets: Array, penalty: float) -> Logistic:
     """Fit one layer by L-BFGS: mean log-loss + penalty / 2 x squared norm of weights and bias.
 
     The bias is penalized a hundredth as much, which keeps it finite for a class that a fold lacks.
 
     Args:
         features: Shape (n, d), n >= 1.
-        y: Classes in 0..k-1, shape (n,).
-        k: Number of classes.
+        targets: Share of each class in each row, shape (n, k), rows sum to 1.
         penalty: L2 penalty, above 0.
     """
     import torch
@@ -100,7 +98,8 @@ def fit(features: npt.NDArray[np.floating], y: npt.NDArray[np.int64], k: int, pe
     x = np.asarray(features, dtype=np.float64)
     mean, scale = x.mean(axis=0), x.std(axis=0)
     scale = np.where(scale < 1e-8, 1.0, scale)
-    inputs, targets = torch.from_numpy((x - mean) / scale), torch.from_numpy(y)
+    inputs, wanted = torch.from_numpy((x - mean) / scale), torch.from_numpy(targets)
+    k = targets.shape[1]
     weights = torch.zeros((x.shape[1], k), dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(k, dtype=torch.float64, requires_grad=True)
     solver = torch.optim.LBFGS(
@@ -109,7 +108,7 @@ def fit(features: npt.NDArray[np.floating], y: npt.NDArray[np.int64], k: int, pe
 
     def closure() -> torch.Tensor:
         solver.zero_grad()
-        loss = torch.nn.functional.cross_entropy(inputs @ weights + bias, targets)
+        loss = torch.nn.functional.cross_entropy(inputs @ weights + bias, wanted)
         loss = loss + penalty / 2 * (weights.square().sum() + bias.square().sum() / 100)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
@@ -118,25 +117,24 @@ def fit(features: npt.NDArray[np.floating], y: npt.NDArray[np.int64], k: int, pe
     return Logistic(mean, scale, weights.detach().numpy(), bias.detach().numpy(), 1.0, penalty)
 
 
-def best_temperature(logits: Array, y: npt.NDArray[np.int64]) -> float:
+def best_temperature(logits: Array, targets: Array) -> float:
     """Return the temperature in [1/2, 8] with the least log-loss (Guo et al. 2017, arXiv 1706.04599).
 
     Where every held-out row was right the loss falls with the temperature for ever: 1/2 bounds how far a
     router is sharpened on the strength of a few hundred rows.
 
-    >>> best_temperature(np.array([[9.0, 0.0], [9.0, 0.0]]), np.array([0, 1]))
+    >>> best_temperature(np.array([[9.0, 0.0], [9.0, 0.0]]), np.eye(2))
     8.0
     """
     grid = 2.0 ** np.linspace(-1, 3, 81)
-    losses = [log_loss(softmax(logits / temperature), y) for temperature in grid]
+    losses = [log_loss(softmax(logits / temperature), targets) for temperature in grid]
     return float(grid[int(np.argmin(losses))])
 
 
 def fit_calibrated(
     features: npt.NDArray[np.floating],
-    y: npt.NDArray[np.int64],
+    targets: Array,
     groups: Sequence[Hashable],
-    k: int,
     seed: int,
     n_folds: int = 5,
 ) -> tuple[Logistic, Array | None]:
@@ -144,9 +142,8 @@ def fit_calibrated(
 
     Args:
         features: Shape (n, d).
-        y: Classes in 0..k-1.
+        targets: Share of each class in each row, shape (n, k).
         groups: Rows of one group share a fold.
-        k: Number of classes.
         seed: Deals the folds.
         n_folds: At most this many folds; fewer with fewer groups.
 
@@ -157,21 +154,21 @@ def fit_calibrated(
     """
     parts = min(n_folds, len(set(groups)))
     if parts < 2:
-        return fit(features, y, k, PENALTIES[len(PENALTIES) // 2]), None
-    fold = folds(groups, y.tolist(), parts, seed)
+        return fit(features, targets, PENALTIES[len(PENALTIES) // 2]), None
+    fold = folds(groups, targets.argmax(axis=1).tolist(), parts, seed)
     best: tuple[float, float, Array] | None = None
     for penalty in PENALTIES:
-        logits = np.zeros((len(y), k))
+        logits = np.zeros(targets.shape)
         for part in range(parts):
             out = fold == part
-            layer = fit(features[~out], y[~out], k, penalty)
+            layer = fit(features[~out], targets[~out], penalty)
             logits[out] = np.log(np.maximum(layer.probabilities(features[out]), 1e-12))
-        loss = log_loss(softmax(logits), y)
+        loss = log_loss(softmax(logits), targets)
         if best is None or loss < best[0]:
             best = (loss, penalty, logits)
     assert best is not None
     _, penalty, logits = best
-    temperature = best_temperature(logits, y)
-    layer = fit(features, y, k, penalty)
+    temperature = best_temperature(logits, targets)
+    layer = fit(features, targets, penalty)
     calibrated = Logistic(layer.mean, layer.scale, layer.weights, layer.bias, temperature, penalty)
     return calibrated, softmax(logits / temperature)

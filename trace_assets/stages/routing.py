@@ -37,7 +37,8 @@ def examples(study: Study) -> list[RoutingExample]:
     target = study.settings.targets.name
     tasks = [task for task in study.store.read(Task) if task.target == target]
     triage = [row for row in study.store.read(Triage) if row.target == target]
-    return routing_examples(tasks, study.store.read(Label), triage, usable_adapters(study))
+    cost = study.settings.routing.unneeded_cost
+    return routing_examples(tasks, study.store.read(Label), triage, usable_adapters(study), None, cost)
 
 
 def write_routing(study: Study) -> StageResult:
