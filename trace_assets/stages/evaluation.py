@@ -57,7 +57,7 @@ def validate_adapters(study: Study) -> StageResult:
     rows, trajectories = _play(study, "validation", None, None)
     adapters = [adapter.name for adapter in read_adapters(study) if adapter.kind == "capability"]
     discovery = [task for task in study.store.read(Task) if task.split == "discovery"]
-    own = own_skills(examples(study), discovery, study.settings.routing.unneeded_cost)
+    own = own_skills(examples(study), discovery)
     harm = no_harm(rows, own, adapters, resamples=study.settings.evaluation.resamples)
     version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
     harmful = [row for row in harm if row.verdict == "harmful"]
