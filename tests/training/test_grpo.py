@@ -112,7 +112,7 @@ def test_the_same_arguments_give_the_same_adapter(
     assert again.adapter_id == trained[0].adapter_id
 
 
-@pytest.mark.parametrize("at", [2, 7])
+@pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_a_killed_run_goes_on_and_ends_the_same(
     trained: Any, words: ModuleType, base: Path, tmp_path: Path, at: int
 ) -> None:

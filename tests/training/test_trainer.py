@@ -61,3 +61,21 @@ def test_a_live_batch_is_left_as_it_is() -> None:
     out = live_rows(before, slices=1)
     for key in ("prompt_ids", "completion_mask", "tool_mask", "advantages"):
         assert torch.equal(out[key], before[key]), key  # type: ignore[call-overload]
+
+
+def linear_loss(rows: dict[str, object]) -> float:
+    """A loss as DAPO's at an importance ratio of 1: a sum over own tokens, linear in the advantage."""
+    own = rows["completion_mask"] * rows["tool_mask"]  # type: ignore[operator]
+    value = (rows["completion_ids"].double() ** 2 * own).sum(1)  # type: ignore[attr-defined]
+    return float((value * rows["advantages"]).sum() / rows["num_items_in_batch"])  # type: ignore[operator]
+
+
+def test_equal_episodes_are_scored_once_with_the_same_gradient() -> None:
+    once = batch([1.0, 0.5, -0.75, 2.0])
+    repeat = torch.tensor([0, 1, 2, 1, 3, 1, 2, 0])
+    several = {key: value[repeat] if value.dim() else value for key, value in once.items()}  # type: ignore
+    several["advantages"] = torch.tensor([1.0, 0.5, -0.75, 0.25, 2.0, -1.0, 0.5, -1.0])
+    plain, merged = live_rows(several, 1), live_rows(several, 1, merge=True)
+    assert len(plain["advantages"]) == 8
+    assert sorted(merged["advantages"].tolist()) == [-0.25, -0.25, 2.0], "row 0 cancels out"
+    assert linear_loss(merged) == pytest.approx(linear_loss(plain))

@@ -14,6 +14,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
+from torch.nn.functional import pad
 from torch.optim.lr_scheduler import LambdaLR
 from transformers.trainer_callback import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
@@ -21,6 +22,10 @@ from trl import GRPOConfig, GRPOTrainer
 from trace_assets.settings import Training
 from trace_assets.training.plan import Plan
 from trace_assets.training.workplace import COMPLETE
+
+CHUNK = 16
+"""Rows scored together on the tiny model: small enough for the processor's cache."""
+_IMAGES = ("pixel_values", "image_grid_thw", "num_images", "token_type_ids", "mm_token_type_ids")
 
 
 class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -60,10 +65,42 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.beta == 0.0 and self.model.training:
-            batch = live_rows(batch, self.args.steps_per_generation)
+            batch = live_rows(batch, self.args.steps_per_generation, merge=self.loss_type == "dapo")
             batch["num_items_in_batch"] = self.accelerator.gather(batch["num_items_in_batch"]).sum()
             self._dead = not bool(self.accelerator.gather((batch["advantages"] != 0).any()).any())
         return batch
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        **rest: Any,
+    ) -> Any:
+        """Score rows of like length together: one long episode does not make all others as long."""
+        score = super()._get_per_token_logps_and_entropies
+        if rest.get("compute_aux_loss") or any(rest.get(key) is not None for key in _IMAGES):
+            return score(model, input_ids, attention_mask, logits_to_keep, **rest)
+        rest.pop("batch_size", None)
+        order = torch.argsort(attention_mask.sum(1), stable=True)
+        parts = []
+        for rows in torch.split(order, CHUNK):  # type: ignore[no-untyped-call]
+            used = attention_mask[rows].any(0).nonzero()[:, 0]
+            first, end = int(used[0]), int(used[-1]) + 1
+            unused = input_ids.shape[1] - end
+            scored = score(
+                model,
+                input_ids[rows, first:end],
+                attention_mask[rows, first:end],
+                logits_to_keep - unused,
+                **rest,
+            )
+            parts.append([None if item is None else pad(item, (0, unused)) for item in scored])
+        back = torch.argsort(order)
+        return tuple(
+            None if items[0] is None else torch.cat(items)[back] for items in zip(*parts, strict=True)
+        )
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
         """Run a step; a dead batch leaves no gradients behind, so that the optimizer's momentum rests too."""
@@ -91,24 +128,42 @@ class _MarkComplete(TrainerCallback):  # type: ignore[misc]
         (folder / COMPLETE).write_text("", encoding="utf-8")
 
 
-def live_rows(batch: dict[str, Any], slices: int) -> dict[str, Any]:
+def live_rows(batch: dict[str, Any], slices: int, merge: bool = False) -> dict[str, Any]:
     """Drop rows without advantage, and the columns that only they needed.
 
     Args:
         batch: What TRL made of one generation batch: rows x tokens tensors, prompts padded left and
             completions right.
         slices: Gradient accumulation steps: the number of rows kept is a multiple of it.
+        merge: Also make one row of equal episodes, with the sum of their advantages. The gradient is the same
+            when the loss is a sum over tokens (`dapo`) and the importance ratio is 1: it is linear in the
+            advantage. The token count stays that of all live episodes.
 
     Returns:
         The batch with its live rows (and dead ones as filling, at least one a slice), token count adjusted.
     """
     advantages = batch["advantages"]
+    own = batch["completion_mask"] * batch.get("tool_mask", 1) * (advantages != 0).unsqueeze(1)
+    if merge:
+        episodes = torch.cat([batch["prompt_ids"], batch["completion_ids"], own], dim=1)
+        _, episode, counts = torch.unique(  # type: ignore[no-untyped-call]
+            episodes, dim=0, return_inverse=True, return_counts=True
+        )
+        summed = torch.zeros(len(counts)).to(advantages).index_add_(0, episode, advantages)
+        first = torch.full_like(counts, len(advantages)).scatter_reduce_(
+            0, episode, torch.arange(len(advantages), device=episode.device), "amin"
+        )
+        advantages = torch.zeros_like(advantages)
+        advantages[first] = summed
     order = torch.argsort((advantages != 0).int(), descending=True, stable=True)
     live = int((advantages != 0).sum())
     keep = order[: min(len(order), max(slices, -(-live // slices) * slices))]
+    changed = {**batch, "advantages": advantages}
+    if "tool_mask" in batch:
+        changed["tool_mask"] = batch["tool_mask"] * (advantages != 0).unsqueeze(1)
     rows = {
         key: value[keep]
-        for key, value in batch.items()
+        for key, value in changed.items()
         if isinstance(value, torch.Tensor) and value.dim() > 0 and len(value) == len(advantages)
     }
     left = int(rows["prompt_mask"].sum(1).max())
@@ -117,11 +172,7 @@ def live_rows(batch: dict[str, Any], slices: int) -> dict[str, Any]:
         key: value[:, -left:] if key.startswith("prompt") else value[:, :right] if value.dim() == 2 else value
         for key, value in rows.items()
     }
-    mask = trimmed["completion_mask"] * trimmed.get("tool_mask", 1)
-    mask = mask * (trimmed["advantages"] != 0).unsqueeze(1)
-    if "tool_mask" in trimmed:
-        trimmed["tool_mask"] = trimmed["tool_mask"] * (trimmed["advantages"] != 0).unsqueeze(1)
-    return {**batch, **trimmed, "num_items_in_batch": mask.sum()}
+    return {**changed, **trimmed, "num_items_in_batch": own.sum()}
 
 
 def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
