@@ -72,7 +72,7 @@ def diagnosed() -> ReportData:
                     "trajectory_id": name,
                     "target": "embedded",
                     "task_id": f"embedded/{i // 2:03}",
-                    "outcome": "passed" if passed else "failed" if fault == "agent" else "unjudged",
+                    "outcome": "passed" if passed else "unjudged" if fault == "infrastructure" else "failed",
                     "fault": fault,
                     "rule": "test",
                 }

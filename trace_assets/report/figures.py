@@ -9,11 +9,12 @@ NONE = "–"
 def share(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a share or a gap with its interval.
 
-    >>> share(0.54, 0.36, 0.67), share(0.7), share(None)
-    ('0.54 [0.36, 0.67]', '0.70', '–')
+    >>> share(0.54, 0.36, 0.67), share(-0.001), share(None)
+    ('0.54 [0.36, 0.67]', '0.00', '–')
     """
     if value is None:
         return NONE
+    value = round(value, 2) + 0.0  # no "-0.00"
     return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
 
 

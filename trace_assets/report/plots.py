@@ -97,7 +97,7 @@ def interval_dots(
     for place, dot in enumerate(dots):
         y = row * place + 18
         words = f"{dot.label}: {dot.text}; {dot.note}"
-        parts.append(_text(left, y, _short(dot.label, 30), "b" if dot.tone == "strong" else ""))
+        parts.append(_text(left, y, _short(dot.label, 38), "b" if dot.tone == "strong" else ""))
         parts.append(_text(right, y, dot.text, "r b" if dot.tone == "strong" else "r"))
         parts.append(_line(at(dot.low), y + 14, at(dot.high), y + 14, f"whisker {dot.tone}"))
         parts.append(_circle(at(dot.value), y + 14, 5.5, f"dot {dot.tone}", words))
@@ -116,7 +116,7 @@ def scatter(
     y_low: float = 0.0,
 ) -> str:
     """Draw points with intervals both ways; the quarter above both limits is shaded."""
-    left, top, right, bottom = 40, 12, WIDTH - 12, 330
+    left, top, right, bottom = 50, 12, WIDTH - 12, 330
 
     def at_x(value: float) -> float:
         return left + (min(max(value, x_low), 1.0) - x_low) / (1 - x_low) * (right - left)
@@ -128,12 +128,12 @@ def scatter(
         f'<rect class="zone" x="{at_x(x_limit):.1f}" y="{top}" width="{right - at_x(x_limit):.1f}" '
         f'height="{at_y(y_limit) - top:.1f}"/>'
     ]
-    for step in range(5):
-        x, y = x_low + (1 - x_low) * step / 4, y_low + (1 - y_low) * step / 4
+    for x in _ticks(x_low):
         parts.append(_line(at_x(x), top, at_x(x), bottom, "grid"))
+        parts.append(_text(at_x(x), bottom + 17, f"{x:.2f}", "m c" if x < 1 else "m r"))
+    for y in _ticks(y_low):
         parts.append(_line(left, at_y(y), right, at_y(y), "grid"))
-        parts.append(_text(at_x(x), bottom + 17, f"{x:.2g}", "m c" if step < 4 else "m r"))
-        parts.append(_text(left - 6, at_y(y) + 4, f"{y:.2g}", "m r"))
+        parts.append(_text(left - 6, at_y(y) + 4, f"{y:.2f}", "m r"))
     parts.append(_line(at_x(x_limit), top, at_x(x_limit), bottom, "limit"))
     parts.append(_line(left, at_y(y_limit), right, at_y(y_limit), "limit"))
     parts.append(_text((left + right) / 2, bottom + 36, x_label, "m c"))
@@ -243,6 +243,10 @@ def _circle(x: float, y: float, r: float, kind: str, title: str) -> str:
 def _text(x: float, y: float, text: str, kind: str = "") -> str:
     mark = f' class="{kind.strip()}"' if kind.strip() else ""
     return f'<text{mark} x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+
+
+def _ticks(low: float) -> list[float]:
+    return [low + 0.25 * step for step in range(round((1 - low) / 0.25) + 1)]
 
 
 def _path(places: Sequence[tuple[float, float]]) -> str:

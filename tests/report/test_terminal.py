@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from trace_assets.report.data import ReportData
+from trace_assets.report.headline import headline
+from trace_assets.report.terminal import audit_outcome, print_diagnosis, print_loop
+
+
+def shown(data: ReportData, width: int = 140) -> str:
+    console = Console(file=StringIO(), width=width, color_system=None, highlight=False)
+    print_diagnosis(data, console)
+    print_loop(data, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in text.splitlines() if "─" in line)
+    return str(text)
+
+
+def test_diagnosis_shows_figures_with_interval_and_n(diagnosed: ReportData) -> None:
+    text = shown(diagnosed)
+    assert "400 trajectories: " in text and "spoilt by the user simulator" in text
+    for row in diagnosed.contrasts:
+        if row.gap is not None and row.gap_low is not None and abs(row.gap) > 0.01:
+            assert f"{row.gap:.2f}" in text and f"[{row.gap_low:.2f}, {row.gap_high:.2f}]" in text
+        assert f"of {row.n_failed_relevant}" in text
+    assert text.index("kept, 1") < text.index("kept, 2") < text.index("rejected")
+    assert "<b>&</b>" in text  # names are not markup
+    assert headline(diagnosed) in text
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_whole_loop_fits(complete: ReportData, width: int) -> None:
+    text = shown(complete, width)
+    flat = " ".join(text.split())
+    for title in ("What the agent lacks", "Environments", "Adapters", "On tasks never seen before", "Cost"):
+        assert title in flat
+    assert text.rstrip().endswith(headline(complete))
+
+
+def test_arms_and_audits(complete: ReportData) -> None:
+    text = shown(complete, 200)
+    routed = complete.overall["routed"]
+    assert routed.delta is not None
+    assert f"{100 * routed.delta:+.1f} [" in text and "240 x " in text
+    assert "rejected: 3 passed, 1 failed, 1 skipped" in text and "accepted: 4 passed, 1 skipped" in text
+    assert audit_outcome([row for row in complete.checks if row.status == "pass"]).startswith("accepted")
+
+
+def test_nothing_yet() -> None:
+    assert "Nothing has been run yet" in shown(ReportData())
+
+
+def test_triage_alone_says_what_comes_next(diagnosed: ReportData) -> None:
+    text = shown(replace(diagnosed, contrasts=(), selected=(), samples=()))
+    assert "run `trace" in text
