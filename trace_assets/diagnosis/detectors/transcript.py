@@ -142,10 +142,11 @@ class Transcript:
 
     def is_meant(self, name: str, cues: object) -> bool:
         """Tell whether the user named an object, or the agent did in one line with one of these words."""
-        if name in self.asked_text:
+        whole = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+        if whole.search(self.asked_text):
             return True
         words = strings(cues)
-        return any(name in line and any(word in line for word in words) for line in self.told_lines)
+        return any(whole.search(line) and any(word in line for word in words) for line in self.told_lines)
 
     @cached_property
     def observations(self) -> dict[str, list[Observation]]:

@@ -1,0 +1,255 @@
+"""The analyst of detectors: on the order desk it must find exactly the mistakes that were planted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+
+import pytest
+
+from trace_assets.diagnosis.conformance import check_analyst
+from trace_assets.diagnosis.contrast import contrast
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst, capability_id
+from trace_assets.diagnosis.detectors.protocol import Proposal
+from trace_assets.diagnosis.selection import select
+from trace_assets.diagnosis.triage import triage
+from trace_assets.errors import CheckFailed, InputError
+from trace_assets.records import Capability, Label, Message, Trajectory
+from trace_assets.settings import ContrastSection, Discovery, Selection
+from trace_assets.targets.embedded.demonstrations import WRONG_SHARE, mistaken
+from trace_assets.targets.embedded.episode import DeskEpisode
+from trace_assets.targets.embedded.generator import Drawn, stream
+from trace_assets.targets.embedded.rules import solve
+from trace_assets.targets.embedded.tools import TOOLS
+
+SLIPS = 0.05
+"""Share of conversations that end after their first call, whatever the skill."""
+
+
+async def _play(drawn: Drawn, turns: Sequence[Message]) -> tuple[list[Message], bool | None]:
+    episode = DeskEpisode(drawn.case(), drawn.text, "policy")
+    messages = list(await episode.reset())
+    for turn in turns:
+        messages.append(turn)
+        step = await episode.step(turn)
+        messages += step.messages
+        if step.done or step.truncated:
+            break
+    return messages, (await episode.verdict()).success
+
+
+def play(tasks: int, trials: int = 2, seed: int = 0) -> tuple[list[Trajectory], dict[str, str]]:
+    """Return what a scripted agent with the planted deficits does, and the skill of each trajectory."""
+    rng = random.Random(seed)
+    trajectories: list[Trajectory] = []
+    skills: dict[str, str] = {}
+    for number, drawn in enumerate(islice(stream(seed, "discovery"), tasks)):
+        for trial in range(trials):
+            flawed = rng.random() < WRONG_SHARE.get(drawn.skill, 0.0)
+            turns = mistaken(drawn) if flawed else solve(drawn.case())
+            if rng.random() < SLIPS:
+                turns = [turns[0], turns[-1]]
+            messages, success = asyncio.run(_play(drawn, turns))
+            trajectories.append(
+                Trajectory(
+                    trajectory_id=f"{number}-{trial}",
+                    task_id=f"embedded/{number}",
+                    target="embedded",
+                    task_batch="b",
+                    trial=trial,
+                    policy="scripted",
+                    success=success,
+                    reward=float(bool(success)),
+                    stop="completed",
+                    n_messages=len(messages),
+                    messages=tuple(messages),
+                )
+            )
+            skills[trajectories[-1].trajectory_id] = drawn.skill
+    return trajectories, skills
+
+
+@pytest.fixture(scope="module")
+def desk() -> tuple[list[Trajectory], dict[str, str]]:
+    return play(400)
+
+
+@pytest.fixture(scope="module")
+def small() -> list[Trajectory]:
+    return play(60)[0]
+
+
+PLANTED = {
+    "cancel": ("write_without_read", {"tool": "cancel_order", "read": "get_order"}),
+    "multi": ("object_untouched", {"argument": "order"}),
+    "window": (
+        "write_against_state",
+        {"tool": "refund_item", "field": "window", "value": "closed", "instead": "transfer"},
+    ),
+}
+
+
+@pytest.mark.parametrize("tools", [TOOLS, ()], ids=["specified", "inferred"])
+def test_the_planted_deficits_are_the_first_candidates(
+    desk: tuple[list[Trajectory], dict[str, str]], tools: Sequence[object]
+) -> None:
+    trajectories, skills = desk
+    analyst = DetectorAnalyst(Discovery(), tools)  # type: ignore[arg-type]
+    candidates = analyst.discover(trajectories)
+    for skill, (family, args) in PLANTED.items():
+        found = next(one for one in candidates[:3] if one.detector == family)
+        assert args.items() <= found.detector_args.items()
+        labels = analyst.label([one.blind() for one in trajectories], [found])
+        lacking = Counter(skills[one.trajectory_id] for one in labels if one.label == "LACKING")
+        needed = Counter(skills[one.trajectory_id] for one in labels if one.label != "NA")
+        assert lacking[skill] >= 0.95 * lacking.total(), f"{found.name} stands for another deficit: {lacking}"
+        assert needed[skill] >= 0.95 * needed.total(), f"{found.name} is called needed elsewhere: {needed}"
+        flawed = {
+            one.trajectory_id
+            for one in trajectories
+            if skills[one.trajectory_id] == skill and not one.success
+        }
+        covered = {one.trajectory_id for one in labels if one.label == "LACKING"}
+        assert len(covered & flawed) >= 0.75 * len(flawed), f"{found.name} explains too few of {skill}"
+
+
+def test_names_read_like_sentences(desk: tuple[list[Trajectory], dict[str, str]]) -> None:
+    names = [one.name for one in DetectorAnalyst(Discovery(), TOOLS).discover(desk[0])[:3]]
+    assert set(names) == {
+        "Look up the order before cancelling the order",
+        "Deal with every order the user names",
+        "Refrain from refunding the item when its window is closed; transfer instead",
+    }
+
+
+def test_eight_hundred_trajectories_take_less_than_two_seconds(
+    desk: tuple[list[Trajectory], dict[str, str]],
+) -> None:
+    analyst = DetectorAnalyst(Discovery())
+    started = time.process_time()
+    candidates = analyst.discover(desk[0])
+    analyst.label(desk[0], candidates)
+    assert time.process_time() - started < 2.0
+
+
+def test_it_conforms(small: list[Trajectory]) -> None:
+    assert check_analyst(DetectorAnalyst(Discovery(min_support=2)), small)
+
+
+def test_shuffled_outcomes_leave_nothing_to_select() -> None:
+    trajectories = play(120)[0]
+    rng, analyst, kept = random.Random(3), DetectorAnalyst(Discovery()), 0
+    for _ in range(6):
+        outcomes = [one.success for one in trajectories]
+        rng.shuffle(outcomes)
+        mixed = [
+            one.model_copy(update={"success": outcome})
+            for one, outcome in zip(trajectories, outcomes, strict=True)
+        ]
+        candidates, rulings = analyst.discover(mixed), triage(mixed)
+        labels = analyst.label([one.blind() for one in mixed], candidates)
+        section = ContrastSection(resamples=100, permutations=500)
+        rows = select(
+            contrast(labels, rulings, section, "embedded"), candidates, labels, rulings, Selection()
+        )
+        kept += sum(row.kept for row in rows)
+    # Norms are learned from the outcomes that they are then tested on: one slip in six is within 5 % each.
+    assert kept <= 1
+
+
+def test_discovery_is_deterministic_and_repeats_ids(small: list[Trajectory]) -> None:
+    first = DetectorAnalyst(Discovery(min_support=2)).discover(small)
+    assert first == DetectorAnalyst(Discovery(min_support=2)).discover(small)
+    assert len({one.capability_id for one in first}) == len(first)
+
+
+def test_the_section_limits_candidates(small: list[Trajectory]) -> None:
+    everything = DetectorAnalyst(Discovery(min_support=1)).discover(small)
+    assert DetectorAnalyst(Discovery(min_support=1, max_candidates=2)).discover(small) == everything[:2]
+    assert DetectorAnalyst(Discovery(min_support=10_000)).discover(small) == []
+
+
+def test_nothing_is_proposed_without_two_sides(small: list[Trajectory]) -> None:
+    analyst = DetectorAnalyst(Discovery(min_support=1))
+    assert analyst.discover([]) == []
+    assert analyst.discover([one for one in small if one.success]) == []
+    assert analyst.discover([one for one in small if not one.success]) == []
+
+
+def test_samples_are_bounded_and_name_failures(desk: tuple[list[Trajectory], dict[str, str]]) -> None:
+    failed = {one.trajectory_id for one in desk[0] if not one.success}
+    for candidate in DetectorAnalyst(Discovery()).discover(desk[0]):
+        assert len(candidate.proposed_by) <= 8
+        assert set(candidate.proposed_by) <= failed
+        assert candidate.n_proposals >= len(candidate.proposed_by)
+
+
+def test_the_version_follows_section_and_tools() -> None:
+    versions = {
+        DetectorAnalyst(Discovery()).version,
+        DetectorAnalyst(Discovery(min_support=3)).version,
+        DetectorAnalyst(Discovery(), TOOLS).version,
+    }
+    assert len(versions) == 3
+    assert DetectorAnalyst(Discovery()).version in versions
+
+
+def test_two_targets_or_an_unknown_detector_are_refused(small: list[Trajectory]) -> None:
+    analyst = DetectorAnalyst(Discovery())
+    other = small[0].model_copy(update={"target": "other"})
+    with pytest.raises(InputError, match="embedded, other"):
+        analyst.discover([*small, other])
+    foreign = Capability(
+        capability_id="c", target="embedded", name="n", description="d", analyst="m", detector="x"
+    )
+    with pytest.raises(InputError, match="'x'"):
+        analyst.label(small, [foreign])
+
+
+def test_ids_are_slugs_and_tell_close_instances_apart() -> None:
+    one, two = (Proposal({}, "n", "d", ("tool", f"{'a long, long value/' * 9}{end}")) for end in "xy")
+    ids = [capability_id("tau2:air", "family", proposal) for proposal in (one, two)]
+    assert ids[0] != ids[1]
+    assert all(len(one) <= 80 and set(one) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for one in ids)
+
+
+class Peeking(DetectorAnalyst):
+    """Labels by the outcome when it can see it."""
+
+    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
+        labels = super().label(trajectories, capabilities)
+        seen = {one.trajectory_id: one.success for one in trajectories}
+        return [
+            one if seen[one.trajectory_id] is None else one.model_copy(update={"label": "NA", "evidence": ()})
+            for one in labels
+        ]
+
+
+class Forgetful(DetectorAnalyst):
+    """Leaves one label out."""
+
+    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
+        return super().label(trajectories, capabilities)[1:]
+
+
+class Inventive(DetectorAnalyst):
+    """Cites messages that do not exist."""
+
+    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
+        labels = super().label(trajectories, capabilities)
+        return [one.model_copy(update={"evidence": (999,)}) for one in labels]
+
+
+@pytest.mark.parametrize(
+    ("broken", "fault"),
+    [(Peeking, "outcome"), (Forgetful, "no label"), (Inventive, "outside of the transcript")],
+)
+def test_the_conformance_check_fails_analysts_that_break_a_promise(
+    small: list[Trajectory], broken: type[DetectorAnalyst], fault: str
+) -> None:
+    with pytest.raises(CheckFailed, match=fault):
+        check_analyst(broken(Discovery(min_support=2)), small)
