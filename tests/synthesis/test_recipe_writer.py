@@ -66,7 +66,7 @@ def module(capability: CapabilitySpec, sources: dict[str, str]) -> object:
 
 
 def orders(text: str) -> list[str]:
-    return re.findall(r"[A-Z]\d{4}", text)
+    return re.findall(r"[A-Z]\d+", text)
 
 
 def test_a_recipe_is_a_writer() -> None:
@@ -132,7 +132,7 @@ def test_bad_calls_cost_and_are_answered_in_the_targets_shape(module) -> None:
     module.reset(3)
     answers = [
         module.step(call("no_such_tool"))["messages"][0],
-        module.step(call("get_order", order="Z0000"))["messages"][0],
+        module.step(call("get_order", order="Z0"))["messages"][0],
         module.step(call("get_order"))["messages"][0],
     ]
     assert all(answer["is_error"] and "error" in json.loads(answer["content"]) for answer in answers)

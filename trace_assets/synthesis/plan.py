@@ -64,7 +64,7 @@ def several_plan(spec: CapabilitySpec, contract: TargetContract) -> dict[str, An
     Raises:
         InputError: No such wish is known.
     """
-    argument = _argument(spec, "argument")
+    argument = _argument(spec, "argument") if "argument" in spec.detector_args else _object(spec, contract)
     reading = {guard.read for guard in contract.guards if guard.object_argument == argument}
     if not reading:
         raise _thin(
@@ -85,6 +85,15 @@ def several_plan(spec: CapabilitySpec, contract: TargetContract) -> dict[str, An
     if not wishes:
         raise _thin(spec, f"no request about one '{argument}' is known that no condition decides")
     return _plan(spec, contract, wishes, read, argument)
+
+
+def _object(spec: CapabilitySpec, contract: TargetContract) -> str:
+    """Return the argument that names the object a capability's tool acts on."""
+    tool = _argument(spec, "tool")
+    guard = contract.guard(tool)
+    if guard is None:
+        raise _thin(spec, f"no successful trajectory reads an object and then uses '{tool}' on it")
+    return guard.object_argument
 
 
 def _plan(

@@ -13,20 +13,29 @@ from trace_assets.records import CapabilitySpec, EnvironmentCheck
 from trace_assets.synthesis.contract import TargetContract
 from trace_assets.synthesis.plan import guarded_plan, several_plan
 
-RECIPES = ("object_untouched", "write_against_state", "write_without_read")
-"""Detector families that have a recipe."""
+RECIPES = {
+    "ended_with_work_open": "object_untouched",
+    "object_untouched": "object_untouched",
+    "write_against_state": "write_against_state",
+    "write_without_read": "write_without_read",
+}
+"""Detector family -> recipe. Both ways of stopping early are taught by requests about several objects."""
 
 
 class RecipeWriter:
     """Fills one recipe.
 
     Args:
-        recipe: One of `RECIPES`.
+        recipe: A value of `RECIPES`.
+
+    Raises:
+        InputError: There is no such recipe.
     """
 
     def __init__(self, recipe: str) -> None:
-        if recipe not in RECIPES:
-            raise InputError(f"there is no recipe '{recipe}'; there are {', '.join(RECIPES)}.")
+        if recipe not in RECIPES.values():
+            known = ", ".join(sorted(set(RECIPES.values())))
+            raise InputError(f"there is no recipe '{recipe}'; there are {known}.")
         self._recipe = recipe
 
     @classmethod
@@ -42,11 +51,11 @@ class RecipeWriter:
                 f"no recipe writes an environment for capability '{spec.capability_id}' ({found}); recipes "
                 f"exist for {', '.join(RECIPES)}: leave this capability out, or use a writer that needs none."
             )
-        return cls(spec.detector)
+        return cls(RECIPES[spec.detector])
 
     @property
     def name(self) -> str:
-        """`recipe:<detector family>`."""
+        """`recipe:<recipe>`."""
         return f"recipe:{self._recipe}"
 
     def write(self, spec: CapabilitySpec, contract: TargetContract) -> str:
