@@ -20,16 +20,16 @@ TARGET = EmbeddedTarget(Targets(discovery_tasks=1, validation_tasks=12, test_tas
 SECTION = EvaluationSection(trials=2)
 
 
+SKILLS = {None: "status", "x": "cancel", "mixed": "multi"}
+
+
 class Oracle:
-    """Solves the tasks of one skill as the target's oracle does; says goodbye to the others."""
+    """Solves the tasks of a variant's one skill as the oracle does; says goodbye to the others."""
 
-    version = "1"
+    name, version = "oracle", "1"
 
-    def __init__(self, skill: str) -> None:
-        self.name = f"oracle-{skill}"
-        self.skill = skill
+    def __init__(self) -> None:
         self.calls = 0
-        self.closed = False
         tasks = [*TARGET.tasks("validation"), *TARGET.tasks("test")]
         self._tasks = {task.instruction: task for task in tasks}
 
@@ -39,7 +39,7 @@ class Oracle:
         asked = next(message.content for message in conversation.messages if message.role == "user")
         task = self._tasks[asked or ""]
         spoken = sum(message.role == "assistant" for message in conversation.messages)
-        if task.tags[0] != self.skill:
+        if task.tags[0] != SKILLS[conversation.adapter]:
             return Reply(Message(role="assistant", content="Goodbye."))
         return Reply(TARGET.oracle(task)[spoken])
 
@@ -47,7 +47,7 @@ class Oracle:
         pass
 
     async def close(self) -> None:
-        self.closed = True
+        pass
 
 
 class Broken(Oracle):
@@ -65,15 +65,11 @@ def rates(rows: list[Evaluation], arm: str) -> dict[str, float]:
     }
 
 
-def scripted(variant: str) -> Oracle:
-    return Oracle({"none": "status", "x": "cancel", "mixed": "multi"}[variant])
-
-
 ADAPTERS = {"x": Path("x"), "mixed": Path("mixed")}
 
 
 def test_validation_chooses_and_the_test_arms_follow(tmp_path: Path) -> None:
-    run = partial(evaluate, TARGET, tmp_path, processes=1, make_policy=scripted, section=SECTION)
+    run = partial(evaluate, TARGET, tmp_path, processes=1, make_policy=Oracle, section=SECTION)
     validation, _ = run(ADAPTERS, None, None, journal_dir=tmp_path / "v", split="validation")
     assert {row.arm for row in validation} == {"base", "adapter:x", "mixed_grpo"}
     assert {row.split for row in validation} == {"validation"}
@@ -98,18 +94,23 @@ def test_validation_chooses_and_the_test_arms_follow(tmp_path: Path) -> None:
 
 
 def test_routes_must_fit_before_anything_is_played(tmp_path: Path) -> None:
-    policies: list[str] = []
+    made: list[Oracle] = []
+
+    def make() -> Oracle:
+        made.append(Oracle())
+        return made[-1]
+
     with pytest.raises(InputError, match="no choice for task"):
-        evaluate(TARGET, tmp_path, ADAPTERS, [], None, SECTION, tmp_path, 1, make_policy=policies.append)  # type: ignore[arg-type]
+        evaluate(TARGET, tmp_path, ADAPTERS, [], None, SECTION, tmp_path, 1, make_policy=make)
     with pytest.raises(InputError, match="'mixed'"):
         oracle = {task.task_id: "mixed" for task in TARGET.tasks("test")}
-        evaluate(TARGET, tmp_path, ADAPTERS, None, oracle, SECTION, tmp_path, 1, make_policy=policies.append)  # type: ignore[arg-type]
-    assert policies == []
+        evaluate(TARGET, tmp_path, ADAPTERS, None, oracle, SECTION, tmp_path, 1, make_policy=make)
+    assert made == []
 
 
 def test_the_same_trial_has_the_same_seed_in_every_variant(tmp_path: Path) -> None:
     played = play_variants(
-        TARGET, TARGET.tasks("test"), ["none", "x"], scripted, SECTION, tmp_path, processes=1
+        TARGET, TARGET.tasks("test"), ["none", "x"], Oracle, SECTION, tmp_path, processes=1
     )
     seeds = [{(row.task_id, row.trial): row.seed for row in rows} for rows in played.values()]
     assert seeds[0] == seeds[1] and len(set(seeds[0].values())) == 24
@@ -123,15 +124,14 @@ def test_a_seed_depends_on_all_it_is_made_of() -> None:
 def test_a_call_made_again_plays_nothing_twice(tmp_path: Path) -> None:
     made: list[Oracle] = []
 
-    def make(variant: str) -> Oracle:
-        made.append(scripted(variant))
+    def make() -> Oracle:
+        made.append(Oracle())
         return made[-1]
 
     arguments = (TARGET, TARGET.tasks("test"), ["none", "x"], make, SECTION, tmp_path)
     first = play_variants(*arguments, processes=1)
-    assert all(policy.calls and policy.closed for policy in made)
     again = play_variants(*arguments, processes=1)
-    assert again == first and [policy.calls for policy in made[2:]] == [0, 0]
+    assert again == first and made[0].calls > 0 and [policy.calls for policy in made[1:]] == [0]
 
 
 def test_a_policy_that_is_down_gives_faults_and_no_failures(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_policy_that_is_down_gives_faults_and_no_failures(tmp_path: Path) -> N
         EvaluationSection(trials=1),
         tmp_path,
         1,
-        make_policy=lambda _: Broken("status"),
+        make_policy=Broken,
     )
     assert {(row.success, row.reward, row.fault) for row in rows} == {(None, None, "infrastructure")}
 
@@ -160,8 +160,8 @@ def test_two_processes_play_what_one_plays(tmp_path: Path) -> None:
     _random_adapter(load_model(base), tmp_path / "x")
     make = partial(
         transformers_policy,
-        base_dir=base,
-        adapters={"x": tmp_path / "x"},
+        base,
+        {"x": tmp_path / "x"},
         temperature=1.0,
         max_new_tokens=8,
         seed=0,

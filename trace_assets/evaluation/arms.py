@@ -63,10 +63,11 @@ def evaluate(
         oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
         section: Trials a task, temperature, seed.
         journal_dir: Finished episodes are kept here, so that an interrupted evaluation resumes.
-        processes: Worker processes that share the variants.
+        processes: Processes that share the episodes.
         split: `test`, or `validation` to find the oracle's choices and the no-harm figures.
         limits: Turn, token and concurrency limits; the defaults suit the tiny agent.
-        make_policy: Who acts in a variant; the batched transformers engine on `base_dir` unless given.
+        make_policy: Makes who acts, such as a server's client; the transformers engine on `base_dir` unless
+            given.
 
     Returns:
         Evaluations of all arms, and the trajectories behind them.
@@ -93,8 +94,8 @@ def evaluate(
     limits = limits or Limits()
     maker = make_policy or partial(
         transformers_policy,
-        base_dir=base_dir,
-        adapters=dict(adapters),
+        base_dir,
+        dict(adapters),
         temperature=section.temperature,
         max_new_tokens=limits.max_new_tokens,
         seed=section.seed,
