@@ -15,7 +15,7 @@ from trace_assets.synthesis.probe import Played
 
 FEW = 6
 """Seeds for checks that compare whole episodes between sandboxes."""
-DIVERSITY_SEEDS = 256
+DIVERSITY_SEEDS = 128
 
 
 def startup(subject: Subject) -> Finding:

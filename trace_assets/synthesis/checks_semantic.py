@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from trace_assets.sandbox import replay
 from trace_assets.synthesis import severity
 from trace_assets.synthesis.attackers import ATTACKERS, Attacker, messy, same_tool, say
 from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
+from trace_assets.synthesis.probe import Probe
 
-ATTACK_SEEDS = 32
-REPLAYS = 3
-"""Episodes whose reward is recomputed, each in a sandbox of its own."""
+ATTACK_SEEDS = 24
+FLOOR_SEEDS = 32
+REPLAYS = 8
+"""Seeds whose rewards are recomputed."""
 
 
 def oracle_max(subject: Subject) -> Finding:
@@ -36,8 +37,9 @@ def floor_gap(subject: Subject) -> Finding:
     """An agent that says goodbye at once, or nothing at all, earns next to nothing."""
     probe = subject.probe
     best = fmean(probe.best(seed).reward for seed in subject.seeds)
-    silent = [probe.play(seed, []).reward for seed in subject.seeds]
-    polite = [probe.play(seed, [say("Goodbye.")]).reward for seed in subject.seeds]
+    seeds = subject.seeds[:FLOOR_SEEDS]
+    silent = [probe.play(seed, []).reward for seed in seeds]
+    polite = [probe.play(seed, [say("Goodbye.")]).reward for seed in seeds]
     floor = max(fmean(silent), fmean(polite))
     bound = f"floor <= {severity.MAX_FLOOR}, oracle above it by >= {severity.MIN_FLOOR_GAP}"
     passed = floor <= severity.MAX_FLOOR and best - floor >= severity.MIN_FLOOR_GAP
@@ -47,17 +49,17 @@ def floor_gap(subject: Subject) -> Finding:
 
 def verifier_determinism(subject: Subject) -> Finding:
     """The reward of recorded actions is the same when a fresh sandbox computes it."""
-    probe, n = subject.probe, 0
+    probe = subject.probe
+    seeds = subject.seeds[:REPLAYS]
+    played = [probe.play(seed, script(probe, seed)) for seed in seeds for script in (Probe.oracle, messy)]
     bound = "reward, success and checks equal in a fresh sandbox"
-    for seed in subject.seeds[:REPLAYS]:
-        for script in (probe.oracle(seed), messy(probe, seed)):
-            played = probe.play(seed, script)
-            again = replay(subject.pool, probe.source, seed, played.actions)
-            n += 1
-            if again != played.verdict:
-                seen = f"seed {seed}: {played.verdict['reward']!r}, then {again['reward']!r}"
-                return Finding("fail", f"{seen} for the same actions", None, n, bound)
-    return Finding("pass", "all agree", None, n, bound)
+    with probe.fresh() as box:
+        for one in played:
+            again = box.play(one.seed, one.actions)
+            if again.verdict != one.verdict:
+                seen = f"seed {one.seed}: {one.reward!r}, then {again.reward!r} for the same actions"
+                return Finding("fail", seen, None, len(played), bound)
+    return Finding("pass", "all agree", None, len(played), bound)
 
 
 def _attack(subject: Subject, attacker: Attacker) -> tuple[float, float, int]:
