@@ -159,7 +159,7 @@ class Training(Section):
     validation_seeds: int = Field(64, ge=8)
     """Held-out tasks on which checkpoints are compared."""
     validation_episodes: int = Field(256, ge=8)
-    """Fresh episodes behind each of the two figures before and after training."""
+    """Held-out tasks, one fresh episode each, behind each of the two figures before and after training."""
     save_every: int = Field(6, ge=1)
     mixed_arm: bool = True
     """Also train one adapter on the target itself with the same number of rollouts, for comparison."""

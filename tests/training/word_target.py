@@ -74,7 +74,7 @@ class WordTarget:
                 task_batch="all",
                 payload={"word": WORDS[index % len(WORDS)]},
             )
-            for index in range(10)
+            for index in range(5 if split == "discovery" else 50)
         ]
 
     def episode(self, task: Task, *, seed: int) -> WordEpisode:

@@ -92,6 +92,7 @@ class Player:
             broken = [row for row in broken if is_broken(rollouts[row].trajectory)]
         if len(broken) > MAX_FAULTS * len(tasks):
             error = rollouts[broken[0]].trajectory.error or "no reason given"
+            error = error.rstrip(".")
             raise Unavailable(
                 f"{len(broken)} of {len(tasks)} episodes of {self.target.name} broke in {batch} ({error}): "
                 "mend what broke them and run again, finished iterations are kept."

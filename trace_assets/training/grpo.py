@@ -18,6 +18,7 @@ from trace_assets.settings import Training
 from trace_assets.targets.protocol import Target
 from trace_assets.training.adapter import replace_folder, write_adapter
 from trace_assets.training.plan import make_plan
+from trace_assets.training.validation import split_held_out
 from trace_assets.training.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def train_adapter(
     give the same adapter, interrupted or not.
 
     Checkpoints are compared on `section.validation_seeds` tasks. The two figures of the record come from
-    fresh episodes, so that they do not carry the luck of the chosen checkpoint.
+    other tasks (where there are enough) and fresh episodes, one a task, so that they do not carry the luck of
+    the chosen checkpoint.
 
     Args:
         name: The adapter's name; also the name of its points.
@@ -83,6 +85,7 @@ def train_adapter(
     held_out = target.tasks("validation")
     if not held_out:
         raise InputError(f"{target.name} has no validation tasks to compare checkpoints on; ask for more.")
+    compare_on, report_on = split_held_out(held_out, section.validation_seeds, section.validation_episodes)
     workplace = Workplace(
         folder,
         {
@@ -111,7 +114,7 @@ def train_adapter(
                 base_dir=base_dir,
                 section=section,
                 plan=plan,
-                held_out=held_out[: section.validation_seeds],
+                compare_on=compare_on,
                 player=player,
                 policy=policy,
                 workplace=workplace,
@@ -120,11 +123,11 @@ def train_adapter(
             )
             before = workplace.stored_rate("before")
             if before is None:
-                before = run.measure(held_out, section.validation_episodes, "held-out figures")
+                before = run.measure(report_on, "held-out figures")
                 workplace.store_rate("before", before)
             run.train()
             best = run.load_best()
-            after = run.measure(held_out, section.validation_episodes, "held-out figures")
+            after = run.measure(report_on, "held-out figures")
         points = run.curve.points
         finished = workplace.path / "adapter"
         identity = write_adapter(run.model, finished, base_id if Path(base_dir).is_dir() else str(base_dir))

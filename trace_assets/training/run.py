@@ -48,7 +48,7 @@ class Run:
         base_dir: Hugging Face folder (or hub name) of the base model.
         section: The training settings.
         plan: Budget and schedule.
-        held_out: Tasks on which checkpoints are compared.
+        compare_on: Tasks on which checkpoints are compared.
         player: Plays episodes with `policy`.
         policy: Takes the model's weights before every batch.
         workplace: Where everything is kept meanwhile.
@@ -63,14 +63,14 @@ class Run:
         base_dir: Path | str,
         section: Training,
         plan: Plan,
-        held_out: Sequence[Task],
+        compare_on: Sequence[Task],
         player: Player,
         policy: TrainablePolicy,
         workplace: Workplace,
         on_point: Callable[[TrainingPoint], None] | None,
         bar: Bar,
     ) -> None:
-        self.name, self.section, self.plan, self.held_out = name, section, plan, held_out
+        self.name, self.section, self.plan, self.compare_on = name, section, plan, compare_on
         self.player, self.policy, self.workplace = player, policy, workplace
         self._on_point, self._bar = on_point, bar
         self._batch: dict[str, Any] = {}
@@ -114,10 +114,10 @@ class Run:
             self._began = time.perf_counter()
             self.trainer.train(resume_from_checkpoint=str(self._resume) if self._resume else None)
 
-    def measure(self, tasks: Sequence[Task], episodes: int, batch: str) -> Rate:
+    def measure(self, tasks: Sequence[Task], batch: str) -> Rate:
         """Judge the present weights on held-out tasks."""
         self.policy.load_weights(self.model)
-        return validate(self.player, tasks, episodes, batch)
+        return validate(self.player, tasks, batch)
 
     def load_best(self) -> int:
         """Put the best candidate's weights into the model.
@@ -153,7 +153,7 @@ class Run:
         iteration = int(self.trainer.state.global_step)
         rate: Rate | None = None
         if iteration % self.section.validate_every == 0 or iteration == self.plan.iterations:
-            rate = self.measure(self.held_out, len(self.held_out), "comparison of checkpoints")
+            rate = self.measure(self.compare_on, "comparison of checkpoints")
             self._keep_candidate(iteration)
         now = time.perf_counter()
         point = TrainingPoint(

@@ -85,7 +85,7 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
         rest.pop("batch_size", None)
         order = torch.argsort(attention_mask.sum(1), stable=True)
         parts = []
-        for rows in torch.split(order, CHUNK):  # type: ignore[no-untyped-call]
+        for rows in torch.split(order, CHUNK):
             used = attention_mask[rows].any(0).nonzero()[:, 0]
             first, end = int(used[0]), int(used[-1]) + 1
             unused = input_ids.shape[1] - end
@@ -146,9 +146,7 @@ def live_rows(batch: dict[str, Any], slices: int, merge: bool = False) -> dict[s
     own = batch["completion_mask"] * batch.get("tool_mask", 1) * (advantages != 0).unsqueeze(1)
     if merge:
         episodes = torch.cat([batch["prompt_ids"], batch["completion_ids"], own], dim=1)
-        _, episode, counts = torch.unique(  # type: ignore[no-untyped-call]
-            episodes, dim=0, return_inverse=True, return_counts=True
-        )
+        _, episode, counts = torch.unique(episodes, dim=0, return_inverse=True, return_counts=True)
         summed = torch.zeros(len(counts)).to(advantages).index_add_(0, episode, advantages)
         first = torch.full_like(counts, len(advantages)).scatter_reduce_(
             0, episode, torch.arange(len(advantages), device=episode.device), "amin"

@@ -36,21 +36,18 @@ class Rate:
         return wilson(self.successes, self.n, 0.95)
 
 
-def validate(player: Player, tasks: Sequence[Task], episodes: int, batch: str) -> Rate:
-    """Play held-out tasks at the policy's own temperature.
+def validate(player: Player, tasks: Sequence[Task], batch: str) -> Rate:
+    """Play held-out tasks at the policy's own temperature, each once: then Wilson's interval is theirs.
 
     Args:
         player: Plays the episodes; the policy holds the weights to be judged.
-        tasks: Held-out tasks, taken in turn until there are enough episodes. With at least as many tasks as
-            episodes each is used once, and the interval is that of independent trials.
-        episodes: How many to play.
+        tasks: Held-out tasks.
         batch: Name of the batch; the same name gives the same seeds, for comparisons.
 
     Raises:
         Unavailable: So many episodes broke that there is nothing to report.
     """
-    chosen = [tasks[index % len(tasks)] for index in range(episodes)]
-    judged = [r.trajectory for r in player.play(chosen, batch) if not is_broken(r.trajectory)]
+    judged = [r.trajectory for r in player.play(tasks, batch) if not is_broken(r.trajectory)]
     if not judged:
         raise Unavailable(f"no episode of {batch} could be judged; mend the environment and run again.")
     return Rate(
@@ -58,3 +55,24 @@ def validate(player: Player, tasks: Sequence[Task], episodes: int, batch: str) -
         n=len(judged),
         reward=sum(trajectory.reward or 0.0 for trajectory in judged) / len(judged),
     )
+
+
+def split_held_out(tasks: Sequence[Task], compare: int, report: int) -> tuple[Sequence[Task], Sequence[Task]]:
+    """Divide held-out tasks between choosing a checkpoint and saying how good it is.
+
+    Args:
+        tasks: All of them.
+        compare: How many checkpoints are compared on, at most.
+        report: How many are reported on, at most.
+
+    Returns:
+        Tasks to compare on, tasks to report on. They share none when there are enough for both; else the
+        figures are over all tasks, and only the episodes are fresh.
+
+    >>> [len(part) for part in split_held_out(list(range(512)), 64, 256)]
+    [64, 256]
+    >>> [len(part) for part in split_held_out(list(range(200)), 64, 256)]
+    [64, 200]
+    """
+    rest = tasks[compare:]
+    return tasks[:compare], rest[:report] if len(rest) >= report else tasks[:report]
