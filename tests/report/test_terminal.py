@@ -26,7 +26,7 @@ def test_diagnosis_shows_figures_with_interval_and_n(diagnosed: ReportData) -> N
     for row in diagnosed.contrasts:
         if row.gap is not None and row.gap_low is not None and abs(row.gap) > 0.01:
             assert f"{row.gap:.2f}" in text and f"[{row.gap_low:.2f}, {row.gap_high:.2f}]" in text
-        assert f"of {row.n_failed_relevant}" in text
+        assert f"n = {row.n_failed_relevant}" in text
     assert text.index("kept, 1") < text.index("kept, 2") < text.index("rejected")
     assert "<b>&</b>" in text  # names are not markup
     assert headline(diagnosed) in text

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trace_assets.records import EnvironmentCheck
+from trace_assets.records import Contrast, EnvironmentCheck, SelectedCapability
 from trace_assets.report import figures
 from trace_assets.report.costs import stage_costs
 from trace_assets.report.data import ReportData
@@ -25,7 +25,7 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
     if not data.contrasts:
         console.print("Contrast: not run yet: run `trace sync`." if data.triage else "No trajectories yet.")
         return
-    console.print(capability_table(data))
+    console.print(capability_table(data, wide=console.width >= 110))
 
 
 def print_loop(data: ReportData, console: Console) -> None:
@@ -41,39 +41,48 @@ def print_loop(data: ReportData, console: Console) -> None:
     console.print(f"[bold]{escape(headline(data))}[/]", soft_wrap=True)
 
 
-def capability_table(data: ReportData) -> Table:
-    """Return all candidates, kept ones first."""
+def capability_table(data: ReportData, *, wide: bool = True) -> Table:
+    """Return all candidates, kept ones first; a narrow table leaves out the two error rates and p."""
     table = _table("What the agent lacks", "95 % intervals from a bootstrap over tasks")
-    for name in ("capability", "ER- / ER+", "gap", "coverage", "p / q", "decision"):
-        table.add_column(name)
-    decisions = {(row.target, row.capability_id): row for row in data.selected}
     several = len({row.target for row in data.contrasts}) > 1
+    table.add_column("capability", ratio=2, min_width=14)
+    for name in ("ER-", "ER+", "gap", "coverage", "p / q") if wide else ("gap", "coverage", "q"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("decision", ratio=3, min_width=14)
+    decisions = {(row.target, row.capability_id): row for row in data.selected}
 
-    def rank(target: str, capability: str) -> tuple[str, int, str]:
-        decision = decisions.get((target, capability))
-        return target, decision.rank if decision else 10_000, capability
-
-    for row in sorted(data.contrasts, key=lambda row: rank(row.target, row.capability_id)):
+    def rank(row: Contrast) -> tuple[str, int, str]:
         decision = decisions.get((row.target, row.capability_id))
-        name = data.names.get(row.capability_id, row.capability_id)
-        where = f"\n[dim]{escape(row.target)}[/]" if several else ""
-        if decision is None:
-            verdict = "not decided yet"
-        elif decision.kept:
-            verdict = f"[bold green]kept, {decision.rank}[/]\n{escape(decision.reason)}"
-        else:
-            verdict = f"[yellow]rejected[/]\n{escape(decision.reason)}"
+        return row.target, decision.rank if decision else 10_000, row.capability_id
+
+    for row in sorted(data.contrasts, key=rank):
+        decision = decisions.get((row.target, row.capability_id))
+        name = escape(data.names.get(row.capability_id, row.capability_id))
+        p, q = figures.p_value(row.p_value), figures.p_value(row.q_value)
+        rates = (
+            _stacked(row.er_failed, row.er_failed_low, row.er_failed_high, row.n_failed_relevant),
+            _stacked(row.er_passed, row.er_passed_low, row.er_passed_high, row.n_passed_relevant),
+        )
         table.add_row(
-            f"[bold]{escape(name)}[/]{where}",
-            f"{figures.share(row.er_failed)} of {row.n_failed_relevant}\n"
-            f"{figures.share(row.er_passed)} of {row.n_passed_relevant}",
-            figures.share(row.gap, row.gap_low, row.gap_high).replace(" [", "\n["),
-            figures.share(row.coverage, row.coverage_low, row.coverage_high).replace(" [", "\n[")
-            + f"\nof {row.n_failed}",
-            f"{figures.p_value(row.p_value)}\n{figures.p_value(row.q_value)}",
-            verdict,
+            f"[bold]{name}[/]" + (f"\n[dim]{escape(row.target)}[/]" if several else ""),
+            *(rates if wide else ()),
+            _stacked(row.gap, row.gap_low, row.gap_high, row.n_failed_relevant + row.n_passed_relevant),
+            _stacked(row.coverage, row.coverage_low, row.coverage_high, row.n_failed),
+            f"{p}\n{q}" if wide else q,
+            _decision(decision),
         )
     return table
+
+
+def _stacked(value: float | None, low: float | None, high: float | None, n: int) -> str:
+    return escape(figures.share(value, low, high).replace(" [", "\n[")) + f"\n[dim]n = {n}[/]"
+
+
+def _decision(decision: SelectedCapability | None) -> str:
+    if decision is None:
+        return "not decided yet"
+    word = f"[bold green]kept, {decision.rank}[/]" if decision.kept else "[yellow]rejected[/]"
+    return f"{word}\n{escape(decision.reason)}"
 
 
 def environment_table(data: ReportData) -> Table:

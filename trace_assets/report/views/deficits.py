@@ -60,7 +60,7 @@ def gap_plot(data: ReportData, target: str) -> str:
         name = data.names.get(row.capability_id, row.capability_id)
         assert row.gap is not None and row.gap_low is not None and row.gap_high is not None
         assert row.coverage is not None and row.coverage_low is not None and row.coverage_high is not None
-        lowest = min(lowest, row.gap)
+        lowest = min(lowest, row.gap_low)
         points.append(
             Point(
                 x=(row.gap, row.gap_low, row.gap_high),
@@ -79,7 +79,7 @@ def gap_plot(data: ReportData, target: str) -> str:
         y_label="coverage of failures",
         x_limit=data.thresholds.min_gap,
         y_limit=data.thresholds.min_coverage,
-        x_low=-0.5 if lowest < 0 else 0.0,
+        x_low=-0.5 if lowest < -0.02 else 0.0,
     )
 
 

@@ -38,7 +38,8 @@ def evidence_view(data: ReportData) -> list[dict[str, Any]]:
                 "detector": capability.detector,
                 "n_proposals": capability.n_proposals,
                 "n_lacking": contrast.n_failed_lacking if contrast else 0,
-                "shows_passed": any(s.triage.outcome == "passed" for s in samples[one.capability_id]),
+                "n_failed": sum(s.triage.outcome == "failed" for s in samples[one.capability_id]),
+                "n_passed": sum(s.triage.outcome == "passed" for s in samples[one.capability_id]),
                 "samples": [_sample(sample) for sample in samples[one.capability_id]],
             }
         )
