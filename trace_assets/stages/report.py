@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from uuid import uuid4
 
-from trace_assets.stages.result import StageResult
+from trace_assets.stages.result import Figure, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 
@@ -20,7 +20,7 @@ def write_page(study: Study) -> Path:
     from trace_assets.report.data import gather
     from trace_assets.report.page import render
 
-    page = render(gather(study.store))
+    page = render(gather(study.store, study.settings.selection))
     path = study.home.reports / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
@@ -34,6 +34,11 @@ def write_page(study: Study) -> Path:
 
 def write_report(study: Study) -> StageResult:
     """Write the page as an asset."""
+    from trace_assets.report.data import gather
+    from trace_assets.report.markdown import plot_pages
+
     path = write_page(study)
     text = path.read_text(encoding="utf-8")
-    return StageResult(text_version(text), 1, {"path": str(path), "bytes": len(text.encode())})
+    figures: dict[str, Figure] = {"path": str(path), "bytes": len(text.encode())}
+    pages = plot_pages(gather(study.store, study.settings.selection))
+    return StageResult(text_version(text), 1, figures, pages)
