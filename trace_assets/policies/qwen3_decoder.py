@@ -100,7 +100,13 @@ class Qwen3Decoder:
                 _Layer(
                     qkv_bias=join(attention, ("q_proj", "k_proj", "v_proj"), "bias"),
                     out_bias=get(f"{attention}.o_proj.bias"),
-                    head_norm=torch.cat((q_norm.expand(self._heads, -1), k_norm.expand(self._kv, -1))),
+                    # Scores are scaled by way of the queries' norm: rotation does not change a factor.
+                    head_norm=torch.cat(
+                        (
+                            q_norm.expand(self._heads, -1) * self._dim**-0.5,
+                            k_norm.expand(self._kv, -1),
+                        )
+                    ),
                     **parts,  # type: ignore[arg-type]
                 )
             )
@@ -132,29 +138,52 @@ class Qwen3Decoder:
         starts = [self._length[slot] for slot in slots]
         ends = [start + count for start, count in zip(starts, counts, strict=True)]
         self._reserve(max(slots) + 1, max(ends))
-        batch = _Batch(slots, starts, counts, max(ends), self._cos, self._sin, self._embed.device)
+        read = _Batch(slots, starts, counts, max(ends), self._cos, self._sin, self._embed.device)
+        # Behind the last layer only each row's last token is asked for, so only it takes part there.
+        asked = (
+            read
+            if read.single
+            else _Batch(
+                slots,
+                [end - 1 for end in ends],
+                [1] * len(ends),
+                max(ends),
+                self._cos,
+                self._sin,
+                self._embed.device,
+            )
+        )
         flat = torch.tensor([token for new in tokens for token in new], device=self._embed.device)
         hidden = F.embedding(flat, self._embed)
         for number, layer in enumerate(self._layers):
             keys, values = self._cache[number]
-            hidden = self._block(hidden, layer, keys, values, batch)
+            final = number == len(self._layers) - 1
+            hidden = self._block(hidden, layer, keys, values, read, asked if final else read)
         for slot, end in zip(slots, ends, strict=True):
             self._length[slot] = end
-        hidden = hidden if batch.single else hidden[batch.last]
         return F.linear(F.rms_norm(hidden, self._norm.shape, self._norm, self._eps), self._head)
 
     def _block(
-        self, hidden: torch.Tensor, layer: _Layer, keys: torch.Tensor, values: torch.Tensor, batch: _Batch
+        self,
+        hidden: torch.Tensor,
+        layer: _Layer,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        read: _Batch,
+        asked: _Batch,
     ) -> torch.Tensor:
+        """Pass one layer: the tokens of `read` are put into the cache, those of `asked` go on."""
         heads, kv, dim = self._heads, self._kv, self._dim
         normed = F.rms_norm(hidden, layer.norm_in.shape, layer.norm_in, self._eps)
         mixed = F.linear(normed, layer.qkv, layer.qkv_bias).view(-1, heads + 2 * kv, dim)
         turned = F.rms_norm(mixed[:, : heads + kv], (dim,), None, self._eps) * layer.head_norm
-        first, second = turned.chunk(2, dim=-1)
-        turned = turned * batch.cos + torch.cat((-second, first), dim=-1) * batch.sin
-        keys[batch.slot, :, batch.position] = turned[:, heads:]
-        values[batch.slot, :, batch.position] = mixed[:, heads + kv :]
-        seen = batch.attend(turned[:, :heads], keys, values)
+        turned = torch.addcmul(turned * read.cos, turned.roll(dim // 2, dims=-1), read.sin)
+        keys[read.slot, :, read.position] = turned[:, heads:]
+        values[read.slot, :, read.position] = mixed[:, heads + kv :]
+        queries = turned[:, :heads]
+        if asked is not read:
+            hidden, queries = hidden[read.last], queries[read.last]
+        seen = asked.attend(queries, keys, values)
         hidden = hidden + F.linear(seen.reshape(-1, heads * dim), layer.out, layer.out_bias)
         normed = F.rms_norm(hidden, layer.norm_mlp.shape, layer.norm_mlp, self._eps)
         gate, up = F.linear(normed, layer.gate_up).chunk(2, dim=-1)
@@ -171,7 +200,10 @@ class Qwen3Decoder:
         if self._cos.shape[0] < self._cache.shape[4]:
             where = torch.arange(self._cache.shape[4], device=self._embed.device)[None]
             cos, sin = self._rotary(self._embed, where)
-            self._cos, self._sin = cos[0][:, None], sin[0][:, None]
+            # (-second half, first half) * sin is (second half, first half) * (-sin, sin).
+            sign = torch.ones_like(sin[0, 0])
+            sign[: self._dim // 2] = -1
+            self._cos, self._sin = cos[0][:, None], (sin[0] * sign)[:, None]
 
 
 class _Batch:
@@ -223,14 +255,14 @@ class _Batch:
             keys = keys[:, :, : self.length].index_select(0, self.gather)
             values = values[:, :, : self.length].index_select(0, self.gather)
         if self.single:
-            grouped = queries.view(tokens, kv, heads // kv, dim)
-            scores = grouped @ keys.transpose(-1, -2) * dim**-0.5 + self.mask[:, None]
+            grouped = queries.reshape(tokens, kv, heads // kv, dim)
+            scores = grouped @ keys.transpose(-1, -2) + self.mask[:, None]
             return torch.softmax(scores, dim=-1) @ values
         padded = queries.new_zeros(self.cells, heads, dim)
         padded[self.cell] = queries
         most = self.cells // self.rows
         grouped = padded.view(self.rows, most, kv, heads // kv, dim).transpose(1, 2)
-        scores = grouped.reshape(self.rows, kv, -1, dim) @ keys.transpose(-1, -2) * dim**-0.5
+        scores = grouped.reshape(self.rows, kv, -1, dim) @ keys.transpose(-1, -2)
         scores = scores.view(self.rows, kv, most, heads // kv, self.length) + self.mask[:, None, :, None]
         seen = torch.softmax(scores, dim=-1).view(self.rows, kv, -1, self.length) @ values
         seen = seen.view(self.rows, kv, most, heads // kv, dim).transpose(1, 2)
