@@ -97,7 +97,7 @@ def interval_dots(
     for place, dot in enumerate(dots):
         y = row * place + 18
         words = f"{dot.label}: {dot.text}; {dot.note}"
-        parts.append(_text(left, y, _short(dot.label, 38), "b" if dot.tone == "strong" else ""))
+        parts.append(_text(left, y, _short(dot.label, 32), "b" if dot.tone == "strong" else ""))
         parts.append(_text(right, y, dot.text, "r b" if dot.tone == "strong" else "r"))
         parts.append(_line(at(dot.low), y + 14, at(dot.high), y + 14, f"whisker {dot.tone}"))
         parts.append(_circle(at(dot.value), y + 14, 5.5, f"dot {dot.tone}", words))
