@@ -3,13 +3,13 @@
 Trials of one task are not independent, so the bootstrap draws whole tasks. Counts are summed per task first:
 a resample is then one row of weights times the count matrix, whatever the number of trials.
 
-Plain percentile intervals of such rates are too short near 0 and 1: with an error rate of 1 % on 130
-successes they cover 55 % instead of 95 %, and at 0 they are empty. So the bootstrap supplies what it is good
-at, variance and correlation under clustering, and the interval is a score interval on the effective sample
-size (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive
-counts estimated from survey data", Survey Methodology 24:193), with a difference of two rates by the MOVER
-rule (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
-27:1693). `tests/diagnosis/test_contrast.py` measures the coverage.
+Plain percentile intervals of such rates are too short near 0 and 1: in a simulation with an error rate of 1 %
+on some 90 successes of 34 tasks they covered in 55 % of studies, and at 0 they are empty. So the bootstrap
+supplies what it is good at, variance and correlation under clustering, and the interval is a score interval
+on the effective sample size (Korn and Graubard 1998, "Confidence intervals for proportions with small
+expected number of positive counts estimated from survey data", Survey Methodology 24:193), with a difference
+of two rates by MOVER (Zou and Donner 2008, "Construction of confidence limits about effect measures",
+Statistics in Medicine 27:1693). `tests/diagnosis/test_contrast.py` measures the coverage.
 """
 
 from __future__ import annotations
