@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trace_assets.targets.embedded.generator import NUMBERS
 from trace_assets.training.corpus import corpus_texts
 from trace_assets.training.tokenizer import build_tokenizer
 
@@ -19,7 +20,7 @@ _TOKENIZER_TEXTS = 512
 
 def new_tokenizer() -> PreTrainedTokenizerBase:
     """Return the agent's tokenizer. It is the same for every seed of the weights."""
-    return build_tokenizer(corpus_texts(0, _TOKENIZER_TEXTS))
+    return build_tokenizer(corpus_texts(0, _TOKENIZER_TEXTS), NUMBERS)
 
 
 def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCausalLM:

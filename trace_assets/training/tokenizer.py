@@ -2,14 +2,13 @@
 
 The pre-tokenizer matters more to a model of this size than anything else about it: the JSON skeleton
 between two values is one piece, the space is split off every word that also occurs as a JSON value, so
-that a city in a sentence and in JSON is the same token, and digits come in groups of at most two. Frequent
-pieces are tokens of their own without intermediate merges (`ignore_merges`); whatever else occurs falls
-back to bytes, so any text is encodable.
+that a city in a sentence and in JSON is the same token, and an order number is one token: copying several
+in a row is what so small a model learns last. Frequent pieces are tokens of their own without intermediate
+merges (`ignore_merges`); whatever else occurs falls back to bytes, so any text is encodable.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -45,6 +44,7 @@ def _pieces(values: Iterable[str]) -> str:
             r'"?[}\]]+',  # after the last value
             r"(?:user|assistant)\n",
             rf" (?!(?:{apart})\b)[A-Za-z_]+\b",  # a word that is nowhere a value keeps its space
+            r"[A-Z][0-9]{1,2}(?![0-9])",  # a number with its letter
             r"[A-Za-z_]+",
             r"[0-9]{1,2}",
             r"[.,;:] (?![A-Za-z])",
@@ -54,7 +54,7 @@ def _pieces(values: Iterable[str]) -> str:
     )
 
 
-_PROBE = f'{GENERATION_PROMPT}<tool_call>{{"name": "x", "arguments": {{"order": "A1234"}}}}</tool_call>{END}'
+_PROBE = f'{GENERATION_PROMPT}<tool_call>{{"name": "x", "arguments": {{"order": "A12"}}}}</tool_call>{END}'
 
 
 def chat_template() -> str:
@@ -86,11 +86,12 @@ def render(message: Message) -> str:
     return f"{START}user\n{message.content}{END}" if message.role == "user" else ""
 
 
-def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerBase:
+def build_tokenizer(texts: Iterable[str], whole: Iterable[str] = ()) -> PreTrainedTokenizerBase:
     """Make the tokenizer whose pieces are those of some rendered conversations.
 
     Args:
         texts: Rendered conversations: the pieces in them, by frequency, become tokens.
+        whole: Pieces that become tokens whether or not they occur in `texts`.
 
     Returns:
         A tokenizer of at most `MAX_TOKENS` tokens with the chat template, ready to save.
@@ -112,10 +113,10 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerBase:
             text = text.replace(mark, "\0")
         for part in text.split("\0"):
             counts.update(piece for piece, _ in cut.pre_tokenize_str(part))
-    digits = [f"{first}{second}" for first, second in itertools.product("0123456789", repeat=2)]
     room = MAX_TOKENS - len(SPECIAL) - len(MARKS)
     frequent = sorted(counts, key=lambda piece: (-counts[piece], piece))
-    pieces = list(dict.fromkeys([*sorted(pre_tokenizers.ByteLevel.alphabet()), *digits, *frequent]))[:room]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = list(dict.fromkeys([*alphabet, *whole, *frequent]))[:room]
     core = Tokenizer(
         models.BPE(
             vocab={piece: number for number, piece in enumerate(pieces)}, merges=[], ignore_merges=True

@@ -18,7 +18,7 @@ def _schema(**properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_ORDER = {"type": "string", "description": "Number of the order, such as K4821."}
+_ORDER = {"type": "string", "description": "Number of the order, such as K48."}
 _ITEM = {"type": "string", "description": "Name of an item in the order, such as lamp."}
 
 TOOLS: tuple[ToolSpec, ...] = (

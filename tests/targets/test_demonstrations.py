@@ -1,0 +1,99 @@
+"""Demonstrations: wrong as often as planned, always in the same way, right otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+from trace_assets.records import Message, Verdict
+from trace_assets.settings import Targets
+from trace_assets.targets.embedded.demonstrations import (
+    DEMONSTRATION_MIX,
+    TAUGHT,
+    WRONG_SHARE,
+    Demonstration,
+    demonstrations,
+    mistaken,
+)
+from trace_assets.targets.embedded.generator import stream
+from trace_assets.targets.embedded.judge import judge
+from trace_assets.targets.embedded.target import EmbeddedTarget
+
+
+def test_skills_that_are_taught_are_always_right_and_the_others_as_often_as_planned() -> None:
+    drawn = list(demonstrations(0, 0, 1500))
+    flawed: dict[str, list[bool]] = defaultdict(list)
+    for item in drawn:
+        flawed[item.skill].append(item.flawed)
+    for skill in TAUGHT:
+        assert not any(flawed[skill])
+    for skill, share in WRONG_SHARE.items():
+        assert 0.55 <= share <= 0.65
+        assert abs(sum(flawed[skill]) / len(flawed[skill]) - share) < 0.08
+
+
+def test_right_ones_succeed_and_mistakes_fail_unless_the_condition_allows_them() -> None:
+    cases = stream("1/0", "demonstrations", DEMONSTRATION_MIX)
+    for item, drawn in zip(demonstrations(1, 0, 300), cases, strict=False):
+        verdict = _verdict(drawn.case(), item)
+        if not item.flawed:
+            assert verdict.success
+        elif item.skill == "window":
+            first = drawn.case().order(drawn.requests[0].order)
+            assert verdict.success == (first.window == "open")
+        else:
+            assert not verdict.success
+
+
+def test_pools_are_independent_of_each_other_and_repeat() -> None:
+    assert list(demonstrations(0, 3, 20)) == list(demonstrations(0, 3, 20))
+    assert list(demonstrations(0, 3, 20)) != list(demonstrations(0, 4, 20))
+    assert list(demonstrations(0, 3, 20)) != list(demonstrations(1, 3, 20))
+
+
+def test_a_mistake_is_known_for_every_deficit_and_for_nothing_else() -> None:
+    seen = set()
+    for drawn in stream(5, "demonstrations"):
+        if drawn.skill in WRONG_SHARE:
+            assert mistaken(drawn)
+        else:
+            try:
+                mistaken(drawn)
+            except ValueError as error:
+                assert drawn.skill in str(error)
+            else:
+                raise AssertionError(drawn.skill)
+        seen.add(drawn.skill)
+        if len(seen) == 6:
+            break
+
+
+def test_what_tools_answer_is_what_the_target_answers() -> None:
+    target = EmbeddedTarget(Targets())
+    item = next(iter(demonstrations(2, 0, 1)))
+    drawn = next(stream("2/0", "demonstrations", DEMONSTRATION_MIX))
+    task = target.tasks("test")[0].model_copy(
+        update={"payload": drawn.case().payload(), "instruction": drawn.text}
+    )
+
+    async def replay() -> list[Message]:
+        episode = target.episode(task, seed=0)
+        messages = list(await episode.reset())[1:]
+        for message in item.messages:
+            if message.role == "assistant":
+                step = await episode.step(message)
+                messages += [message, *step.messages]
+        return messages
+
+    assert asyncio.run(replay()) == list(item.messages)
+
+
+def _verdict(case: object, item: Demonstration) -> Verdict:
+    from trace_assets.targets.embedded.case import Case
+
+    assert isinstance(case, Case)
+    desk = case.desk()
+    for message in item.messages:
+        for call in message.tool_calls:
+            desk.call(call)
+    return judge(case, desk, item.messages[-1].content or "")

@@ -1,0 +1,166 @@
+"""The base model: the tiny agent trained until it is what the pipeline needs, or any model named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+from trace_assets.errors import CheckFailed, InputError, require_extra
+from trace_assets.progress import progress
+from trace_assets.records import BaseCheckpoint
+from trace_assets.settings import BaseModelSection
+from trace_assets.store.content import folder_version, text_version
+from trace_assets.store.home import replacing_folder
+from trace_assets.targets.protocol import Target
+
+RECIPE_FILE = "training.json"
+"""In the model's folder: what it was trained by, and how its check came out."""
+
+# What decides the weights, beside the section and the target.
+_SOURCES = (
+    ("trace_assets.targets.embedded", "demonstrations.py"),
+    ("trace_assets.training", "base_check.py"),
+    ("trace_assets.training", "base_model.py"),
+    ("trace_assets.training", "base_run.py"),
+    ("trace_assets.training", "chat_template.jinja"),
+    ("trace_assets.training", "corpus.py"),
+    ("trace_assets.training", "muon.py"),
+    ("trace_assets.training", "tiny_agent.py"),
+    ("trace_assets.training", "tokenizer.py"),
+)
+
+
+def _run_version(target: Target, section: BaseModelSection) -> str:
+    """Return the content version of what decides each training step; what ends the training is not in it."""
+    sources = hashlib.sha256()
+    for package, name in _SOURCES:
+        sources.update(resources.files(package).joinpath(name).read_bytes() + b"\0")
+    return text_version(sources.hexdigest(), target.version, f"{section.seed}/{section.steps}")
+
+
+def recipe_version(target: Target, section: BaseModelSection) -> str:
+    """Return the content version of everything that decides a trained base model."""
+    return text_version(_run_version(target, section), section.fingerprint())
+
+
+def train_base(target: Target, section: BaseModelSection, folder: Path) -> BaseCheckpoint:
+    """Make sure that the base model is there, training it when it is not.
+
+    The tiny agent is trained for `section.steps` optimizer steps and checked on validation tasks; while the
+    check fails it is trained half as long again, up to `section.max_steps`. An interrupted training goes on
+    from its last pool of demonstrations. `folder` appears whole or not at all.
+
+    Args:
+        target: The embedded target (its validation tasks are the check's). Not used for a model named by
+            `section.path`.
+        section: Seed, budget and what the check demands; `path` names a model instead.
+        folder: Where the trained model goes. Not used for a model named by `section.path`.
+
+    Returns:
+        The checkpoint's record: `path` is `folder`, or `section.path` as it is.
+
+    Raises:
+        InputError: The target is not the embedded one, or `section.path` is no model.
+        CheckFailed: The model is still not as wanted after `section.max_steps` steps.
+        Unavailable: The packages of the extra `train` are not installed.
+    """
+    require_extra("torch", "train", "the base model")
+    require_extra("transformers", "train", "the base model")
+    if section.path:
+        from trace_assets.training.named_model import describe_model
+
+        return describe_model(section.path)
+    if target.name != "embedded":
+        raise InputError(
+            f"no base model can be trained for the target '{target.name}': name one with base_model.path."
+        )
+    recipe = recipe_version(target, section)
+    found = _finished(folder, recipe)
+    if found is not None:
+        return found
+    started = time.monotonic()
+    with _one_thread():
+        _train(target, section, folder, recipe, started)
+    made = _finished(folder, recipe)
+    assert made is not None
+    return made
+
+
+def _finished(folder: Path, recipe: str) -> BaseCheckpoint | None:
+    try:
+        stored = json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8"))
+        if stored["recipe"] != recipe:
+            return None
+        return BaseCheckpoint(base_id=folder_version(folder), path=str(folder), **stored["result"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _train(target: Target, section: BaseModelSection, folder: Path, recipe: str, started: float) -> None:
+    from trace_assets.training.base_check import check_base
+    from trace_assets.training.base_run import BaseRun
+    from trace_assets.training.tiny_agent import save_agent
+
+    scratch = folder.parent / ".training" / _run_version(target, section)
+    run = BaseRun(section.seed, scratch / "run.pt")
+    # Of a run that was resumed in a later leg, the checks of the earlier ones have failed before.
+    stops = [stop for stop in _stops(section) if stop >= run.leg[1]] or [run.step]
+    with progress("Training the base model", total=stops[-1]) as bar:
+        bar.advance(run.step)
+        for stop in stops:
+            run.train(stop, bar)
+            candidate = scratch / "candidate"
+            save_agent(run.model, run.tokenizer, candidate)
+            check = check_base(candidate, target, section)
+            problems = check.problems(section)
+            if not problems:
+                break
+            bar.advance(0, note=problems[0])
+        else:
+            raise CheckFailed(
+                f"the base model with seed {section.seed} is not as wanted after {run.step} steps: "
+                f"{'; '.join(problems)}. Raise base_model.max_steps to train it on from there, or choose "
+                "another base_model.seed."
+            )
+    low, high = check.interval
+    result = {
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "steps": run.step,
+        "pass_rate": check.rate,
+        "pass_rate_low": low,
+        "pass_rate_high": high,
+        "n": check.n,
+    }
+    skills = {name: {"passed": check.passed.get(name, 0), "n": n} for name, n in check.played.items()}
+    with replacing_folder(folder) as building:
+        save_agent(run.model, run.tokenizer, building)
+        text = json.dumps({"recipe": recipe, "result": result, "skills": skills}, indent=1, sort_keys=True)
+        (building / RECIPE_FILE).write_text(text, encoding="utf-8")
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _stops(section: BaseModelSection) -> Iterator[int]:
+    stop = section.steps
+    while stop < section.max_steps:
+        yield stop
+        stop += max(1, section.steps // 2)
+    yield max(section.max_steps, section.steps)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """At this size a second thread costs more than it brings, and sums would depend on the cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
