@@ -67,7 +67,7 @@ class Rollouts(Section):
     temperature: float = Field(1.0, ge=0)
     max_turns: int = Field(12, ge=1)
     max_new_tokens: int = Field(64, ge=1)
-    concurrency: int = Field(64, ge=1)
+    concurrency: int = Field(128, ge=1)
     seed: int = 0
     retries: int = Field(4, ge=0)
     timeout_seconds: float = Field(60.0, gt=0)

@@ -6,10 +6,15 @@ from trace_assets.records import ContractRow, Environment, EnvironmentCheck
 from trace_assets.stages import synthesis
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
-from trace_assets.synthesis.versions import AUDIT_VERSION, WRITER_VERSION
+from trace_assets.synthesis.versions import AUDIT_VERSION, CONTRACT_VERSION, WRITER_VERSION
 
 
-@stage_asset(group="synthesis", records=(ContractRow,), deps=["trajectories", "config/targets"])
+@stage_asset(
+    group="synthesis",
+    records=(ContractRow,),
+    deps=["trajectories", "config/targets"],
+    code_version=CONTRACT_VERSION,
+)
 def target_contract(study: Study) -> StageResult:
     """What every environment is held to: the target's tools, shapes and wording, never its code."""
     return synthesis.write_contract(study)
@@ -20,6 +25,7 @@ def target_contract(study: Study) -> StageResult:
     records=(Environment,),
     deps=["capability_spec", "target_contract", "config/synthesis"],
     partitions=CAPABILITY,
+    checks=["environment_written"],
     kinds=("parquet", "python"),
     code_version=WRITER_VERSION,
 )

@@ -8,7 +8,7 @@ import dagster as dg
 from trace_assets.errors import TraceError
 from trace_assets.records import Record
 from trace_assets.records.table import polars_schema
-from trace_assets.stages.result import StageResult
+from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.ledger import metered
 from trace_assets.study import Study
 
@@ -92,15 +92,7 @@ def stage_asset(
                     **result.figures,
                     **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
                 },
-                check_results=[
-                    dg.AssetCheckResult(
-                        check_name=check.name,
-                        passed=check.passed,
-                        description=check.detail,
-                        severity=dg.AssetCheckSeverity["ERROR" if check.severity == "error" else "WARN"],
-                    )
-                    for check in result.checks
-                ],
+                check_results=_check_results(result, checks),
             )
 
         compute.__name__ = name
@@ -123,3 +115,20 @@ def stage_asset(
         )(compute)
 
     return wrap
+
+
+def _check_results(result: StageResult, declared: Sequence[str]) -> list[dg.AssetCheckResult]:
+    """Return one result for every declared check: Dagster wants them all, and a check not run is no pass."""
+    found = {check.name: check for check in result.checks}
+    skipped = [StageCheck(name, None, "there was nothing to check") for name in declared if name not in found]
+    return [
+        dg.AssetCheckResult(
+            check_name=check.name,
+            passed=bool(check.passed),
+            description=check.detail if check.passed is not None else f"not run: {check.detail}",
+            severity=dg.AssetCheckSeverity.ERROR
+            if check.severity == "error" and check.passed is not None
+            else dg.AssetCheckSeverity.WARN,
+        )
+        for check in [*result.checks, *skipped]
+    ]

@@ -78,6 +78,8 @@ def sync(
     width = jobs or min(2, os.cpu_count() or 1)
     wanted = None if selection is None else list(selection)
     batches = None if partitions is None else list(partitions)
+    threads = str(max(1, (os.cpu_count() or 1) // width))
+    environment = {"OMP_NUM_THREADS": threads, **environment}  # two torches on all cores are slower than one
     done, failed, running = Synced(), set[Item](), dict[Future[Outcome], Item]()
     made: Counter[Item] = Counter()
     due = set(force)

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 could not run.
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import typer
@@ -38,6 +39,7 @@ for command in (
 
 def main() -> None:
     """Run the command line; a `TraceError` becomes one sentence on standard error and its exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped on the way out
     try:
         app()
     except TraceError as error:

@@ -28,18 +28,18 @@ def write_base_model(study: Study) -> StageResult:
     if not section.path:
         base = base.model_copy(update={"path": study.home.relative(folder)})
     version = study.store.write([base], BaseCheckpoint)
-    checks: tuple[StageCheck, ...] = ()
-    if base.pass_rate is not None:
-        low, high = section.pass_rate_low, section.pass_rate_high
-        checks = (
-            StageCheck(
-                "pass_rate_in_band",
-                low <= base.pass_rate <= high,
-                f"pass rate {base.pass_rate:.3f} [{base.pass_rate_low:.3f}, {base.pass_rate_high:.3f}] on "
-                f"{base.n} validation episodes; wanted {low:.2f} to {high:.2f}.",
-                severity="warning",
-            ),
-        )
+    low, high = section.pass_rate_low, section.pass_rate_high
+    checks = (
+        StageCheck("pass_rate_in_band", None, "the model was not trained here", severity="warning")
+        if base.pass_rate is None
+        else StageCheck(
+            "pass_rate_in_band",
+            low <= base.pass_rate <= high,
+            f"pass rate {base.pass_rate:.3f} [{base.pass_rate_low:.3f}, {base.pass_rate_high:.3f}] on "
+            f"{base.n} validation episodes; wanted {low:.2f} to {high:.2f}.",
+            severity="warning",
+        ),
+    )
     figures = {"pass_rate": base.pass_rate, "steps": base.steps, "parameters": base.parameters, "n": base.n}
     return StageResult(
         version, 1, {name: value for name, value in figures.items() if value is not None}, checks=checks

@@ -15,13 +15,13 @@ class StageCheck:
 
     Attributes:
         name: Stable name, one check a name and asset.
-        passed: Whether it holds.
+        passed: Whether it holds; None when it could not be run, which is shown and is never a pass.
         detail: One sentence with the figures.
         severity: A failed `error` stops what comes next; a failed `warning` is shown.
     """
 
     name: str
-    passed: bool
+    passed: bool | None
     detail: str
     severity: Literal["error", "warning"] = "error"
 

@@ -53,9 +53,17 @@ def read_contract(study: Study) -> TargetContract:
 
 
 def write_capability_environment(study: Study, capability_id: str) -> StageResult:
-    """Write one capability's environment module into the table `environments`."""
+    """Write one capability's environment module into the table `environments`.
+
+    A capability for which no writer fits gets none: the reason is kept, and nothing is trained for it.
+    """
     spec = study.store.read(CapabilitySpec, capability_id)[0]
-    environment = write_environment(spec, read_contract(study), study.settings.synthesis)
+    try:
+        environment = write_environment(spec, read_contract(study), study.settings.synthesis)
+    except InputError as error:
+        version = study.store.write([], Environment, capability_id)
+        check = StageCheck("environment_written", False, str(error), "warning")
+        return StageResult(version, 0, {"refused": True}, checks=(check,))
     version = study.store.write([environment], Environment, capability_id)
     return StageResult(
         version,
@@ -66,6 +74,7 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
             "lines": environment.source.count("\n"),
         },
         pages={"code": f"```python\n{environment.source}\n```"},
+        checks=(StageCheck("environment_written", True, f"written by {environment.writer}."),),
     )
 
 
@@ -101,7 +110,12 @@ def sandbox_pool(study: Study) -> Iterator[SandboxPool]:
 
 def audit_environment(study: Study, capability_id: str) -> StageResult:
     """Write one environment's findings into the table `environment_checks`."""
-    environment, section = read_environment(study, capability_id), study.settings.synthesis
+    section = study.settings.synthesis
+    if not study.store.read(Environment, capability_id):
+        version = study.store.write([], EnvironmentCheck, capability_id)
+        check = StageCheck("environment_accepted", None, "no environment was written.")
+        return StageResult(version, 0, {"accepted": False}, checks=(check,))
+    environment = read_environment(study, capability_id)
     with sandbox_pool(study) as pool:
         checks = audit(environment, pool, read_contract(study), section, base_policy=open_policy(study))
         isolation = pool.isolation_level
@@ -151,8 +165,10 @@ def accepted_environment(study: Study, capability_id: str) -> tuple[bool, list[s
 @contextmanager
 def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
     """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation."""
+    section = study.settings.training
+    held_out = section.validation_seeds + section.validation_episodes
     with sandbox_pool(study) as pool:
-        yield SandboxedTarget(environment, pool)
+        yield SandboxedTarget(environment, pool, validation_seeds=held_out)
 
 
 def _audit_table(checks: list[EnvironmentCheck]) -> str:
