@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from trace_assets.importers.problem import Problem
+from trace_assets.importers.tau2_messages import read_messages
 from trace_assets.importers.tau2_reward import read_checks, read_reward
-from trace_assets.records import Message, Task, ToolCall, Trajectory
+from trace_assets.records import Message, Task, Trajectory
 from trace_assets.records.trajectory import Fault
 from trace_assets.records.verdict import Stop
 
@@ -167,7 +168,7 @@ class _File:
         raw = simulation.get("messages")
         if not isinstance(raw, list):
             raise ValueError("there is no list 'messages'")
-        messages = list(_messages(raw))
+        messages = list(read_messages(raw))
         ticket = self.tasks.get(task_id, {}).get("ticket") if self.solo else None
         if ticket:
             messages.insert(0, Message(role="user", content=str(ticket)))
@@ -232,53 +233,3 @@ def _instruction(task: Mapping[str, Any], solo: bool) -> str:
         keys = ("reason_for_call", "known_info", "unknown_info", "task_instructions")
         return "\n\n".join(str(told[key]).strip() for key in keys if told.get(key))
     return str(told or "")
-
-
-def _messages(raw: list[Any]) -> Iterator[Message]:
-    """Yield the messages, several results of one turn one by one, each result with its tool's name.
-
-    Raises:
-        ValueError: A message is not an object or has an unknown role.
-    """
-    names: dict[str, str] = {}
-    flat = [part for message in raw for part in (_object_list(message, "tool_messages") or [message])]
-    for number, message in enumerate(flat):
-        if not isinstance(message, dict):
-            raise ValueError(f"messages[{number}] is not an object")
-        role = message.get("role")
-        if role not in ("system", "user", "assistant", "tool"):
-            raise ValueError(f"messages[{number}] has the unknown role {role!r}")
-        by = "user" if role == "user" or message.get("requestor") == "user" else "assistant"
-        calls = tuple(_call(call, number) for call in message.get("tool_calls") or ())
-        names.update((call.id, call.name) for call in calls)
-        answered = str(message.get("id")) if role == "tool" else None
-        yield Message(
-            role=role,
-            content=message.get("content"),
-            tool_calls=calls,
-            tool_call_id=answered,
-            tool_name=names.get(answered) if answered else None,
-            is_error=bool(message.get("error")) if role == "tool" else False,
-            requestor="user" if by == "user" else "assistant",
-        )
-
-
-def _object_list(message: Any, key: str) -> list[Any] | None:
-    value = message.get(key) if isinstance(message, dict) else None
-    return value if isinstance(value, list) else None
-
-
-def _call(call: Any, number: int) -> ToolCall:
-    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-        raise ValueError(f"messages[{number}] has a tool call without a name")
-    arguments = call.get("arguments")
-    if isinstance(arguments, str):
-        try:
-            arguments = from_json(arguments)
-        except ValueError:
-            arguments = {"raw": arguments}
-    return ToolCall(
-        id=str(call.get("id") or f"call_{number}"),
-        name=call["name"],
-        arguments=arguments if isinstance(arguments, dict) else {},
-    )

@@ -48,7 +48,7 @@ def asking(count: int, *, task: int | None = None) -> list[Transcript]:
 
 def test_cues_are_the_words_that_ask_for_a_tool() -> None:
     corpus = Corpus(asking(60))
-    assert set(corpus.cues("frob_order")) <= {"kindly", "scrap", "for", "ann"}
+    assert set(corpus.cues("frob_order")) <= {"kindly", "scrap", "ann"}
     assert corpus.cues("frob_order")
     assert set(corpus.cues("get_order")) == {"where"}
 
@@ -59,15 +59,15 @@ def test_many_trials_of_one_task_teach_no_cue() -> None:
 
 def test_values_and_words_said_after_the_call_are_no_cues() -> None:
     made = [
-        transcript(number, f"please {number}", ("paint", {"colour": "red"}, "ok"), task=number)
+        transcript(number, f"kindly {number}", ("paint", {"colour": "red"}, "ok"), task=number)
         for number in range(20)
     ]
     made += [transcript(20 + number, "hello", task=20 + number) for number in range(20)]
     red = [
-        transcript(number, f"please red {number}", ("paint", {"colour": "red"}, "ok"), task=number)
+        transcript(number, f"kindly red {number}", ("paint", {"colour": "red"}, "ok"), task=number)
         for number in range(20)
     ]
-    assert Corpus(red + made[20:]).cues("paint") == ["please"]
+    assert Corpus(red + made[20:]).cues("paint") == ["kindly"]
 
 
 def test_arguments_that_name_objects_are_told_by_their_values() -> None:

@@ -7,19 +7,36 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id
-from trace_assets.diagnosis.detectors.mutation import mutating_tools
-from trace_assets.diagnosis.detectors.transcript import Transcript, leaves
+from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import ToolSpec
 from trace_assets.statistics.wilson import wilson
 
 ID_SHARE = 0.6
 """Share of an argument's values that must look like identifiers for it to name objects."""
-CUE_BOUND = 0.5
-"""Lower Wilson bound of P(tool is called | word was said) from which a word is a cue for the tool."""
+CUE_BOUND = 0.4
+"""Lower Wilson bound of P(tool is called, or the case handed over | word was said) for a word to be a cue."""
 MAX_CUES = 8
 MIN_SAID = 4
 """Tasks in which a word must have been said before the tool was called."""
+
+
+STOP_WORDS = frozenset(
+    """
+    about after again also always and another any anything are around because been before being both but
+    can could did does doing done don each else even ever every exactly few first for from get getting
+    give going gonna good got great had has have haven hello help here hey him his how into its just
+    keep know let like little look looking made make many may maybe might more most much must myself
+    need needed never new not nothing now okay one only other our own please quick quite rather really
+    right same say see seeing seems she should since some something soon sorry still such sure take tell
+    than thank thanks that the their them then there these they thing things think this those through
+    too try trying two until use used using very want was way well were what when which while who why
+    will with without won would yes yet you your
+    """.split()  # noqa: SIM905 - a list of words reads better than a list of literals
+)
+"""English words that ask for nothing; other languages do without."""
 
 
 class Corpus:
@@ -103,17 +120,19 @@ class Corpus:
         said: dict[str, list[tuple[int, int]]] = {}
         for number, one in enumerate(self.transcripts):
             for word, index in one.words.items():
+                if word in STOP_WORDS:
+                    continue
                 said.setdefault(word, []).append((number, index))
         return {word: places for word, places in said.items() if len(places) >= MIN_SAID}
 
     def cues(self, tool: str) -> list[str]:
         """Return the user's words that ask for a tool: those after which it is mostly called.
 
-        A word counts when the lower Wilson bound of P(called later | said) is at least `CUE_BOUND`, when it
-        closes half of the distance between P(called) and 1, and when it is no value that the tool is called
-        with. For words of the tool's own name it is enough that they make the call twice as likely: what is
-        rightly refused is asked for all the same. Trials of one task count as one. Words are taken until
-        nearly all calls are covered.
+        A word counts when it makes the call at least twice as likely, when the lower Wilson bound of
+        P(called or handed over later | said) is at least `CUE_BOUND` and closes half of the distance between
+        P(called or handed over) and 1, and when it is no value that the tool is called with: a change that
+        is handed over was asked for all the same. For words of the tool's own name the first is enough. Trials of one
+        task count as one. Words are taken until nearly all calls are covered.
         """
         if tool not in self._cues:
             self._cues[tool] = self._learn_cues(tool)
@@ -124,7 +143,16 @@ class Corpus:
         called = {
             n: one.by_tool[tool][0].index for n, one in enumerate(self.transcripts) if tool in one.by_tool
         }
-        share = sum(weights[n] for n in called) / max(sum(weights), 1e-9)
+        handed = {
+            n
+            for n, one in enumerate(self.transcripts)
+            if tool in self.mutating
+            and n not in called
+            and any(hands_over(other) and other != tool for other in one.by_tool)
+        }
+        total = max(sum(weights), 1e-9)
+        share = sum(weights[n] for n in called) / total
+        dealt_share = share + sum(weights[n] for n in handed) / total
         values = {
             word
             for number in called
@@ -139,9 +167,11 @@ class Corpus:
             n, hits = sum(weights[i] for i in said), sum(weights[i] for i in said if i in called)
             if hits < MIN_SAID - 1e-9 or word in values:
                 continue
-            bound = wilson(round(hits), max(round(n), round(hits)))[0]
-            telling = hits / n >= (1 + share) / 2 and bound >= CUE_BOUND
-            if telling or (hits >= 2 * share * n and named_after(tool, word)):
+            dealt = hits + sum(weights[i] for i in said if i in handed)
+            bound = wilson(round(dealt), max(round(n), round(dealt)))[0]
+            likelier = hits >= min(2 * share, (1 + share) / 2) * n
+            telling = dealt / n >= (1 + dealt_share) / 2 and bound >= CUE_BOUND
+            if likelier and (telling or named_after(tool, word)):
                 good[word] = frozenset(said)
         return _cover(good, set(called))
 

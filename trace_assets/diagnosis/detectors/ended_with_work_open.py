@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.corpus import Corpus, named_after
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import imperative, spoken
+from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
 
 MIN_USES = 4
 
@@ -29,18 +29,25 @@ class EndedWithWorkOpen:
         for tool in sorted(corpus.mutating & corpus.tools.keys()):
             cues = corpus.cues(tool) if corpus.tools[tool] >= MIN_USES else []
             if cues:
-                proposals.append(
-                    Proposal(
-                        args={"tool": tool, "cues": cues},
-                        name=f"When asked to, {imperative(tool)} before ending",
-                        description=(
-                            f"When the user asks for what '{spoken(tool)}' does, see that it is done "
-                            "successfully before the conversation ends or is handed over."
-                        ),
-                        subject=(tool,),
-                    )
-                )
+                proposals.append(self._proposal(tool, cues))
         return proposals
+
+    def _proposal(self, tool: str, cues: list[str]) -> Proposal:
+        asked = next((cue for cue in cues if named_after(tool, cue)), None)
+        return Proposal(
+            args={"tool": tool, "cues": cues},
+            name=(
+                f"When asked to, {imperative(tool)} before ending"
+                if asked
+                else f"{title(imperative(tool))} when the user speaks of '{cues[0]}'"
+            ),
+            description=(
+                f"When the user {'asks for what' if asked else 'says what calls for'} '{spoken(tool)}'"
+                f"{' does' if asked else ''}, see that it is done successfully before the conversation ends "
+                "or is handed over."
+            ),
+            subject=(tool,),
+        )
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""

@@ -93,3 +93,12 @@ def _by_effect(transcripts: Sequence[Transcript], unknown: set[str], reads: set[
         name: differ[name] > 0 and differ[name] >= CHANGED_SHARE * (differ[name] + same[name])
         for name in unknown
     }
+
+
+def hands_over(tool: str) -> bool:
+    """Tell whether a tool hands the conversation to somebody else, by its name.
+
+    >>> hands_over("transfer_to_human_agents"), hands_over("cancel_order")
+    (True, False)
+    """
+    return any(word in tool.lower() for word in ("transfer", "escalat", "handoff", "hand_over", "human"))

@@ -8,7 +8,8 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import find_ids, normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.transcript import Transcript, leaves
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import noun
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.transcript import Transcript, leaves
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
 
 MIN_USES = 4

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.transcript import Transcript, strings
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import strings
 
 
 class UnverifiedWrite:
@@ -47,12 +49,3 @@ class UnverifiedWrite:
         if after:
             return present("looked again after the last change", last.index, after[0])
         return lacking(f"nothing was looked at after {last.tool}", last.index, transcript.last_of_agent())
-
-
-def hands_over(tool: str) -> bool:
-    """Tell whether a tool hands the conversation to somebody else, by its name.
-
-    >>> hands_over("transfer_to_human_agents"), hands_over("cancel_order")
-    (True, False)
-    """
-    return any(word in tool.lower() for word in ("transfer", "escalat", "handoff", "hand_over", "human"))

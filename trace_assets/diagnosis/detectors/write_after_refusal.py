@@ -8,7 +8,8 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.transcript import Transcript, strings
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
 
 # English only: other languages give NA.

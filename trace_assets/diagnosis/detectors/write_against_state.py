@@ -9,7 +9,8 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.transcript import Step, Transcript, categorical
+from trace_assets.diagnosis.detectors.transcript import Step, Transcript
+from trace_assets.diagnosis.detectors.values import categorical
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
 
 MIN_USES = 3

@@ -1,0 +1,69 @@
+"""Arguments and results as detectors read them: scalars, states, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic_core import from_json
+
+
+def strings(value: object) -> list[str]:
+    """Return a list of strings from a JSON list, empty for anything else."""
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every scalar in a JSON value with its dotted path; lists add nothing to the path.
+
+    >>> list(leaves({"a": 1, "b": [{"c": "x"}, {"c": "y"}]}))
+    [('a', 1), ('b.c', 'x'), ('b.c', 'y')]
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from leaves(item, path)
+    else:
+        yield path, value
+
+
+def scalars(text: str) -> dict[str, str] | None:
+    """Return the scalar fields of a JSON object outside its lists; None when the text is no JSON object.
+
+    >>> scalars('{"status": "open", "who": {"name": "Ann"}, "items": [1]}')
+    {'status': 'open', 'who.name': 'Ann'}
+    >>> scalars("Transfer successful") is None
+    True
+    """
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = from_json(text)
+    except ValueError:
+        return None
+    found: dict[str, str] = {}
+
+    def walk(part: Mapping[str, Any], path: str) -> None:
+        for key, item in part.items():
+            if isinstance(item, Mapping):
+                walk(item, f"{path}{key}.")
+            elif isinstance(item, bool):
+                found[f"{path}{key}"] = str(item).lower()
+            elif isinstance(item, str | int | float):
+                found[f"{path}{key}"] = str(item)
+
+    walk(value, "")
+    return found
+
+
+def categorical(value: str) -> bool:
+    """Tell whether a value could be one of a few states: short, and no number, date or identifier."""
+    return 0 < len(value) <= 24 and not any(character.isdigit() for character in value)
+
+
+def tells_error(text: str) -> bool:
+    """Tell whether a result is an error although it was not marked as one."""
+    start = text[:40].lstrip().lower()
+    return start.startswith(("error", '{"error"', "exception", "traceback"))
