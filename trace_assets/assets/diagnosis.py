@@ -4,13 +4,23 @@ import dagster as dg
 
 from trace_assets.assets.partitions import CAPABILITY, TASK_BATCH
 from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.records import Capability, CapabilitySpec, Contrast, Label, SelectedCapability
+from trace_assets.settings import Discovery
 from trace_assets.stages import diagnosis
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
 
+DETECTORS = DetectorAnalyst(Discovery()).version
+"""Moves with the detectors' code; their settings come in through `config/discovery`."""
 
-@stage_asset(group="diagnosis", records=(Capability,), deps=["trajectories", "triage", "config/discovery"])
+
+@stage_asset(
+    group="diagnosis",
+    records=(Capability,),
+    deps=["trajectories", "triage", "config/discovery"],
+    code_version=DETECTORS,
+)
 def capability_dictionary(study: Study) -> StageResult:
     """Candidate capabilities: what failures seem to lack, each with its proposals."""
     return diagnosis.discover(study)
@@ -23,6 +33,7 @@ def capability_dictionary(study: Study) -> StageResult:
     partitions=TASK_BATCH,
     checks=["labels_complete"],
     blocking=["labels_complete"],
+    code_version=DETECTORS,
 )
 def labels(study: Study, batch: str) -> StageResult:
     """NA, PRESENT or LACKING for every trajectory and candidate, given blind to the outcome."""
