@@ -131,8 +131,8 @@ class Corpus:
         A word counts when it makes the call at least twice as likely, when the lower Wilson bound of
         P(called or handed over later | said) is at least `CUE_BOUND` and closes half of the distance between
         P(called or handed over) and 1, and when it is no value that the tool is called with: a change that
-        is handed over was asked for all the same. For words of the tool's own name the first is enough. Trials of one
-        task count as one. Words are taken until nearly all calls are covered.
+        is handed over was asked for all the same. For words of the tool's own name the first is enough.
+        Trials of one task count as one. Words are taken until nearly all calls are covered.
         """
         if tool not in self._cues:
             self._cues[tool] = self._learn_cues(tool)
