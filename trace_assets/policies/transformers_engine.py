@@ -79,7 +79,8 @@ class TransformersPolicy:
         self._speaking: list[_Row] = []
         self._pump: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._set(None, dict(self._model.state_dict()))
+        self._base: Weights = dict(self._model.state_dict())
+        self._set(None, self._base)
         for adapter, path in (adapters or {}).items():
             self._set(adapter, merge_folder(self._model, Path(path)))
 
@@ -165,7 +166,9 @@ class TransformersPolicy:
         dense = is_dense_qwen3(self._model.config)
         self._weights[adapter], self._digests[adapter] = weights, None
         self._decoders[adapter] = (
-            Qwen3Decoder(self._model, weights) if dense else GenericDecoder(self._model, weights)
+            Qwen3Decoder(self._model, weights)
+            if dense
+            else GenericDecoder(self._model, None if weights is self._base else weights)
         )
 
     def _open(self, conversation: Conversation) -> _Row:

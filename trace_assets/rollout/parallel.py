@@ -26,6 +26,9 @@ from trace_assets.targets.protocol import Target
 Make = Callable[[], tuple[Target, Policy]]
 """Opens target and policy inside a process; picklable, such as a partial of a module's function."""
 
+_REPORT_EVERY = 32
+"""Trajectories between two words to the parent: the wire costs more than an episode of a tiny model."""
+
 
 def run_parallel(
     make: Make,
@@ -134,13 +137,24 @@ class _ReportingJournal(Journal):
     def __init__(self, folder: Path, reports: Any) -> None:
         super().__init__(folder)
         self._reports = reports
+        self._untold = 0
 
     def append(self, trajectory: Trajectory) -> None:
         super().append(trajectory)
-        self._reports.put(1)
-        parent = multiprocessing.parent_process()
-        if parent is not None and not parent.is_alive():
-            os._exit(1)
+        self._untold += 1
+        if self._untold >= _REPORT_EVERY:
+            self._tell()
+            parent = multiprocessing.parent_process()
+            if parent is not None and not parent.is_alive():
+                os._exit(1)
+
+    def close(self) -> None:
+        super().close()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._reports.put(self._untold)
+        self._untold = 0
 
 
 @contextmanager
