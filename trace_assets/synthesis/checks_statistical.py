@@ -45,45 +45,58 @@ def pass_band(subject: Subject) -> Finding:
     return Finding("pass" if low <= rate <= high else "fail", evidence, rate, len(judged), bound)
 
 
+def _groups(judged: list[Trajectory]) -> list[list[Trajectory]]:
+    groups: dict[str, list[Trajectory]] = {}
+    for trajectory in judged:
+        groups.setdefault(trajectory.task_id, []).append(trajectory)
+    return list(groups.values())
+
+
 def dead_groups(subject: Subject) -> Finding:
     """Not too many groups of rollouts have one and the same reward: those carry no gradient."""
     if subject.policy is None:
         return Finding("skip", NO_POLICY)
-    groups: dict[str, list[float]] = {}
     judged, words = _judged(subject)
-    for trajectory in judged:
-        groups.setdefault(trajectory.task_id, []).append(trajectory.reward or 0.0)
+    groups = _groups(judged)
     bound = f"<= {subject.section.max_dead_groups}"
     if not groups:
         return Finding("fail", f"no rollout was judged{words}", None, 0, bound)
-    dead = sum(max(rewards) - min(rewards) < 1e-9 for rewards in groups.values())
+    rewards = [[t.reward or 0.0 for t in group] for group in groups]
+    dead = sum(max(group) - min(group) < 1e-9 for group in rewards)
     share = dead / len(groups)
     low, high = wilson(dead, len(groups))
-    size = fmean(len(rewards) for rewards in groups.values())
-    counted = f"{dead} of {len(groups)} groups of {size:.3g} are constant"
+    counted = f"{dead} of {len(groups)} groups of {fmean(map(len, groups)):.3g} are constant"
     evidence = f"{counted}, 95 % interval [{low:.3f}, {high:.3f}]{words}"
     passed = share <= subject.section.max_dead_groups
     return Finding("pass" if passed else "fail", evidence, share, len(groups), bound)
 
 
 def predicted_signal(subject: Subject) -> Finding:
-    """The share of groups that can be expected to hold both outcomes: 1 - p^K - (1 - p)^K."""
+    """Enough groups hold a success and a failure.
+
+    The share seen among groups of K estimates the mean of 1 - p^K - (1 - p)^K over seeds without bias,
+    however unequal the seeds; the formula at the overall p is what it would be were they equally hard, and a
+    value far below it says that some kinds of seeds never (or always) succeed.
+    """
     if subject.policy is None:
         return Finding("skip", NO_POLICY)
-    k = subject.section.audit_rollouts
     bound = f">= {severity.MIN_SIGNAL}"
     judged, words = _judged(subject)
-    if not judged:
+    groups = _groups(judged)
+    if not groups:
         return Finding("fail", f"no rollout was judged{words}", None, 0, bound)
-    p = fmean(t.success is True for t in judged)
-    value = signal(p, k)
-    evidence = f"p = {p:.3f}, K = {k}, were all seeds equally hard{words}"
-    return Finding("pass" if value >= severity.MIN_SIGNAL else "fail", evidence, value, len(judged), bound)
+    mixed = sum(len({t.success for t in group}) == 2 for group in groups)
+    share = mixed / len(groups)
+    low, high = wilson(mixed, len(groups))
+    p, k = fmean(t.success is True for t in judged), subject.section.audit_rollouts
+    seen = f"{mixed} of {len(groups)} groups hold both outcomes, 95 % interval [{low:.3f}, {high:.3f}]"
+    evidence = f"{seen}; {signal(p, k):.3f} were all seeds equally hard (p = {p:.3f}, K = {k}){words}"
+    return Finding("pass" if share >= severity.MIN_SIGNAL else "fail", evidence, share, len(groups), bound)
 
 
 _SOUND = ("semantic.floor_gap",)
 CHECKS = (
     AuditCheck("trace.pass_band", "statistical", pass_band, _SOUND),
     AuditCheck("trace.dead_groups", "statistical", dead_groups, ("trace.pass_band",)),
-    AuditCheck("trace.predicted_signal", "statistical", predicted_signal, ("trace.pass_band",)),
+    AuditCheck("trace.predicted_signal", "statistical", predicted_signal, ("trace.dead_groups",)),
 )
