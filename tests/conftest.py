@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,17 @@ def _private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 def project_root() -> Path:
     """The checkout that holds these tests."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def docker_daemon() -> None:
+    """Skip, or in CI fail, where no Docker daemon answers."""
+    import docker
+
+    try:
+        docker.from_env(timeout=10).ping()
+    except Exception as error:
+        reason = f"no Docker daemon answers ({type(error).__name__}): sh sandboxes/start_docker.sh up"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)

@@ -131,6 +131,7 @@ def test_dry_run_says_what_is_due_and_does_nothing(
 def test_definitions_load_without_torch() -> None:
     code = (
         "import sys; from trace_assets.definitions import load; load()[0].resolve_asset_graph();"
-        "bad = {'torch', 'transformers', 'trl', 'peft', 'openai', 'docker'} & set(sys.modules); assert not bad, bad"
+        "bad = {'torch', 'transformers', 'trl', 'peft', 'openai', 'docker'} & set(sys.modules);"
+        "assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
