@@ -259,3 +259,12 @@ def test_capability_text_cannot_break_out_of_the_docstring(contract: TargetContr
     sly = specs["object_untouched"].model_copy(update={"description": '"""\nimport os\n"""\\', "name": '"""'})
     module = load(write_environment(sly, contract, Synthesis()).source)
     assert not hasattr(module, "os")
+
+
+def test_what_the_module_does_not_use_of_the_contract_leaves_it_alone(
+    contract: TargetContract, specs, sources
+) -> None:
+    more = contract.model_copy(update={"n_trajectories": contract.n_trajectories + 1})
+    assert more.fingerprint() != contract.fingerprint()
+    for name, each in specs.items():
+        assert write_environment(each, more, Synthesis()).source == sources[name]

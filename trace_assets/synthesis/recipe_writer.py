@@ -73,7 +73,6 @@ class RecipeWriter:
             title=_line(spec.name) or spec.capability_id,
             capability=_line(spec.description),
             recipe=self._recipe,
-            contract=contract.fingerprint(),
             target=contract.target,
             tools=_literal([tool.openai() for tool in contract.tools]),
             plan=_literal(plan),
