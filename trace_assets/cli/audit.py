@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.errors import InputError
 
@@ -33,7 +33,7 @@ def audit(
         document = {"accepted": accepted, "reasons": reasons, "checks": [row.model_dump() for row in checks]}
         print(json.dumps(document, indent=2))
     else:
-        console = Console(highlight=False)
+        console = make_console()
         colours = {"pass": "green", "fail": "red", "skip": "yellow"}
         for row in checks:
             value = "" if row.value is None else f" {row.value:.3g}"

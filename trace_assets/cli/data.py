@@ -9,10 +9,10 @@ from typing import Annotated
 
 import polars as pl
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.stages.ingest import ingest as ingest_files
@@ -39,9 +39,9 @@ def ingest(
         quiet=True,
         force=outcome.new,
     )
-    console, errors = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
+    console, errors = make_console(), make_console(stderr=True)
     for problem in outcome.problems:
-        errors.print(f"[yellow]{problem.severity}[/]: {escape(str(problem))}")
+        errors.print(f"[yellow]{problem.severity}[/]: {escape(str(problem))}", soft_wrap=True)
     if as_json:
         document = {
             "new": outcome.new,
@@ -105,7 +105,7 @@ def _text(query: str) -> str:
 
 
 def _list(warehouse: Warehouse) -> None:
-    console = Console(highlight=False)
+    console = make_console()
     console.print(f"[bold]tables and views[/]: {', '.join(warehouse.tables())}")
     console.print("[bold]ready queries[/] (trace sql NAME):")
     for name, path in ready_queries().items():
@@ -127,6 +127,6 @@ def _print(frame: pl.DataFrame) -> None:
         table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold")
     for row in frame.iter_rows():
         table.add_row(*("" if value is None else escape(str(value)) for value in row))
-    console = Console(highlight=False)
+    console = make_console()
     console.print(table)
     console.print(f"[dim]{frame.height} rows[/]")

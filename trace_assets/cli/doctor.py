@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.study import Study
 
@@ -43,7 +43,7 @@ def doctor(config: Config = None, overrides: Set = None, as_json: Json = False) 
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        console = Console(highlight=False)
+        console = make_console()
         for finding in findings:
             mark = "[green]✓[/]" if finding.ok else "[yellow]–[/]"
             console.print(f"{mark} {finding.name}: {escape(finding.detail)}", soft_wrap=True)

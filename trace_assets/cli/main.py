@@ -9,9 +9,9 @@ import signal
 import sys
 
 import typer
-from rich.console import Console
 
 from trace_assets.cli import audit, data, doctor, pipeline, route
+from trace_assets.cli.console import console as make_console
 from trace_assets.errors import TraceError
 
 app = typer.Typer(
@@ -43,9 +43,7 @@ def main() -> None:
     try:
         app()
     except TraceError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"[bold red]trace:[/] {_plain(str(error))}"
-        )
+        make_console(stderr=True).print(f"[bold red]trace:[/] {_plain(str(error))}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print(

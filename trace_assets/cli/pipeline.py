@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from trace_assets.assets.sync import Synced
+from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.records import TrajectoryHead
@@ -55,7 +56,7 @@ def sync(
 
     study = open_study(config, overrides)
     _known(study, select)
-    console = Console(highlight=False)
+    console = make_console()
     if dry_run:
         steps = show_plan(study, select)
         if as_json:
@@ -76,7 +77,7 @@ def demo(config: Config = None, overrides: Set = None, jobs: Jobs = None) -> Non
     from trace_assets.cli.tables import print_everything
 
     study = open_study(config, overrides)
-    console = Console(highlight=False)
+    console = make_console()
     synced = run_sync(study, live=True, jobs=jobs)
     print_everything(study, console)
     _finish(console, synced, False)
@@ -103,7 +104,7 @@ def diagnose(
         if name not in there:
             raise InputError(f"there is no task batch '{name}'; there are {', '.join(there)}.")
     synced = run_sync(study, DIAGNOSIS, batch or there, quiet=as_json)
-    print_diagnosis(study, Console(highlight=False), as_json=as_json)
+    print_diagnosis(study, make_console(), as_json=as_json)
     raise typer.Exit(synced.exit_code)
 
 

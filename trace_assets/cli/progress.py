@@ -22,6 +22,7 @@ from trace_assets.assets.instance import prepare_instance, register_batches
 from trace_assets.assets.staleness import Item, Step, plan
 from trace_assets.assets.sync import Synced, sync
 from trace_assets.assets.worker import Outcome
+from trace_assets.cli.console import console as make_console
 from trace_assets.definitions import build
 from trace_assets.progress import PROGRESS_DIR
 from trace_assets.study import Study
@@ -50,7 +51,7 @@ def run_sync(
     """
     instance = prepare_instance(study.home)
     register_batches(instance, study, live=live)
-    console = Console(stderr=True, highlight=False)
+    console = make_console(stderr=True)
     with _bars(console, quiet) as environment, instance:
         lines = _Lines(console, quiet)
         return sync(

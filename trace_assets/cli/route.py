@@ -6,8 +6,8 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 
 
@@ -24,7 +24,7 @@ def route(
     if as_json:
         print(json.dumps({"choice": decision.choice, "probabilities": decision.probabilities}, indent=2))
         return
-    console = Console(highlight=False)
+    console = make_console()
     for name, probability in sorted(decision.probabilities.items(), key=lambda item: -item[1]):
         mark = "[bold green]→[/]" if name == decision.choice else " "
         console.print(f"{mark} {probability:6.1%}  {name}")
