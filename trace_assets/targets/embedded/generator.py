@@ -9,8 +9,8 @@ from trace_assets.targets.embedded.case import Case, Request, Skill, Wish
 from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS, STATUSES, Item, Order, Window
 from trace_assets.targets.embedded.phrases import Use, word
 
-MIX: dict[Skill, int] = {"cancel": 3, "multi": 3, "window": 3, "address": 2, "exchange": 2, "status": 2}
-"""Cases of each skill among every fifteen."""
+MIX: dict[Skill, int] = {"cancel": 4, "multi": 4, "window": 4, "address": 2, "exchange": 2, "status": 2}
+"""Cases of each skill among every eighteen."""
 
 SIMPLE: tuple[Wish, ...] = ("address", "exchange", "status")
 """Wishes that no condition decides: what `multi` combines, so that it asks for nothing but going on."""
