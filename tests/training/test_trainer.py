@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import importlib.util
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from trace_assets.training.trainer import live_rows  # noqa: E402
+from trace_assets.settings import Training  # noqa: E402
+from trace_assets.training import trainer as room  # noqa: E402
+from trace_assets.training.adapter import lora_config  # noqa: E402
+from trace_assets.training.plan import Plan  # noqa: E402
+from trace_assets.training.trainer import LiveRowTrainer, grpo_config, live_rows  # noqa: E402
 
 pytestmark = pytest.mark.train
 
@@ -79,3 +87,70 @@ def test_equal_episodes_are_scored_once_with_the_same_gradient() -> None:
     assert len(plain["advantages"]) == 8
     assert sorted(merged["advantages"].tolist()) == [-0.25, -0.25, 2.0], "row 0 cancels out"
     assert linear_loss(merged) == pytest.approx(linear_loss(plain))
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> LiveRowTrainer:
+    """A trainer over the word model; it is never run, only asked."""
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    file = Path(__file__).parent / "word_target.py"
+    spec = importlib.util.spec_from_file_location("word_target", file)
+    assert spec is not None and spec.loader is not None
+    words = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(words)
+    base = words.write_base(tmp_path / "base")
+    section = Training(iterations=10, tasks_per_iteration=2, group_size=2, warmup_iterations=3)
+    return LiveRowTrainer(
+        on_log=lambda logs: None,
+        warmup=section.warmup_iterations,
+        model=AutoModelForCausalLM.from_pretrained(base),
+        reward_funcs=lambda **_: [0.0],
+        args=grpo_config(section, Plan(10, (), 2, 2), tmp_path / "out"),
+        train_dataset=Dataset.from_dict({"prompt": ["0"] * 20}),
+        processing_class=AutoTokenizer.from_pretrained(base, padding_side="left"),
+        peft_config=lora_config(section),
+        rollout_func=lambda prompts, trainer: {},
+    )
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 50])
+def test_scoring_rows_of_like_length_together_changes_no_score(
+    trainer: LiveRowTrainer, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(room, "CHUNK", chunk)
+    torch.manual_seed(1)
+    rows, prompt, completion = 7, 4, 9
+    ids = torch.randint(5, 100, (rows, prompt + completion))
+    attention = torch.zeros_like(ids)
+    for row in range(rows):
+        attention[row, row % prompt : prompt + 2 + row] = 1
+    ours, entropy, _ = trainer._get_per_token_logps_and_entropies(
+        trainer.model, ids, attention, completion, compute_entropy=True
+    )
+    theirs, their_entropy, _ = super(LiveRowTrainer, trainer)._get_per_token_logps_and_entropies(
+        trainer.model, ids, attention, completion, compute_entropy=True
+    )
+    seen = attention[:, prompt:].bool()
+    assert ours.shape == theirs.shape == (rows, completion)
+    assert torch.allclose(ours[seen], theirs[seen], atol=1e-5)
+    assert torch.allclose(entropy[seen], their_entropy[seen], atol=1e-5)
+
+
+def test_the_learning_rate_warms_up_from_above_zero_and_falls(trainer: LiveRowTrainer) -> None:
+    trainer.create_optimizer()
+    scheduler = trainer.create_scheduler(10)
+    rates = []
+    for _ in range(10):
+        rates.append(scheduler.get_last_lr()[0] / trainer.args.learning_rate)
+        trainer.optimizer.step()
+        scheduler.step()
+    assert rates[:4] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    assert all(a > b > 0 for a, b in pairwise(rates[3:]))
+
+
+def test_it_tells_nobody_and_optimizes_once_a_batch(trainer: LiveRowTrainer) -> None:
+    assert trainer.args.report_to == []
+    assert trainer.args.steps_per_generation == trainer.args.gradient_accumulation_steps == 1
+    assert trainer._send_telemetry() is None
