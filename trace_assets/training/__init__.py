@@ -1,1 +1,1 @@
-"""Everything that changes weights: the tiny base model, GRPO adapters, and the proof that they are applied."""
+"""Everything that changes weights: the tiny base, GRPO adapters, and the proof that they are applied."""
