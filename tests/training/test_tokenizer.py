@@ -110,7 +110,7 @@ def test_arguments_may_arrive_as_json_text(tokenizer: Any) -> None:
 def test_a_value_is_the_same_token_in_a_sentence_and_in_json(tokenizer: Any) -> None:
     for value in (*CITIES, *COLOURS, *ITEMS, *NUMBERS[::7]):
         sentence = tokenizer.encode(f"please take the {value}, thanks.")
-        in_json = tokenizer.encode(f'{{"city": "{value}"}}')
+        in_json = tokenizer.encode(f'{{"order": "{value}"}}')
         assert set(sentence) & set(in_json) == set(tokenizer.encode(value))
         assert len(tokenizer.encode(value)) == 1
 

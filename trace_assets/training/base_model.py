@@ -97,7 +97,8 @@ def _finished(folder: Path, recipe: str) -> BaseCheckpoint | None:
         stored = json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8"))
         if stored["recipe"] != recipe:
             return None
-        return BaseCheckpoint(base_id=folder_version(folder), path=str(folder), **stored["result"])
+        names = [file.name for file in folder.iterdir() if file.is_file() and file.name != RECIPE_FILE]
+        return BaseCheckpoint(base_id=folder_version(folder, names), path=str(folder), **stored["result"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -136,6 +137,7 @@ def _train(target: Target, section: BaseModelSection, folder: Path, recipe: str,
         "pass_rate_low": low,
         "pass_rate_high": high,
         "n": check.n,
+        "seconds": round(time.monotonic() - started, 1),
     }
     skills = {name: {"passed": check.passed.get(name, 0), "n": n} for name, n in check.played.items()}
     with replacing_folder(folder) as building:

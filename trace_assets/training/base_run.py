@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from trace_assets.progress import Bar
 
-MUON_RATE = 0.02
+MUON_RATE = 8e-3
 """For weight matrices."""
-ADAM_RATE = 3e-3
+ADAM_RATE = 1e-2
 """For embeddings and norms."""
 WARMUP = 20
 DECAY_SHARE = 0.4
