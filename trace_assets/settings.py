@@ -46,9 +46,9 @@ class BaseModelSection(Section):
     path: str = ""
     """HF folder or hub name; empty: train the tiny agent on the embedded target's demonstrations."""
     seed: int = 0
-    steps: int = Field(1200, ge=1)
+    steps: int = Field(1000, ge=1)
     """First budget of optimizer steps; retrained longer when the check on the result fails."""
-    max_steps: int = Field(3600, ge=1)
+    max_steps: int = Field(3000, ge=1)
     pass_rate_low: float = 0.40
     pass_rate_high: float = 0.65
     taught_rate: float = 0.90

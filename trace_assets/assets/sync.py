@@ -79,7 +79,11 @@ def sync(
     wanted = None if selection is None else list(selection)
     batches = None if partitions is None else list(partitions)
     threads = str(max(1, (os.cpu_count() or 1) // width))
-    environment = {"OMP_NUM_THREADS": threads, **environment}  # two torches on all cores are slower than one
+    environment = {
+        "OMP_NUM_THREADS": threads,  # two torches on all cores are slower than one
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
+        **environment,
+    }
     done, failed, running = Synced(), set[Item](), dict[Future[Outcome], Item]()
     made: Counter[Item] = Counter()
     due = set(force)

@@ -34,7 +34,8 @@ def _curve(context: dg.AssetExecutionContext) -> Callable[[TrainingPoint], None]
     records=(Adapter, TrainingPoint),
     deps=["environment", "environment_audit", "base_model", "config/training", "config/sandbox"],
     partitions=CAPABILITY,
-    checks=["adapter_trained"],
+    checks=["adapter_trained", "adapter_parity"],
+    blocking=["adapter_parity"],
     kinds=("pytorch", "huggingface", "docker"),
     pool="gpu",
 )
@@ -47,7 +48,8 @@ def adapter(study: Study, capability: str, context: dg.AssetExecutionContext) ->
     group="training",
     records=(Adapter, TrainingPoint),
     deps=["environment_audit", "base_model", "config/training", "config/targets"],
-    checks=["adapter_trained"],
+    checks=["adapter_trained", "adapter_parity"],
+    blocking=["adapter_parity"],
     kinds=("pytorch", "huggingface"),
     pool="gpu",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from trace_assets.errors import require_extra
 from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint
@@ -12,9 +13,14 @@ from trace_assets.stages.synthesis import accepted_environment, read_environment
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 
+if TYPE_CHECKING:
+    from trace_assets.training.parity import Parity
+
 OnPoint = Callable[[TrainingPoint], None]
 
 MIXED = "mixed"
+PARITY_TASKS = 16
+"""Episodes on which engine and trainer are compared."""
 
 
 def train_capability(study: Study, capability_id: str, on_point: OnPoint | None = None) -> StageResult:
@@ -105,6 +111,7 @@ def _result(study: Study, adapter: Adapter, curve: list[TrainingPoint], partitio
 
     version = _write(study, [adapter], curve, partition)
     judged = acceptance(adapter)
+    agreement = _parity(study, adapter)
     return StageResult(
         version,
         1,
@@ -116,8 +123,35 @@ def _result(study: Study, adapter: Adapter, curve: list[TrainingPoint], partitio
             "reward": curve[-1].reward_mean if curve else 0.0,
             "accepted": judged.accepted,
         },
-        checks=(StageCheck("adapter_trained", judged.accepted, f"{judged.reason}.", "warning"),),
+        checks=(
+            StageCheck("adapter_trained", judged.accepted, f"{judged.reason}.", "warning"),
+            StageCheck("adapter_parity", agreement.problem is None, agreement.sentence),
+        ),
         spent={("rollouts", "episodes"): float(adapter.rollouts)},
+    )
+
+
+def _parity(study: Study, adapter: Adapter) -> Parity:
+    """Compare the engine that will serve the adapter with the trainer, on a few of the target's tasks."""
+    from trace_assets.policies.transformers_engine import TransformersPolicy
+    from trace_assets.training.parity import adapter_parity
+
+    section, folder = study.settings.training, study.home.path / adapter.path
+    engine = TransformersPolicy(
+        base_folder(study),
+        adapters={adapter.name: folder},
+        temperature=section.temperature,
+        max_new_tokens=section.max_new_tokens,
+    )
+    return adapter_parity(
+        study.target,
+        list(study.target.tasks("validation"))[:PARITY_TASKS],
+        engine,
+        adapter.name,
+        base_dir=base_folder(study),
+        folder=folder,
+        max_turns=section.max_turns,
+        temperature=section.temperature,
     )
 
 

@@ -59,6 +59,14 @@ class Parity:
             "other weights than this adapter's."
         )
 
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence with the figures."""
+        return self.problem or (
+            f"engine and trainer agree on {self.tokens} tokens of {self.episodes} episodes: they differ by "
+            f"at most {self.max_difference:.1e} nats, and the adapter moves up to {self.effect:.2f}."
+        )
+
 
 def adapter_parity(
     target: Target,
