@@ -46,6 +46,12 @@ def test_version_ignores_order_and_sees_content(numbers: list[int], random: obje
     assert from_frame(to_frame(shuffled, Task), Task) == sorted(rows, key=lambda row: row.task_id)
 
 
+def test_json_columns_keep_the_order_of_their_keys() -> None:
+    rows = [task(1, payload={"b": {"z": 1, "a": 2}, "a": 3})]
+    back = from_frame(to_frame(rows, Task), Task)
+    assert list(back[0].payload) == ["b", "a"] and list(back[0].payload["b"]) == ["z", "a"]
+
+
 def test_volatile_columns_do_not_change_the_version() -> None:
     def head(seconds: float, reward: float) -> TrajectoryHead:
         return TrajectoryHead(

@@ -64,7 +64,7 @@ def sync(
             return
         for step in steps:
             after = "  [dim](if what comes before it changes)[/]" if step.waits_for else ""
-            console.print(f"{step.item}  [dim]{escape(step.reason)}[/]{after}", soft_wrap=True)
+            console.print(f"{escape(str(step.item))}  [dim]{escape(step.reason)}[/]{after}", soft_wrap=True)
         console.print(f"{len(steps)} due." if steps else "Everything is up to date.")
         return
     synced = run_sync(study, select, live=True, jobs=jobs)

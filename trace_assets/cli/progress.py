@@ -91,13 +91,13 @@ class _Lines:
         if isinstance(what, Step):
             self.reasons[item] = what.reason
         elif not what.made:
-            self.console.print(f"[red]✗[/] {item}: {escape(what.error)}", soft_wrap=True)
+            self.console.print(f"[red]✗[/] {escape(str(item))}: {escape(what.error)}", soft_wrap=True)
         else:
             if not self.quiet:
                 rows = "" if what.rows is None else f"{what.rows} rows, "
                 why = escape(self.reasons.get(item, ""))
                 self.console.print(
-                    f"[green]✓[/] {item}  [dim]{rows}{what.seconds:.1f} s ({why})[/]", soft_wrap=True
+                    f"[green]✓[/] {escape(str(item))}  [dim]{rows}{what.seconds:.1f} s ({why})[/]", soft_wrap=True
                 )
             for text in what.failed_checks:
                 self.console.print(f"  [red]check failed[/] {escape(text)}", soft_wrap=True)

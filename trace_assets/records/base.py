@@ -12,7 +12,7 @@ class JsonColumn:
 
 
 Json = Annotated[dict[str, Any], JsonColumn()]
-"""A free-form object: a `dict` in Python, JSON text with sorted keys in Parquet and SQL."""
+"""A free-form object: a `dict` in Python, JSON text with its keys in their order in Parquet and SQL."""
 
 Split = Literal["discovery", "validation", "test"]
 """Which tasks may be looked at when: diagnosis and training see only `discovery`."""

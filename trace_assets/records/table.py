@@ -75,7 +75,7 @@ def _plain(record: Record) -> dict[str, Any]:
     for name, field in type(record).model_fields.items():
         value = getattr(record, name)
         if _is_json(field):
-            value = json.dumps(value, sort_keys=True, ensure_ascii=False)
+            value = json.dumps(value, ensure_ascii=False)  # the order of keys is what an agent saw
         elif isinstance(value, tuple):
             value = [_plain(item) if isinstance(item, Record) else item for item in value]
         elif isinstance(value, Record):
