@@ -20,6 +20,7 @@ from trace_assets.study import Study
         "base_model",
         "config/routing",
     ],
+    checks=["label_logits_asked"],
     kinds=("parquet", "pytorch"),
 )
 def routing(study: Study) -> StageResult:

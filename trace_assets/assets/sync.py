@@ -6,7 +6,7 @@ import fcntl
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import dagster as dg
 
 from trace_assets.assets.staleness import Item, Step, plan
-from trace_assets.assets.worker import Outcome, materialize_item
+from trace_assets.assets.worker import Outcome, materialize_items
 from trace_assets.errors import Unavailable
 from trace_assets.store import Home
 
@@ -84,48 +84,53 @@ def sync(
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
         **environment,
     }
-    done, failed, running = Synced(), set[Item](), dict[Future[Outcome], Item]()
+    done, failed, running = Synced(), set[Item](), dict[Future[list[Outcome]], tuple[Item, ...]]()
     made: Counter[Item] = Counter()
     due = set(force)
-    with _lock(home), _pool(width, environment) as pool:
+    with _lock(home), _pool(width) as pool:
         while True:
             steps = plan(definitions, instance, wanted, batches, due)
-            blocked = failed | set(running.values())
-            for step in steps:
+            busy = failed.union(*running.values())
+            for unit in _units([step for step in steps if step.item not in busy and not step.waits_for]):
                 if len(running) >= width:
                     break
-                if step.item in blocked or step.waits_for:
-                    continue
-                listen("start", step.item, step)
-                running[pool.submit(materialize_item, environment, step.item)] = step.item
+                for step in unit:
+                    listen("start", step.item, step)
+                items = tuple(step.item for step in unit)
+                running[pool.submit(materialize_items, environment, items)] = items
             if not running:
                 done.held_back = [step for step in steps if step.item not in failed]
                 return done
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
-                item = running.pop(future)
-                outcome = _result(future, item)
-                made[item] += outcome.made
-                due.discard(item)
-                if outcome.made and made[item] > MOST_REPEATS:
-                    outcome = replace(outcome, made=False, error=NEVER_FRESH, exit_code=3)
-                if not outcome.made:
-                    failed.add(item)
-                done.outcomes.append(outcome)
-                listen("end", item, outcome)
+                for outcome in _results(future, running.pop(future)):
+                    made[outcome.item] += outcome.made
+                    due.discard(outcome.item)
+                    if outcome.made and made[outcome.item] > MOST_REPEATS:
+                        outcome = replace(outcome, made=False, error=NEVER_FRESH, exit_code=3)
+                    if not outcome.made:
+                        failed.add(outcome.item)
+                    done.outcomes.append(outcome)
+                    listen("end", outcome.item, outcome)
 
 
-def _result(future: Future[Outcome], item: Item) -> Outcome:
+def _units(ready: Sequence[Step]) -> list[list[Step]]:
+    """Put the settings, which take no time, into one run; everything else is a run of its own."""
+    settings = [step for step in ready if step.item.asset.startswith("config/")]
+    others = [[step] for step in ready if not step.item.asset.startswith("config/")]
+    return [settings, *others] if settings else others
+
+
+def _results(future: Future[list[Outcome]], items: Sequence[Item]) -> list[Outcome]:
     error = future.exception()
     if error is None:
         return future.result()
-    return Outcome(
-        item, False, 0.0, error=f"the worker process died ({error}); run the command again.", exit_code=3
-    )
+    reason = f"the worker process died ({error}); run the command again."
+    return [Outcome(item, False, 0.0, error=reason, exit_code=3) for item in items]
 
 
 @contextmanager
-def _pool(width: int, environment: Mapping[str, str]) -> Iterator[ProcessPoolExecutor]:
+def _pool(width: int) -> Iterator[ProcessPoolExecutor]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["trace_assets.definitions"])
     pool = ProcessPoolExecutor(max_workers=width, mp_context=context)

@@ -1,10 +1,10 @@
-"""Materialize one item in a process of its own, and say how it went."""
+"""Materialize items in a process of their own, and say how it went."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -40,12 +40,15 @@ class Outcome:
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def materialize_item(environment: Mapping[str, str], item: Item) -> Outcome:
-    """Materialize one asset (partition) as its own Dagster run.
+def materialize_items(environment: Mapping[str, str], items: Sequence[Item]) -> list[Outcome]:
+    """Materialize assets (or partitions) as one Dagster run.
 
     Args:
         environment: Variables that open the study and its Dagster home.
-        item: What to make.
+        items: What to make: one, or several without partitions that do not depend on each other.
+
+    Returns:
+        One outcome an item, in order.
     """
     os.environ.update(environment)
     from trace_assets.definitions import load
@@ -55,15 +58,20 @@ def materialize_item(environment: Mapping[str, str], item: Item) -> Outcome:
     with dg.DagsterInstance.get() as instance:
         result = dg.materialize(
             list(definitions.assets or []),  # type: ignore[arg-type]
-            selection=[dg.AssetKey(item.asset.split("/"))],
-            partition_key=item.partition or None,
+            selection=[_key(item) for item in items],
+            partition_key=items[0].partition or None,
             instance=instance,
             resources={"study": study},
             run_config=QUIET,
             raise_on_error=False,
             tags={"trace/by": "sync"},
         )
-    return _outcome(item, result, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return [_outcome(item, result, seconds) for item in items]
+
+
+def _key(item: Item) -> dg.AssetKey:
+    return dg.AssetKey(item.asset.split("/"))
 
 
 def _outcome(item: Item, result: dg.ExecuteInProcessResult, seconds: float) -> Outcome:
@@ -71,11 +79,12 @@ def _outcome(item: Item, result: dg.ExecuteInProcessResult, seconds: float) -> O
     failed: list[str] = []
     warnings: list[str] = []
     for event in result.get_asset_materialization_events():
-        made = True
-        count = event.materialization.metadata.get("dagster/row_count")
-        rows = count.value if isinstance(count, dg.IntMetadataValue) else None
+        if event.asset_key == _key(item):
+            made = True
+            count = event.materialization.metadata.get("dagster/row_count")
+            rows = count.value if isinstance(count, dg.IntMetadataValue) else None
     for check in result.get_asset_check_evaluations():
-        if not check.passed:
+        if check.asset_key == _key(item) and not check.passed:
             kind = failed if check.severity == dg.AssetCheckSeverity.ERROR else warnings
             kind.append(f"{check.check_name}: {check.description}")
     error, code = "", 1 if failed else 0

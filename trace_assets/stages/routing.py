@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from trace_assets.errors import InputError, require_extra
 from trace_assets.evaluation.harm import acceptance
 from trace_assets.evaluation.oracle import oracle_choice
 from trace_assets.records import (
+    NO_ADAPTER,
     Capability,
     Evaluation,
     Label,
@@ -17,7 +20,7 @@ from trace_assets.records import (
 from trace_assets.routing.examples import RoutingExample, routing_examples
 from trace_assets.routing.scorecard import score
 from trace_assets.stages.base_model import base_folder
-from trace_assets.stages.result import StageResult
+from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.training import read_adapters
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -49,23 +52,20 @@ def write_routing(study: Study) -> StageResult:
     """
     require_extra("torch", "train", "routing")
     from trace_assets.routing.classifier import fit_classifier
-    from trace_assets.routing.label_logits import LabelLogitRouter, option_lines
 
     choices, base = usable_adapters(study), base_folder(study)
     fitted_on = examples(study)
     classifier = fit_classifier(base, fitted_on, choices, study.settings.routing)
     classifier.save(study.home.models / "router")
-    named = {row.capability_id: row for row in study.store.read(Capability)}
-    logits = LabelLogitRouter(base, option_lines([named[name] for name in choices]))
     tasks = list(study.target.tasks("test"))
-    routes = [*classifier.route(tasks), *logits.route(tasks)]
+    asked, said = _ask_base_model(study, choices, tasks)
+    routes = [*classifier.route(tasks), *asked]
     validation = [row for row in study.store.read(Evaluation) if row.split == "validation"]
     wanted = oracle_choice([row for row in validation if _usable(row.arm, choices)], tasks)
     called_for = {example.task_id: example.choice for example in fitted_on}
     scores = [
         score(classifier.held_out, called_for, "discovery (held out)"),
-        score([route for route in routes if route.router == classifier.name], wanted, "test"),
-        score([route for route in routes if route.router == logits.name], wanted, "test"),
+        *(score(list(own), wanted, "test") for _, own in groupby(routes, key=lambda route: route.router)),
     ]
     version = text_version(study.store.write(routes, Route), study.store.write(scores, RouterScore))
     figures = {
@@ -73,7 +73,31 @@ def write_routing(study: Study) -> StageResult:
         for one in scores
         if one.accuracy is not None
     }
-    return StageResult(version, len(routes), {**figures, "choices": len(choices) + 1, "n": len(tasks)})
+    return StageResult(
+        version,
+        len(routes),
+        {**figures, "choices": len(choices) + 1, "n": len(tasks)},
+        checks=(StageCheck("label_logits_asked", True if asked else None, said, "warning"),),
+    )
+
+
+def _ask_base_model(study: Study, choices: list[str], tasks: list[Task]) -> tuple[list[Route], str]:
+    """Ask the label-logit router; a model with too small a context is shown names alone, or nothing."""
+    from trace_assets.routing.label_logits import LabelLogitRouter, option_lines
+
+    named = {row.capability_id: row for row in study.store.read(Capability)}
+    reason = ""
+    for options, how in (
+        (option_lines([named[name] for name in choices]), "one line a capability"),
+        ({**{name: named[name].name for name in choices}, NO_ADAPTER: "none of these"}, "names alone"),
+    ):
+        try:
+            return LabelLogitRouter(base_folder(study), options).route(
+                tasks
+            ), f"the base model was shown {how}."
+        except InputError as error:
+            reason = str(error)
+    return [], reason
 
 
 def _usable(arm: str, choices: list[str]) -> bool:
