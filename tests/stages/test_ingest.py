@@ -1,0 +1,90 @@
+"""What lies in the inbox, and that no batch takes what another one holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trace_assets.errors import InputError
+from trace_assets.records import Task, TrajectoryHead
+from trace_assets.stages.diagnosis import discover, estimate_contrast, label_batch, select_capabilities
+from trace_assets.stages.ingest import batches, inbox, ingest
+from trace_assets.stages.tasks import write_tasks
+from trace_assets.stages.trajectories import triage_batch, write_batch
+from trace_assets.study import Study
+
+
+def simulation_file(path: Path, names: list[str]) -> Path:
+    def simulation(name: str) -> dict[str, object]:
+        return {
+            "id": name,
+            "task_id": name[-1],
+            "trial": 0,
+            "seed": 1,
+            "termination_reason": "user_stop",
+            "reward_info": {"reward": 1.0, "reward_basis": ["DB"], "db_check": {"db_match": True}},
+            "messages": [
+                {"role": "user", "content": "Cancel K1."},
+                {"role": "assistant", "content": "Done."},
+            ],
+        }
+
+    info = {
+        "agent_info": {"llm": "a", "implementation": "llm_agent"},
+        "user_info": {"llm": "u", "implementation": "user_simulator"},
+        "environment_info": {"domain_name": "desk"},
+    }
+    tasks = [{"id": name[-1], "user_scenario": {"instructions": "Cancel K1."}} for name in names]
+    document = {"info": info, "tasks": tasks, "simulations": [simulation(name) for name in names]}
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return Study.open(tmp_path / "home", None, [])
+
+
+def test_the_same_file_again_is_unchanged_and_a_longer_one_is_new(study: Study, tmp_path: Path) -> None:
+    path = simulation_file(tmp_path / "one.json", ["s1", "s2"])
+    assert ingest(study, [path]).new == {"one": 2}
+    assert ingest(study, [path]).unchanged == {"one": 2}
+    longer = simulation_file(tmp_path / "one.json", ["s1", "s2", "s3"])
+    assert ingest(study, [longer]).new == {"one": 3}
+    assert batches(study) == ["one"]
+    assert not [path for path in study.home.inbox.iterdir() if path.name.startswith(".")]
+
+
+def test_a_trajectory_stays_in_the_batch_that_holds_it(study: Study, tmp_path: Path) -> None:
+    ingest(study, [simulation_file(tmp_path / "one.json", ["s1", "s2"])])
+    outcome = ingest(study, [simulation_file(tmp_path / "two.json", ["s2", "s3"])])
+    assert outcome.new == {"two": 1} and outcome.errors == []
+    assert any("'one'" in str(problem) for problem in outcome.problems)
+    held = [row.trajectory_id for batch in batches(study) for row in inbox(study, batch).read(TrajectoryHead)]
+    assert len(held) == len(set(held)) == 3
+    tasks = [row.task_id for batch in batches(study) for row in inbox(study, batch).read(Task)]
+    assert len(tasks) == len(set(tasks)) == 3
+
+
+def test_stages_run_without_dagster_and_twice_alike(study: Study, tmp_path: Path) -> None:
+    ingest(study, [simulation_file(tmp_path / "one.json", ["s1", "s2"])])
+
+    def run() -> list[str]:
+        made = [
+            write_tasks(study, "one"),
+            write_batch(study, "one"),
+            triage_batch(study, "one"),
+            discover(study),
+        ]
+        made += [label_batch(study, "one"), estimate_contrast(study), select_capabilities(study)]
+        assert all(check.passed for result in made for check in result.checks)
+        return [result.version for result in made]
+
+    assert run() == run()
+
+
+def test_an_unknown_batch_is_named(study: Study) -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        write_tasks(study, "nowhere")
