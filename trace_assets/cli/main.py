@@ -9,6 +9,7 @@ import signal
 import sys
 
 import typer
+from rich.markup import escape
 
 from trace_assets.cli import audit, data, doctor, pipeline, route
 from trace_assets.cli.console import console as make_console
@@ -43,7 +44,7 @@ def main() -> None:
     try:
         app()
     except TraceError as error:
-        make_console(stderr=True).print(f"[bold red]trace:[/] {_plain(str(error))}")
+        make_console(stderr=True).print(f"[bold red]trace:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print(
@@ -51,9 +52,3 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(130)
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

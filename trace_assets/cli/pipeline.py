@@ -75,9 +75,14 @@ def demo(config: Config = None, overrides: Set = None, jobs: Jobs = None) -> Non
     """Run the whole loop on the embedded target: CPU only, minutes, ends with the table."""
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.tables import print_everything
+    from trace_assets.errors import require_extra
+    from trace_assets.sandbox.backend import make_backend
+    from trace_assets.stages.synthesis import sandbox_config
 
     study = open_study(config, overrides)
     console = make_console()
+    require_extra("torch", "train", "the demo")
+    make_backend(sandbox_config(study)).close()  # say now what is missing, not after minutes of training
     synced = run_sync(study, live=True, jobs=jobs)
     print_everything(study, console)
     _finish(console, synced, False)

@@ -97,7 +97,8 @@ class _Lines:
                 rows = "" if what.rows is None else f"{what.rows} rows, "
                 why = escape(self.reasons.get(item, ""))
                 self.console.print(
-                    f"[green]✓[/] {escape(str(item))}  [dim]{rows}{what.seconds:.1f} s ({why})[/]", soft_wrap=True
+                    f"[green]✓[/] {escape(str(item))}  [dim]{rows}{what.seconds:.1f} s ({why})[/]",
+                    soft_wrap=True,
                 )
             for text in what.failed_checks:
                 self.console.print(f"  [red]check failed[/] {escape(text)}", soft_wrap=True)
