@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 
 import dagster as dg
 
@@ -17,7 +19,8 @@ telemetry:
   enabled: false
 concurrency:
   pools:
-    default_limit: 1
+    # Steps of the pool `gpu` at once: one a GPU; without any, as many as share the processor well.
+    default_limit: {limit}
     granularity: op
 run_monitoring:
   enabled: false
@@ -29,9 +32,20 @@ def prepare_instance(home: Home) -> dg.DagsterInstance:
     home.dagster.mkdir(parents=True, exist_ok=True)
     configuration = home.dagster / "dagster.yaml"
     if not configuration.exists():
-        configuration.write_text(DAGSTER_YAML, encoding="utf-8")
+        configuration.write_text(DAGSTER_YAML.format(limit=_heavy_steps()), encoding="utf-8")
     os.environ["DAGSTER_HOME"] = str(home.dagster)
     return dg.DagsterInstance.get()
+
+
+def _heavy_steps() -> int:
+    """Return how many training or rollout steps this machine can run at once."""
+    program = shutil.which("nvidia-smi")
+    if program is not None:
+        listed = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=60, check=False)
+        gpus = sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+        if gpus:
+            return gpus
+    return min(2, os.cpu_count() or 1)
 
 
 def register_batches(instance: dg.DagsterInstance, study: Study, *, live: bool) -> list[str]:

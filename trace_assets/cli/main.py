@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 
+import click
 import typer
 from rich.markup import escape
 
@@ -42,13 +43,14 @@ def main() -> None:
     """Run the command line; a `TraceError` becomes one sentence on standard error and its exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped on the way out
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except TraceError as error:
         make_console(stderr=True).print(f"[bold red]trace:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print(
-            "trace: interrupted; what was finished is kept, the same command goes on from there.",
-            file=sys.stderr,
-        )
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        words = "interrupted; what was finished is kept, the same command goes on from there."
+        print(f"trace: {words}", file=sys.stderr)
         sys.exit(130)
