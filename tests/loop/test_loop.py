@@ -22,7 +22,7 @@ SMALL = {
     "targets.validation_tasks": "100",
     "targets.test_tasks": "120",
     "synthesis.audit_seeds": "24",
-    "synthesis.audit_rollouts": "4",
+    "synthesis.audit_rollouts": "8",
     "training.iterations": "10",
     "training.validate_every": "5",
     "training.validation_seeds": "32",
