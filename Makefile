@@ -27,6 +27,7 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	TRACE_HOME=$$(mktemp -d) $(VENV)/bin/dg check defs
+	TRACE_HOME=$$(mktemp -d) $(VENV)/bin/dagster definitions validate -w workspace.yaml
 
 base: $(VENV)/.base
 
