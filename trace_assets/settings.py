@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -262,18 +262,3 @@ def _override(data: dict[str, Any], item: str) -> None:
             f"'{section}' in the configuration is a value, not a section: --set {item!r} has no place."
         )
     table[key] = value
-
-
-def dump_toml(data: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write sections of scalars as TOML.
-
-    >>> print(dump_toml({"selection": {"min_gap": 0.3, "name": "a"}}), end="")
-    [selection]
-    min_gap = 0.3
-    name = "a"
-    """
-    lines: list[str] = []
-    for section, values in data.items():
-        lines.append(f"[{section}]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
-    return "\n".join(lines) + ("\n" if lines else "")
