@@ -32,3 +32,7 @@ class Record(BaseModel):
     table: ClassVar[str] = ""
     key: ClassVar[tuple[str, ...]] = ()
     volatile: ClassVar[frozenset[str]] = frozenset()
+
+    def part(self, record: type[Record]) -> dict[str, Any]:
+        """Return the values of the fields that another record type has, to make one of it."""
+        return {name: getattr(self, name) for name in record.model_fields}

@@ -56,7 +56,7 @@ class Trajectory(TrajectoryHead):
 
     def head(self) -> TrajectoryHead:
         """Return the row of the table `trajectories`."""
-        return TrajectoryHead(**{name: getattr(self, name) for name in TrajectoryHead.model_fields})
+        return TrajectoryHead(**self.part(TrajectoryHead))
 
     def message_rows(self) -> list[MessageRow]:
         """Return the rows of the table `messages`, in order."""
@@ -64,7 +64,7 @@ class Trajectory(TrajectoryHead):
             MessageRow(
                 trajectory_id=self.trajectory_id,
                 index=index,
-                **{name: getattr(message, name) for name in Message.model_fields},
+                **message.part(Message),
             )
             for index, message in enumerate(self.messages)
         ]
@@ -74,7 +74,7 @@ class Trajectory(TrajectoryHead):
         return [
             CheckRow(
                 trajectory_id=self.trajectory_id,
-                **{name: getattr(check, name) for name in Check.model_fields},
+                **check.part(Check),
             )
             for check in self.checks
         ]

@@ -150,7 +150,7 @@ def write_spec(study: Study, capability_id: str) -> StageResult:
     """
     for row in study.store.read(Capability):
         if row.capability_id == capability_id:
-            spec = CapabilitySpec(**{name: getattr(row, name) for name in CapabilitySpec.model_fields})
+            spec = CapabilitySpec(**row.part(CapabilitySpec))
             version = study.store.write([spec], CapabilitySpec, capability_id)
             return StageResult(version, 1, {"detector": spec.detector or "", "name": spec.name})
     raise InputError(

@@ -99,11 +99,16 @@ def replacing_folder(target: Path) -> Iterator[Path]:
     building.mkdir()
     try:
         yield building
-        old = target.parent / f".{target.name}.{uuid4().hex[:8]}.old"
-        if target.exists():
-            os.replace(target, old)
-        os.replace(building, target)
-        shutil.rmtree(old, ignore_errors=True)
+        replace_folder(building, target)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Put a finished folder in the place of `target`, which is never seen half written."""
+    old = target.parent / f".{target.name}.{uuid4().hex[:8]}.old"
+    if target.exists():
+        os.replace(target, old)
+    os.replace(new, target)
+    shutil.rmtree(old, ignore_errors=True)

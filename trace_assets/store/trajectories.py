@@ -50,15 +50,13 @@ def read_trajectories(
         checks = checks.filter(pl.col("trajectory_id").is_in(keep))
     said: dict[str, list[Message]] = defaultdict(list)
     for row in from_frame(messages.sort("trajectory_id", "index"), MessageRow):
-        said[row.trajectory_id].append(Message(**{name: getattr(row, name) for name in Message.model_fields}))
+        said[row.trajectory_id].append(Message(**row.part(Message)))
     judged: dict[str, list[Check]] = defaultdict(list)
     for check in from_frame(checks, CheckRow):
-        judged[check.trajectory_id].append(
-            Check(**{name: getattr(check, name) for name in Check.model_fields})
-        )
+        judged[check.trajectory_id].append(Check(**check.part(Check)))
     return [
         Trajectory(
-            **{name: getattr(head, name) for name in TrajectoryHead.model_fields},
+            **head.part(TrajectoryHead),
             messages=tuple(said[head.trajectory_id]),
             checks=tuple(judged[head.trajectory_id]),
         )

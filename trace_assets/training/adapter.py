@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import InputError
 from trace_assets.settings import Training
+from trace_assets.store.home import replace_folder
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -75,13 +75,3 @@ def adapter_id(folder: Path) -> str:
             raise InputError(f"{folder} is not a PEFT adapter: it has no {name}; train it again.")
         digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
-
-
-def replace_folder(new: Path, folder: Path) -> None:
-    """Put the folder `new` in the place of `folder`, which is never seen half written."""
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        os.replace(folder, old)
-    os.replace(new, folder)
-    shutil.rmtree(old, ignore_errors=True)

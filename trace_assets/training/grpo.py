@@ -15,8 +15,9 @@ from trace_assets.errors import InputError, require_extra
 from trace_assets.progress import progress
 from trace_assets.records import Adapter, TrainingPoint
 from trace_assets.settings import Training
+from trace_assets.store.home import replace_folder
 from trace_assets.targets.protocol import Target
-from trace_assets.training.adapter import replace_folder, write_adapter
+from trace_assets.training.adapter import write_adapter
 from trace_assets.training.plan import make_plan
 from trace_assets.training.validation import split_held_out
 from trace_assets.training.workplace import Workplace
