@@ -1,5 +1,6 @@
 # make demo   set up .venv and run the whole loop on this machine's CPU
-# make test   set up .venv and run every test
+# make test   set up .venv, lint and run the tests; the long ones are left to make test-slow
+# make test-slow  the long ones: crashes, browsers, simulations, benchmarks
 # make base   set up .venv for diagnosis alone: no torch
 
 PYTHON ?= python3
@@ -11,16 +12,19 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-fast base lint ui clean
+.PHONY: demo test test-slow test-fast base lint ui clean
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
 
 test: $(VENV)/.dev lint
-	$(VENV)/bin/python -m pytest -q
+	$(VENV)/bin/python -m pytest -q -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest -q -m slow
 
 test-fast: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest -q -m "not slow and not docker"
+	$(VENV)/bin/python -m pytest -q -m "not slow and not docker and not train"
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
