@@ -9,6 +9,7 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.records import Task, TrajectoryHead
+from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.diagnosis import discover, estimate_contrast, label_batch, select_capabilities
 from trace_assets.stages.ingest import batches, inbox, ingest
 from trace_assets.stages.tasks import write_tasks
@@ -78,6 +79,7 @@ def test_stages_run_without_dagster_and_twice_alike(study: Study, tmp_path: Path
             triage_batch(study, "one"),
             discover(study),
         ]
+        made += [write_batch_capabilities(study, "one")]
         made += [label_batch(study, "one"), estimate_contrast(study), select_capabilities(study)]
         assert all(check.passed for result in made for check in result.checks)
         return [result.version for result in made]

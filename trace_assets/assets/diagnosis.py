@@ -5,9 +5,17 @@ import dagster as dg
 from trace_assets.assets.partitions import CAPABILITY, TASK_BATCH
 from trace_assets.assets.stage_asset import stage_asset
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
-from trace_assets.records import Capability, CapabilitySpec, Contrast, Label, SelectedCapability
+from trace_assets.records import (
+    BatchCapability,
+    Capability,
+    CapabilitySpec,
+    Contrast,
+    Label,
+    SelectedCapability,
+)
 from trace_assets.settings import Discovery
 from trace_assets.stages import diagnosis
+from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
 
@@ -28,8 +36,19 @@ def capability_dictionary(study: Study) -> StageResult:
 
 @stage_asset(
     group="diagnosis",
+    records=(BatchCapability,),
+    deps=["trajectories", "capability_dictionary"],
+    partitions=TASK_BATCH,
+)
+def batch_capabilities(study: Study, batch: str) -> StageResult:
+    """What a batch is labelled with: a firewall, so that a longer dictionary leaves old labels alone."""
+    return write_batch_capabilities(study, batch)
+
+
+@stage_asset(
+    group="diagnosis",
     records=(Label,),
-    deps=["trajectories", "capability_dictionary", "config/labels"],
+    deps=["trajectories", "batch_capabilities", "config/labels"],
     partitions=TASK_BATCH,
     checks=["labels_complete"],
     blocking=["labels_complete"],

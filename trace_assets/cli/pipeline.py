@@ -26,6 +26,7 @@ DIAGNOSIS = (
     "trajectories",
     "triage",
     "capability_dictionary",
+    "batch_capabilities",
     "labels",
     "contrast",
     "selected_capabilities",

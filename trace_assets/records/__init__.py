@@ -1,9 +1,12 @@
 """Pydantic records: one schema each, the same names in Python, Parquet and SQL."""
 
 from trace_assets.records.adapter import Adapter, BaseCheckpoint, TrainingPoint
+from trace_assets.records.arrival import Arrival, ArrivalKind, Quarantined
 from trace_assets.records.base import Json, Record, Split
+from trace_assets.records.batch_capability import BatchCapability
 from trace_assets.records.capability import Capability, Label, LabelValue
 from trace_assets.records.contrast import CapabilitySpec, Contrast, SelectedCapability
+from trace_assets.records.drift import Drift
 from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
 from trace_assets.records.harm import NoHarm
@@ -21,8 +24,10 @@ TABLES: tuple[type[Record], ...] = (
     CheckRow,
     Triage,
     Capability,
+    BatchCapability,
     Label,
     Contrast,
+    Drift,
     SelectedCapability,
     CapabilitySpec,
     ContractRow,
@@ -38,6 +43,8 @@ TABLES: tuple[type[Record], ...] = (
     NoHarm,
     ArmSummary,
     LedgerEntry,
+    Arrival,
+    Quarantined,
 )
 """Every stored table, in pipeline order."""
 
@@ -46,7 +53,10 @@ __all__ = [
     "TABLES",
     "Adapter",
     "ArmSummary",
+    "Arrival",
+    "ArrivalKind",
     "BaseCheckpoint",
+    "BatchCapability",
     "Capability",
     "CapabilitySpec",
     "Check",
@@ -54,6 +64,7 @@ __all__ = [
     "CheckRow",
     "ContractRow",
     "Contrast",
+    "Drift",
     "Environment",
     "EnvironmentCheck",
     "Evaluation",
@@ -65,6 +76,7 @@ __all__ = [
     "Message",
     "MessageRow",
     "NoHarm",
+    "Quarantined",
     "Record",
     "Role",
     "Route",

@@ -17,6 +17,7 @@ from trace_assets.records import (
     Trajectory,
     Triage,
 )
+from trace_assets.stages.batch_capabilities import capabilities_of
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
@@ -57,7 +58,7 @@ def discover(study: Study) -> StageResult:
 def label_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `labels`, from blind trajectories."""
     capabilities: dict[str, list[Capability]] = defaultdict(list)
-    for capability in study.store.read(Capability):
+    for capability in capabilities_of(study, batch):
         capabilities[capability.target].append(capability)
     labels: list[Label] = []
     wanted = 0

@@ -1,0 +1,52 @@
+"""Files that came through a watched folder: what was taken of them, and what was put aside."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from trace_assets.records.base import Record
+
+ArrivalKind = Literal["tasks", "trajectories"]
+
+
+class Arrival(Record):
+    """Row of the table `arrivals`: a file whose content was taken, which is never taken again."""
+
+    table: ClassVar[str] = "arrivals"
+    key: ClassVar[tuple[str, ...]] = ("content_hash",)
+    volatile: ClassVar[frozenset[str]] = frozenset({"taken_at"})
+
+    content_hash: str
+    """SHA-256 of the file's bytes."""
+    kind: ArrivalKind
+    file: str
+    """The file's name as it was found."""
+    task_batch: str
+    """Partition that it became; empty when everything in it was known already."""
+    n_taken: int
+    """Tasks or trajectories that were new."""
+    n_refused: int
+    """Rows that were put aside, each with its reason in `quarantine`."""
+    taken_at: datetime
+
+
+class Quarantined(Record):
+    """Row of the table `quarantine`: a file, or a row of one, that could not be used, and why."""
+
+    table: ClassVar[str] = "quarantine"
+    key: ClassVar[tuple[str, ...]] = ("content_hash", "position", "reason")
+    volatile: ClassVar[frozenset[str]] = frozenset({"at"})
+
+    content_hash: str
+    """SHA-256 of the file's bytes."""
+    kind: ArrivalKind
+    file: str
+    """The file's name as it was found."""
+    position: str = ""
+    """Where in it, such as `line 7`; empty when the whole file was put aside."""
+    reason: str
+    """One sentence: what is wrong and how to mend it."""
+    kept_at: str
+    """Where the file (or the refused rows) lies now, relative to the home; empty when it was not moved."""
+    at: datetime
