@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import InputError
 from trace_assets.policies.hermes import OPEN, parse_reply, strict_json
+from trace_assets.policies.openai_connection import Connection, Retries
+from trace_assets.policies.openai_faults import ServerFault
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.records import Message, ToolCall
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletion, ChatCompletionMessage
-
-_FULL = ("context_length_exceeded", "maximum context length", "context window", "context length", "too long")
-"""How servers say that a conversation no longer fits."""
 
 
 class OpenAIPolicy:
@@ -57,11 +53,11 @@ class OpenAIPolicy:
             )
         self._base_url, self._model = base_url, model
         self._temperature, self._max_new_tokens = temperature, max_new_tokens
-        self._retries, self._timeout = retries, timeout_seconds
+        self._retries = retries
         self._seed, self._return_token_ids = seed, return_token_ids
-        self._length_field = "max_tokens"
-        self._client: AsyncOpenAI | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connection = Connection(
+            base_url, timeout_seconds=timeout_seconds, retries=Retries(more=retries, waits=retries)
+        )
 
     @property
     def name(self) -> str:
@@ -81,94 +77,24 @@ class OpenAIPolicy:
             Unavailable: No usable answer after all attempts.
             InputError: The server refuses the key or does not know the model.
         """
-        for attempt in range(self._retries + 1):
-            completion = await self._request(conversation)
-            if completion is None:
+        model = conversation.adapter or self._model
+        try:
+            completion = await self._connection.complete(self._body(conversation, model))
+        except ServerFault as fault:
+            if fault.kind == "full":
                 return Reply(Message(role="assistant", content=""), overflow=True)
-            if completion.choices:
-                return self._reply(conversation, completion)
-            if attempt < self._retries:
-                await asyncio.sleep(min(0.5 * 2**attempt, 8.0))
-        raise Unavailable(
-            f"the model server at {self._base_url} answered {self._retries + 1} times without a choice; "
-            "look at its log."
-        )
+            times = f"{self._retries + 1} times "
+            raise self._connection.explain(
+                fault, model=model, setting="rollouts.base_url", attempts=times
+            ) from fault
+        return self._reply(conversation, completion)
 
     async def forget(self, conversation: Conversation) -> None:
         """Nothing is kept here; the server's cache is its own."""
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client is not None and self._loop is asyncio.get_running_loop():
-            await self._client.close()
-        self._client = None
-
-    async def _request(self, conversation: Conversation) -> ChatCompletion | None:
-        """Send one request; None when the conversation no longer fits the model's context."""
-        import openai
-
-        model = conversation.adapter or self._model
-        try:
-            client = self._connected()
-            completion: ChatCompletion = await client.chat.completions.create(
-                **self._body(conversation, model)
-            )
-        except openai.APIConnectionError as error:  # time-outs are among these
-            cause = error.__cause__ or error
-            raise Unavailable(
-                f"the model server at {self._base_url} cannot be reached ({type(error).__name__}: {cause}); "
-                "start it, or mend rollouts.base_url."
-            ) from error
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise InputError(
-                f"the model server at {self._base_url} refuses the key (HTTP {error.status_code}); "
-                "set OPENAI_API_KEY to one that it accepts."
-            ) from error
-        except openai.NotFoundError as error:
-            raise InputError(
-                f"the model server at {self._base_url} does not know '{model}': {_said(error)}; "
-                "see its /v1/models."
-            ) from error
-        except openai.APIStatusError as error:
-            said = _said(error)
-            if error.status_code in (400, 413, 422) and any(words in said.lower() for words in _FULL):
-                return None
-            if (
-                error.status_code == 400
-                and self._length_field == "max_tokens"
-                and "max_completion_tokens" in said
-            ):
-                self._length_field = "max_completion_tokens"
-                return await self._request(conversation)
-            raise Unavailable(
-                f"the model server at {self._base_url} answered HTTP {error.status_code}: {said}."
-            ) from error
-        except openai.OpenAIError as error:
-            raise Unavailable(f"the model server at {self._base_url} cannot be used: {error}.") from error
-        except (ValueError, TypeError) as error:  # a body that is not what the protocol says
-            raise Unavailable(
-                f"the answer of the model server at {self._base_url} is not a chat completion: {error}."
-            ) from error
-        if not hasattr(completion, "choices"):
-            raise Unavailable(
-                f"the answer of {self._base_url} is not a chat completion; base_url usually ends in /v1."
-            )
-        return completion
-
-    def _connected(self) -> AsyncOpenAI:
-        """Return a client of this event loop: its connections do not outlive a loop."""
-        from openai import AsyncOpenAI
-
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            self._client = AsyncOpenAI(
-                base_url=self._base_url,
-                api_key=os.environ.get("OPENAI_API_KEY") or "not-needed",
-                max_retries=self._retries,
-                timeout=self._timeout,
-            )
-            self._loop = loop
-        return self._client
+        await self._connection.close()
 
     def _body(self, conversation: Conversation, model: str) -> dict[str, Any]:
         turn = sum(message.role == "assistant" for message in conversation.messages)
@@ -178,7 +104,7 @@ class OpenAIPolicy:
             "messages": [_openai(message) for message in conversation.messages],
             "temperature": self._temperature,
             "seed": int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1,
-            self._length_field: self._max_new_tokens,
+            "max_tokens": self._max_new_tokens,
         }
         if conversation.tools:
             body["tools"] = [tool.openai() for tool in conversation.tools]
@@ -254,11 +180,3 @@ def _openai(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         row |= {"tool_call_id": message.tool_call_id or "", "content": message.content or ""}
     return row
-
-
-def _said(error: Any) -> str:
-    """Return what the server said, short, in one line."""
-    body = error.body
-    text = body.get("message") if isinstance(body, dict) else None
-    code = body.get("code") if isinstance(body, dict) else None
-    return " ".join(f"{code or ''} {text or error.message}".split())[:300]

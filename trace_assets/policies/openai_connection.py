@@ -1,0 +1,186 @@
+"""A connection to an OpenAI-compatible server that sits out passing trouble: for policies and analysts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trace_assets.errors import InputError, TraceError, Unavailable
+from trace_assets.policies.openai_faults import PASSING, ServerFault, conceal, public_url, read_fault
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How long trouble is sat out.
+
+    Attributes:
+        more: Further attempts after the first, for everything but rate limits.
+        waits: How often one request may be turned away by a rate limit.
+        first_pause: Seconds before the second attempt; each further pause is twice as long.
+        longest_pause: Seconds at most, unless the server asks for more.
+        longest_wait: Seconds that a server's Retry-After may ask for; a longer one is a fault.
+    """
+
+    more: int = 4
+    waits: int = 20
+    first_pause: float = 0.5
+    longest_pause: float = 8.0
+    longest_wait: float = 300.0
+
+
+class Connection:
+    """Sends chat completions.
+
+    Rate limits, server errors, time-outs, lost connections, bodies that are no completion and answers
+    without a choice are tried again with growing pauses; a Retry-After holds back all requests of this
+    connection, not only the one that was told. The key is read from the environment when a client is made,
+    and appears in no message, log or attribute.
+
+    Args:
+        base_url: Such as http://127.0.0.1:8000/v1.
+        key_variable: Environment variable that holds the key; a server that wants none needs none.
+        timeout_seconds: Longest wait for one attempt.
+        retries: How long trouble is sat out.
+        on_fault: Told of every failed attempt, those that a later one made good among them.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        key_variable: str = "OPENAI_API_KEY",
+        timeout_seconds: float = 60.0,
+        retries: Retries | None = None,
+        on_fault: Callable[[ServerFault], None] = lambda _: None,
+    ) -> None:
+        self.address = public_url(base_url)
+        self.key_variable = key_variable
+        self._base_url, self._timeout = base_url, timeout_seconds
+        self._retries, self._on_fault = retries or Retries(), on_fault
+        self._length_field = "max_tokens"
+        self._client: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._not_before = 0.0
+
+    async def complete(self, body: Mapping[str, Any]) -> ChatCompletion:
+        """Return a completion with at least one choice.
+
+        Args:
+            body: The request; its `max_tokens` is renamed for servers that want `max_completion_tokens`.
+
+        Raises:
+            ServerFault: The last fault, when it does not pass or did not in all attempts.
+        """
+        attempts = waits = 0
+        while True:
+            await self._hold()
+            try:
+                return await self._once(body)
+            except ServerFault as fault:
+                self._on_fault(fault)
+                if fault.kind == "request" and self._renames(fault):
+                    continue
+                limited = fault.kind == "rate_limit"
+                attempts, waits = attempts + (not limited), waits + limited
+                allowed = self._retries.waits if limited else self._retries.more
+                wait = fault.retry_after or 0.0
+                if (
+                    fault.kind not in PASSING
+                    or wait > self._retries.longest_wait
+                    or (waits if limited else attempts) > allowed
+                ):
+                    raise
+                number = max(1, waits if limited else attempts)
+                pause = min(self._retries.first_pause * 2 ** (number - 1), self._retries.longest_pause)
+                if fault.retry_after is not None:
+                    until = asyncio.get_running_loop().time() + wait
+                    self._not_before = max(self._not_before, until)
+                    pause = max(wait, pause / 10 if limited else pause)
+                await asyncio.sleep(pause * random.uniform(1.0, 1.1))
+
+    async def _hold(self) -> None:
+        """Wait until no Retry-After is running."""
+        self._connected()  # before the clock is read: another loop has another clock
+        while (left := self._not_before - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(left)
+
+    async def _once(self, body: Mapping[str, Any]) -> ChatCompletion:
+        named = {self._length_field if key == "max_tokens" else key: value for key, value in body.items()}
+        client = self._connected()
+        try:
+            completion: ChatCompletion = await client.chat.completions.create(**named)
+        except Exception as error:
+            raise read_fault(error, _key(self.key_variable)) from None  # the cause may hold the request
+        if not hasattr(completion, "choices"):
+            raise ServerFault("garbage", "base_url usually ends in /v1")
+        if not completion.choices:
+            raise ServerFault("empty", "an answer without a choice")
+        return completion
+
+    def _renames(self, fault: ServerFault) -> bool:
+        if self._length_field == "max_tokens" and "max_completion_tokens" in fault.said:
+            self._length_field = "max_completion_tokens"
+            return True
+        return False
+
+    def _connected(self) -> AsyncOpenAI:
+        """Return a client of this event loop: its connections do not outlive a loop."""
+        from openai import AsyncOpenAI
+
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client = AsyncOpenAI(
+                base_url=self._base_url,
+                api_key=_key(self.key_variable) or "not-needed",
+                max_retries=0,
+                timeout=self._timeout,
+            )
+            self._loop, self._not_before = loop, 0.0
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None and self._loop is asyncio.get_running_loop():
+            await self._client.close()
+        self._client = None
+
+    def explain(self, fault: ServerFault, *, model: str, setting: str, attempts: str = "") -> TraceError:
+        """Return what a person is told about a fault that was not sat out.
+
+        Args:
+            fault: The last one.
+            model: Model that was asked for.
+            setting: Name of the setting that holds the address.
+            attempts: How often it was tried, in words.
+        """
+        server = f"the model server at {self.address}"
+        said = conceal(fault.said, _key(self.key_variable))
+        if fault.kind in ("timeout", "connection"):
+            return Unavailable(f"{server} cannot be reached ({said}); start it, or mend {setting}.")
+        if fault.kind == "key":
+            return InputError(
+                f"{server} refuses the key (HTTP {fault.status}: {said}); set {self.key_variable} to one "
+                "that it accepts and that has credit."
+            )
+        if fault.kind == "model":
+            return InputError(f"{server} does not know '{model}': {said}; see its /v1/models.")
+        if fault.kind == "garbage":
+            return Unavailable(f"the answer of {server} is not a chat completion: {said}.")
+        if fault.kind == "empty":
+            return Unavailable(f"{server} answered {attempts}without a choice; look at its log.")
+        if fault.retry_after is not None and fault.retry_after > self._retries.longest_wait:
+            said += f"; it asks to wait {fault.retry_after:.0f} s"
+        status = f"answered HTTP {fault.status}" if fault.status else "cannot be used"
+        return Unavailable(f"{server} {status}: {said}.")
+
+
+def _key(variable: str) -> str:
+    return os.environ.get(variable) or ""
