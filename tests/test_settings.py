@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.settings import SECTIONS, Settings, load_settings
+from trace_assets.settings import SECTIONS, Section, Settings, load_settings
 from trace_assets.study import Study
 
 
@@ -21,6 +21,18 @@ def test_an_override_moves_one_fingerprint_only() -> None:
         name for name in SECTIONS if plain.section(name).fingerprint() != edited.section(name).fingerprint()
     ]
     assert moved == ["selection"] and edited.selection.min_gap == 0.3
+
+
+def test_a_key_that_came_later_moves_no_fingerprint_until_it_is_used() -> None:
+    class Before(Section):
+        old: int = 1
+
+    class After(Before):
+        added = frozenset({"new"})
+        new: float = 0.1
+
+    assert Before().fingerprint() == After().fingerprint()
+    assert len({After().fingerprint(), After(new=0.2).fingerprint(), After(old=2).fingerprint()}) == 3
 
 
 @pytest.mark.parametrize(

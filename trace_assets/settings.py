@@ -11,7 +11,7 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,9 +23,17 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    added: ClassVar[frozenset[str]] = frozenset()
+    """Keys that came with a later version: at their defaults they leave the fingerprint, and what was made
+    before them, as it was."""
+
     def fingerprint(self) -> str:
         """Return a hash of the section's values, the same on every machine."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        values = self.model_dump(mode="json")
+        for name in self.added:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                del values[name]
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -43,6 +51,8 @@ class Targets(Section):
 class BaseModelSection(Section):
     """The policy that is diagnosed: trained from scratch for the embedded target, or any HF folder."""
 
+    added = frozenset({"lacking_rate"})
+
     path: str = ""
     """HF folder or hub name; empty: train the tiny agent on the embedded target's demonstrations."""
     seed: int = 0
@@ -53,6 +63,8 @@ class BaseModelSection(Section):
     pass_rate_high: float = 0.65
     taught_rate: float = 0.90
     """What every well-taught skill must reach on validation tasks."""
+    lacking_rate: float = Field(0.10, ge=0, le=1)
+    """What a skill with a planted deficit must still reach: of what never succeeds nothing can be learned."""
     check_tasks: int = Field(400, ge=20)
 
 

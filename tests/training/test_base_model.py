@@ -13,7 +13,7 @@ from trace_assets.errors import CheckFailed, InputError
 from trace_assets.progress import progress
 from trace_assets.settings import BaseModelSection, Targets
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.training import base_check, base_run, corpus
+from trace_assets.training import base_run, corpus
 from trace_assets.training.base_check import BaseCheck
 from trace_assets.training.base_model import RECIPE_FILE, train_base
 from trace_assets.training.base_run import BaseRun
@@ -22,9 +22,15 @@ from trace_assets.training.tiny_agent import make_untrained
 pytestmark = pytest.mark.train
 
 ANYTHING = BaseModelSection(
-    steps=5, max_steps=5, pass_rate_low=0.0, pass_rate_high=1.0, taught_rate=0.0, check_tasks=24
+    steps=5,
+    max_steps=5,
+    pass_rate_low=0.0,
+    pass_rate_high=1.0,
+    taught_rate=0.0,
+    lacking_rate=0.0,
+    check_tasks=24,
 )
-"""A section whose check every model passes, once the floor is taken away."""
+"""A section whose check every model passes."""
 
 
 @pytest.fixture
@@ -33,7 +39,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(1)
     for module in (corpus, base_run):
         monkeypatch.setattr(module, "POOL_BATCHES", 4)
-    monkeypatch.setattr(base_check, "LACKING_FLOOR", 0.0)
     yield
     torch.set_num_threads(threads)
 

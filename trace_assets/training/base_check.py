@@ -15,9 +15,6 @@ from trace_assets.targets.embedded.demonstrations import TAUGHT
 from trace_assets.targets.embedded.episode import MAX_TURNS
 from trace_assets.targets.protocol import Target
 
-LACKING_FLOOR = 0.10
-"""What a skill with a planted deficit must still reach: of what never succeeds, nothing can be amplified."""
-
 
 @dataclass(frozen=True)
 class BaseCheck:
@@ -57,7 +54,7 @@ class BaseCheck:
         if not low <= self.rate <= high:
             found.append(f"pass rate {self.rate:.2f} of {self.n} episodes, wanted {low:.2f} to {high:.2f}")
         for name in sorted(self.played):
-            floor = section.taught_rate if name in TAUGHT else LACKING_FLOOR
+            floor = section.taught_rate if name in TAUGHT else section.lacking_rate
             if self.skill(name) < floor:
                 rate, n = self.skill(name), self.played[name]
                 found.append(f"skill '{name}' {rate:.2f} of {n}, wanted at least {floor:.2f}")
