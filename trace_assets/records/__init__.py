@@ -1,6 +1,7 @@
 """Pydantic records: one schema each, the same names in Python, Parquet and SQL."""
 
 from trace_assets.records.adapter import Adapter, BaseCheckpoint, TrainingPoint
+from trace_assets.records.agreement import Agreement, Consensus
 from trace_assets.records.arrival import Arrival, ArrivalKind, Quarantined
 from trace_assets.records.base import Json, Record, Split
 from trace_assets.records.batch_capability import BatchCapability
@@ -12,7 +13,9 @@ from trace_assets.records.evaluation import ArmSummary, Evaluation
 from trace_assets.records.harm import NoHarm
 from trace_assets.records.ledger import LedgerEntry
 from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
+from trace_assets.records.policy_contrast import PolicyContrast
 from trace_assets.records.route import NO_ADAPTER, Route, RouterRegret, RouterScore
+from trace_assets.records.stability import Stability
 from trace_assets.records.task import Task
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
 from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
@@ -52,6 +55,7 @@ __all__ = [
     "NO_ADAPTER",
     "TABLES",
     "Adapter",
+    "Agreement",
     "ArmSummary",
     "Arrival",
     "ArrivalKind",
@@ -62,6 +66,7 @@ __all__ = [
     "Check",
     "CheckKind",
     "CheckRow",
+    "Consensus",
     "ContractRow",
     "Contrast",
     "Drift",
@@ -76,6 +81,7 @@ __all__ = [
     "Message",
     "MessageRow",
     "NoHarm",
+    "PolicyContrast",
     "Quarantined",
     "Record",
     "Role",
@@ -84,6 +90,7 @@ __all__ = [
     "RouterScore",
     "SelectedCapability",
     "Split",
+    "Stability",
     "Stop",
     "Task",
     "ToolCall",

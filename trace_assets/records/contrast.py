@@ -45,7 +45,18 @@ class Contrast(Record):
     n_tasks: int
     """Tasks behind the intervals: the bootstrap resamples these."""
     alpha: float | None
-    """Krippendorff's alpha between labelling passes; null with one pass."""
+    """Krippendorff's alpha over all labellers and passes; null with one of them."""
+    alpha_low: float | None = None
+    alpha_high: float | None = None
+    matched_gap: float | None = None
+    """The gap between failed and passed trials of the same task, which difficulty cannot explain."""
+    matched_gap_low: float | None = None
+    matched_gap_high: float | None = None
+    n_pairs: int = 0
+    """Disjoint pairs of a failed and a passed relevant trial of one task behind `matched_gap`."""
+    n_pair_tasks: int = 0
+    n_considered: int | None = None
+    """Tests that the q value is corrected for: proposals of this target that were looked at, kept or not."""
 
 
 class SelectedCapability(Record):
@@ -64,6 +75,8 @@ class SelectedCapability(Record):
     """Why it was kept or rejected, in words with the figures."""
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
+    expected_cost: float | None = None
+    """What teaching it is expected to cost, in units of one training; null where it was not weighed."""
 
 
 class CapabilitySpec(Record):
