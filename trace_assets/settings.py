@@ -12,9 +12,11 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from trace_assets.cron import cron_error
 from trace_assets.errors import InputError
 
 
@@ -85,20 +87,79 @@ class Rollouts(Section):
     timeout_seconds: float = Field(60.0, gt=0)
 
 
+class Analyst(Section):
+    """The server behind a model analyst, prices and limits: none of it changes a result, so no stage reads it.
+
+    Which model is asked, and how, is said in `[discovery]` and `[labels]`. The key comes from the environment.
+    """
+
+    base_url: str = ""
+    """An OpenAI-compatible server, such as http://127.0.0.1:8000/v1."""
+    key_variable: str = Field("OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+    """Name of the environment variable that holds the key, never the key."""
+    concurrency: int = Field(8, ge=1, le=512)
+    """Requests in flight at once."""
+    timeout_seconds: float = Field(120.0, gt=0)
+    retries: int = Field(5, ge=0)
+    """Further attempts at a request that met passing trouble; rate limits are waited for beside these."""
+    longest_wait_seconds: float = Field(300.0, ge=0)
+    """Longest Retry-After that is kept to."""
+    repairs: int = Field(4, ge=0)
+    """How often an unusable answer is sent back with what is wrong about it."""
+    reply_tokens: int = Field(8192, ge=64)
+    """Longest reply; one that is cut off there is asked for in two halves."""
+    prompt_usd: float = Field(0.0, ge=0)
+    """Price of a million prompt tokens, in USD."""
+    cached_usd: float | None = Field(None, ge=0)
+    """The same for tokens that the server took from its prompt cache; None: as `prompt_usd`."""
+    completion_usd: float = Field(0.0, ge=0)
+    """Price of a million completion tokens, in USD."""
+    cap_usd: float | None = Field(None, ge=0)
+    """Most that this home may spend on model calls in all; then work stops, and what is finished is kept."""
+    cap_calls: int | None = Field(None, ge=0)
+    """The same in requests."""
+
+
 class Discovery(Section):
     """Which capabilities are proposed."""
 
-    analyst: Literal["detectors"] = "detectors"
+    added = frozenset(
+        {"model", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed"}
+    )
+
+    analyst: Literal["detectors", "model", "both"] = "detectors"
+    """Who proposes: `both` puts the candidates of detectors and of the model side by side."""
     min_support: int = Field(8, ge=1)
     """Trajectories that must show a deficit before it is proposed."""
     max_candidates: int = Field(24, ge=1)
     """Per target, by evidence."""
+    model: str = ""
+    """The model that proposes, where `analyst` is `model` or `both`."""
+    temperature: float = Field(1.0, ge=0, le=2)
+    passes: int = Field(6, ge=1)
+    """Batches that the model reads, each drawn anew."""
+    failures: int = Field(6, ge=1)
+    """Failed trajectories a batch."""
+    successes: int = Field(6, ge=1)
+    """Passed ones beside them, of the same tasks or else of similar ones."""
+    transcript_tokens: int = Field(3000, ge=200)
+    """Longest transcript in a batch; a longer one is compacted by the rule that its reader is told."""
+    seed: int = 0
 
 
 class Labels(Section):
-    """How trajectories are labelled. Detectors are deterministic: one pass says all."""
+    """How trajectories are labelled. Detectors are deterministic: one pass of theirs says all."""
 
-    passes: int = Field(1, ge=1)
+    added = frozenset({"model", "temperature", "transcript_tokens"})
+
+    model: str = ""
+    """The model that labels. Empty: detectors alone label. Otherwise it labels every capability, those of
+    detectors too, so that the two can be compared."""
+    passes: int = Field(2, ge=2)
+    """Independent passes of the model, each with the capabilities in another order."""
+    temperature: float = Field(0.0, ge=0, le=2)
+    transcript_tokens: int = Field(24000, ge=200)
+    """Longest transcript; a longer one is compacted by the rule that its reader is told."""
 
 
 class ContrastSection(Section):
@@ -200,6 +261,52 @@ class EvaluationSection(Section):
     seed: int = 0
 
 
+class Watch(Section):
+    """Folders that are looked at for new files. Changes no result: it only says where they come from."""
+
+    tasks: str = ""
+    """Folder of task files (JSON lines); empty: `watch/tasks` in the home. Relative to the home."""
+    trajectories: str = ""
+    """Folder of trajectory files in any known format; empty: `watch/trajectories` in the home."""
+    interval_seconds: int = Field(30, ge=1)
+    """Between two looks."""
+    settle_seconds: float = Field(2.0, ge=0)
+    """A file that was touched more recently may still be growing and is left for the next look."""
+
+
+class Schedule(Section):
+    """When diagnosis and evaluation are brought up to date by themselves. Changes no result."""
+
+    cron: str = ""
+    """Five fields, such as `0 2 * * *` for every night at two; empty: never."""
+    timezone: str = "UTC"
+
+    @field_validator("cron")
+    @classmethod
+    def _cron_is_right(cls, value: str) -> str:
+        if value.strip() and (problem := cron_error(value)) is not None:
+            raise ValueError(f"this is not a cron expression: {problem}")
+        return value.strip()
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone_is_known(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError("no such time zone; give a name such as 'Europe/Berlin' or 'UTC'") from error
+        return value
+
+
+class Automation(Section):
+    """What the Dagster daemon makes by itself. Changes no result, only when it is there."""
+
+    gpu: bool = False
+    """Also the layers that take a GPU or minutes of training; they wait for `trace sync` otherwise."""
+    interval_seconds: int = Field(30, ge=1)
+    """Between two looks at what changed."""
+
+
 class Settings(Section):
     """The whole of `trace.toml`."""
 
@@ -215,6 +322,10 @@ class Settings(Section):
     training: Training = Training()
     routing: Routing = Routing()
     evaluation: EvaluationSection = EvaluationSection()
+    analyst: Analyst = Analyst()
+    watch: Watch = Watch()
+    schedule: Schedule = Schedule()
+    automation: Automation = Automation()
 
     def section(self, name: str) -> Section:
         """Return one section by name."""
@@ -223,7 +334,11 @@ class Settings(Section):
         return value
 
 
-SECTIONS: tuple[str, ...] = tuple(Settings.model_fields)
+SERVICES = ("analyst", "watch", "schedule", "automation")
+"""Sections that say when or by whom something is done and change no result: no asset hangs on them."""
+
+SECTIONS: tuple[str, ...] = tuple(name for name in Settings.model_fields if name not in SERVICES)
+"""Sections that feed a stage: one asset `config/<section>` each."""
 
 
 def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
@@ -252,8 +367,9 @@ def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Se
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
+        why = first["msg"].removeprefix("Value error, ")
         raise InputError(
-            f"setting '{where}' in {file} or --set is not usable: {first['msg']} (got {first['input']!r})."
+            f"setting '{where}' in {file} or --set is not usable: {why} (got {first['input']!r})."
         ) from error
 
 
