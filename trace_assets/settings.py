@@ -368,9 +368,9 @@ def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Se
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         why = first["msg"].removeprefix("Value error, ")
-        raise InputError(
-            f"setting '{where}' in {file} or --set is not usable: {why} (got {first['input']!r})."
-        ) from error
+        said = first["msg"].removeprefix("Value error, ")
+        got = "what was given is not shown" if where.endswith("key_variable") else f"got {first['input']!r}"
+        raise InputError(f"setting '{where}' in {file} or --set is not usable: {said} ({got}).") from error
 
 
 def _override(data: dict[str, Any], item: str) -> None:
