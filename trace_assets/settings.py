@@ -88,9 +88,9 @@ class Rollouts(Section):
 
 
 class Analyst(Section):
-    """The server behind a model analyst, prices and limits: none of it changes a result, so no stage reads it.
+    """The server behind a model analyst, its prices and limits: nothing here changes a result.
 
-    Which model is asked, and how, is said in `[discovery]` and `[labels]`. The key comes from the environment.
+    Which model is asked, and how, is said in `[discovery]` and `[labels]`. The key is in the environment.
     """
 
     base_url: str = ""
@@ -367,7 +367,6 @@ def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Se
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        why = first["msg"].removeprefix("Value error, ")
         said = first["msg"].removeprefix("Value error, ")
         got = "what was given is not shown" if where.endswith("key_variable") else f"got {first['input']!r}"
         raise InputError(f"setting '{where}' in {file} or --set is not usable: {said} ({got}).") from error
