@@ -8,7 +8,7 @@ from trace_assets.records.base import Record
 
 
 class Stability(Record):
-    """Row of the table `stability`: what becomes of a candidate when the study is repeated on resampled tasks.
+    """Row of the table `stability`: what becomes of a candidate on resampled tasks.
 
     Beside each row stands the null: the same procedure on outcomes shuffled within the target. All shares
     have Wilson intervals at the confidence of the contrast.
