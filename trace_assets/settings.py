@@ -23,7 +23,7 @@ from trace_assets.errors import InputError
 class Section(BaseModel):
     """Base of all sections: unknown keys are errors, values are validated."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     added: ClassVar[frozenset[str]] = frozenset()
     """Keys that came with a later version: at their defaults they leave the fingerprint, and what was made

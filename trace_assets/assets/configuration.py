@@ -1,12 +1,21 @@
 """One asset a section of `trace.toml`: an edit is a new code version of that node alone."""
 
-import json
+import time
 
 import dagster as dg
 
-from trace_assets.assets.stage_asset import OWNERS
-from trace_assets.settings import SECTIONS
+from trace_assets.assets.asset_page import small_table
+from trace_assets.assets.stage_asset import DIAGNOSIS_SECTIONS, OWNERS
+from trace_assets.settings import SECTIONS, Section
 from trace_assets.study import Study
+
+COLUMNS = dg.TableSchema(
+    columns=[
+        dg.TableColumn("setting", "str", description="Name of the setting within its section."),
+        dg.TableColumn("value", "str", description="The value in force, as in TOML."),
+        dg.TableColumn("meaning", "str", description="What it does."),
+    ]
+)
 
 
 def configuration_assets(study: Study) -> list[dg.AssetsDefinition]:
@@ -19,10 +28,16 @@ def _section_asset(study: Study, name: str) -> dg.AssetsDefinition:
     fingerprint = section.fingerprint()
 
     def compute() -> dg.MaterializeResult[None]:
-        values = json.dumps(section.model_dump(mode="json"), indent=2)
+        started = time.monotonic()
+        rows = section_rows(section)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(fingerprint),
-            metadata={"values": dg.MetadataValue.md(f"```json\n{values}\n```")},
+            metadata={
+                "settings": small_table(rows),
+                "seconds": round(time.monotonic() - started, 3),
+                "cost_usd": 0.0,
+                "dagster/row_count": len(rows),
+            },
         )
 
     return dg.asset(
@@ -31,5 +46,20 @@ def _section_asset(study: Study, name: str) -> dg.AssetsDefinition:
         group_name="config",
         kinds={"toml"},
         owners=OWNERS,
+        tags={"layer": "cpu", "door": "diagnosis" if name in DIAGNOSIS_SECTIONS else "loop"},
+        metadata={"dagster/column_schema": COLUMNS},
         code_version=fingerprint,
     )(compute)
+
+
+def section_rows(section: Section) -> list[dict[str, str]]:
+    """Return a section's settings with the values in force and what they mean."""
+    fields = type(section).model_fields
+    return [
+        {
+            "setting": name,
+            "value": str(value),
+            "meaning": (fields[name].description or "").replace("\n", " "),
+        }
+        for name, value in section.model_dump(mode="json").items()
+    ]

@@ -50,7 +50,7 @@ def batch_capabilities(study: Study, batch: str) -> StageResult:
     records=(Label,),
     deps=["trajectories", "batch_capabilities", "config/labels"],
     partitions=TASK_BATCH,
-    checks=["labels_complete"],
+    checks={"labels_complete": "Every trajectory has a label for every candidate of its target."},
     blocking=["labels_complete"],
     code_version=DETECTORS,
 )
@@ -63,7 +63,11 @@ def labels(study: Study, batch: str) -> StageResult:
     group="diagnosis",
     records=(Contrast,),
     deps=["labels", "triage", "capability_dictionary", "config/contrast"],
-    checks=["contrast_not_empty"],
+    checks={
+        "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
+        "may follow the outcome. Stops the selection where a model labelled, warns where detectors did."
+    },
+    blocking=["contrast_not_empty"],
     kinds=("parquet", "duckdb"),
 )
 def contrast(study: Study) -> StageResult:

@@ -25,7 +25,7 @@ def target_contract(study: Study) -> StageResult:
     records=(Environment,),
     deps=["capability_spec", "target_contract", "config/synthesis"],
     partitions=CAPABILITY,
-    checks=["environment_written"],
+    checks={"environment_written": "A writer fits the capability."},
     kinds=("parquet", "python"),
     code_version=WRITER_VERSION,
 )
@@ -46,7 +46,7 @@ def environment(study: Study, capability: str) -> StageResult:
         "config/rollouts",
     ],
     partitions=CAPABILITY,
-    checks=["environment_accepted"],
+    checks={"environment_accepted": "No required check of the audit failed; a rejected one trains nothing."},
     blocking=["environment_accepted"],
     kinds=("parquet", "docker"),
     code_version=AUDIT_VERSION,

@@ -1,7 +1,7 @@
 """What was gained, and what was harmed."""
 
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import Evaluation, NoHarm
+from trace_assets.records import ArmSummary, Evaluation, NoHarm, RouterRegret
 from trace_assets.stages.evaluation import validate_adapters, write_evaluation
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
@@ -11,7 +11,11 @@ from trace_assets.study import Study
     group="evaluation",
     records=(NoHarm, Evaluation),
     deps=["adapter", "labels", "triage", "tasks", "selected_capabilities", "base_model", "config/evaluation"],
-    checks=["no_harm"],
+    checks={
+        "no_harm": "No adapter makes other skills worse. One that does, and is not shown to help its own "
+        "skills, is no choice of the router. Stops what follows when no adapter is left."
+    },
+    blocking=["no_harm"],
     kinds=("parquet", "pytorch"),
     pool="gpu",
 )
@@ -22,9 +26,12 @@ def adapter_validation(study: Study) -> StageResult:
 
 @stage_asset(
     group="evaluation",
-    records=(Evaluation,),
+    records=(Evaluation, ArmSummary, RouterRegret),
     deps=["routing", "adapter", "mixed_adapter", "adapter_validation", "base_model", "config/evaluation"],
-    checks=["test_split_opened_once", "routed_better_than_base"],
+    checks={
+        "test_split_opened_once": "One configuration alone was ever shown the test tasks.",
+        "routed_better_than_base": "The interval of routed minus base lies above 0.",
+    },
     kinds=("parquet", "pytorch"),
     pool="gpu",
 )

@@ -20,7 +20,7 @@ from trace_assets.study import Study
         "base_model",
         "config/routing",
     ],
-    checks=["label_logits_asked"],
+    checks={"label_logits_asked": "The base model's context could hold the question of the second router."},
     kinds=("parquet", "pytorch"),
 )
 def routing(study: Study) -> StageResult:

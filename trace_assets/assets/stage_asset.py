@@ -1,35 +1,27 @@
 """How a stage becomes an asset: versions, checks, column schema, cost and errors, the same for all."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import dagster as dg
 
+from trace_assets.assets.asset_page import definition_metadata, describe, page_metadata
 from trace_assets.errors import TraceError
 from trace_assets.records import Record
-from trace_assets.records.table import polars_schema
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.ledger import metered
 from trace_assets.study import Study
 
 OWNERS = ["team:trace-assets"]
+DIAGNOSIS_GROUPS = frozenset({"rollouts", "diagnosis"})
+"""Groups whose assets also stand on trajectories that were made elsewhere."""
+DIAGNOSIS_SECTIONS = frozenset({"targets", "rollouts", "discovery", "labels", "contrast", "selection"})
+"""Sections of the settings that they read."""
 
 
 def key(name: str) -> dg.AssetKey:
     """Return the asset key of a name such as `config/labels`."""
     return dg.AssetKey(name.split("/"))
-
-
-def column_schema(record: type[Record]) -> dg.TableSchema:
-    """Return a record type's table schema as Dagster shows it."""
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                name, str(dtype), constraints=dg.TableColumnConstraints(unique=record.key == (name,))
-            )
-            for name, dtype in polars_schema(record).items()
-        ]
-    )
 
 
 def stage_asset(
@@ -38,7 +30,7 @@ def stage_asset(
     records: Sequence[type[Record]],
     deps: Sequence[str] = (),
     partitions: dg.PartitionsDefinition[str] | None = None,
-    checks: Sequence[str] = (),
+    checks: Mapping[str, str] = {},
     blocking: Sequence[str] = (),
     kinds: Sequence[str] = ("parquet",),
     code_version: str = "1",
@@ -47,20 +39,20 @@ def stage_asset(
 ) -> Callable[[Callable[..., StageResult]], dg.AssetsDefinition]:
     """Turn a function `(study[, partition][, context]) -> StageResult` into an asset of the same name.
 
-    The function's docstring is the asset's description. What it raises as a `TraceError` fails the step with
-    that one sentence and without retries.
+    The function's docstring begins the asset's description. What it raises as a `TraceError` fails the step
+    with that one sentence and without retries.
 
     Args:
         group: Group in the UI: the stage.
         records: Tables that it writes, the main one first.
         deps: Names of the assets it reads.
         partitions: How it is partitioned; its function then takes the partition key.
-        checks: Names of the checks its result may carry.
+        checks: Checks that its result may carry: name to what they say, in one sentence.
         blocking: Those of them whose failure as an error stops what comes next in the same run.
         kinds: Icons in the UI.
         code_version: To be raised when equal inputs shall give another result.
         pool: Concurrency pool, for work that takes the whole accelerator.
-        tags: Further tags.
+        tags: Further tags, beside `layer` (cpu or gpu) and `door` (diagnosis, which needs no torch, or loop).
     """
 
     def wrap(work: Callable[..., StageResult]) -> dg.AssetsDefinition:
@@ -87,30 +79,33 @@ def stage_asset(
                 ) from error
             return dg.MaterializeResult(
                 data_version=dg.DataVersion(result.version),
-                metadata={
-                    "dagster/row_count": result.rows,
-                    **result.figures,
-                    **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
-                },
-                check_results=_check_results(result, checks),
+                metadata=page_metadata(
+                    name, result, spending, records=records, store=study.store, partition=partition
+                ),
+                check_results=_check_results(result, list(checks)),
             )
 
         compute.__name__ = name
         return dg.asset(
             name=name,
-            description=inspect.getdoc(work),
+            description=describe(work, records),
             deps=[key(dep) for dep in deps],
             partitions_def=partitions,
             group_name=group,
             kinds=set(kinds),
             owners=OWNERS,
-            tags=tags,
+            tags={
+                "layer": "gpu" if pool == "gpu" else "cpu",
+                "door": "diagnosis" if group in DIAGNOSIS_GROUPS else "loop",
+                **(tags or {}),
+            },
             code_version=code_version,
             pool=pool,
             required_resource_keys={"study"},
-            metadata={"dagster/column_schema": column_schema(records[0])} if records else None,
+            metadata=definition_metadata(name, records),
             check_specs=[
-                dg.AssetCheckSpec(check, asset=name, blocking=check in blocking) for check in checks
+                dg.AssetCheckSpec(check, asset=name, description=says, blocking=check in blocking)
+                for check, says in checks.items()
             ],
         )(compute)
 

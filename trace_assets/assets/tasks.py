@@ -19,9 +19,10 @@ def tasks(study: Study, batch: str) -> StageResult:
     group="rollouts",
     records=(BaseCheckpoint,),
     deps=["config/base_model", "config/targets"],
-    checks=["pass_rate_in_band"],
+    checks={"pass_rate_in_band": "The base model fails often enough to learn from, and not always."},
     kinds=("pytorch", "huggingface"),
     pool="gpu",
+    tags={"door": "loop"},
 )
 def base_model(study: Study) -> StageResult:
     """The policy that is diagnosed and adapted: the tiny agent trained from scratch, or a model folder."""

@@ -29,12 +29,18 @@ def _curve(context: dg.AssetExecutionContext) -> Callable[[TrainingPoint], None]
     return observe
 
 
+CHECKS = {
+    "adapter_trained": "On held-out seeds the adapter's interval lies above the base model's rate.",
+    "adapter_parity": "The engine that serves the adapter and the trainer give the same log-probabilities.",
+}
+
+
 @stage_asset(
     group="training",
     records=(Adapter, TrainingPoint),
     deps=["environment", "environment_audit", "base_model", "config/training", "config/sandbox"],
     partitions=CAPABILITY,
-    checks=["adapter_trained", "adapter_parity"],
+    checks=CHECKS,
     blocking=["adapter_parity"],
     kinds=("pytorch", "huggingface", "docker"),
     pool="gpu",
@@ -48,7 +54,7 @@ def adapter(study: Study, capability: str, context: dg.AssetExecutionContext) ->
     group="training",
     records=(Adapter, TrainingPoint),
     deps=["environment_audit", "base_model", "config/training", "config/targets"],
-    checks=["adapter_trained", "adapter_parity"],
+    checks=CHECKS,
     blocking=["adapter_parity"],
     kinds=("pytorch", "huggingface"),
     pool="gpu",

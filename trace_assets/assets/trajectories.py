@@ -2,7 +2,7 @@
 
 from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import TrajectoryHead, Triage
+from trace_assets.records import CheckRow, MessageRow, TrajectoryHead, Triage
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.trajectories import triage_batch, write_batch
 from trace_assets.study import Study
@@ -10,10 +10,10 @@ from trace_assets.study import Study
 
 @stage_asset(
     group="rollouts",
-    records=(TrajectoryHead,),
+    records=(TrajectoryHead, MessageRow, CheckRow),
     deps=["tasks", "base_model", "config/rollouts"],
     partitions=TASK_BATCH,
-    checks=["few_faults"],
+    checks={"few_faults": "At most one episode in twenty broke and was not judged."},
     kinds=("parquet", "pytorch"),
     pool="gpu",
 )

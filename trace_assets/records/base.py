@@ -27,7 +27,7 @@ class Record(BaseModel):
         volatile: Columns that differ between two equal runs (times); left out of content versions.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     table: ClassVar[str] = ""
     key: ClassVar[tuple[str, ...]] = ()

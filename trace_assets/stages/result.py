@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 Figure = int | float | str | bool
+
+TableRow = Mapping[str, int | float | str | bool | None]
+"""A row of a small table for people; figures carry their interval in words."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class StageResult:
         version: Content version of all tables and folders written: equal content, equal version.
         rows: Rows in the main table.
         figures: Numbers and short texts with stable names; None is left out.
-        pages: Markdown by title: plots, tables, code.
+        pages: Markdown by title: plots, code, long text.
+        tables: Small tables by title, at most some dozens of rows; all rows have the same columns.
         checks: What was checked.
         spent: (kind, unit) to quantity, for the ledger, beside wall and CPU seconds.
         cost_usd: Money spent.
@@ -44,6 +48,7 @@ class StageResult:
     rows: int
     figures: Mapping[str, Figure] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[TableRow]] = field(default_factory=dict)
     checks: tuple[StageCheck, ...] = ()
     spent: dict[tuple[str, str], float] = field(default_factory=dict)
     cost_usd: float = 0.0

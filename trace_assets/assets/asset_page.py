@@ -1,0 +1,102 @@
+"""What an asset's page shows: what its tables mean, where they lie, its figures, tables and plots."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from trace_assets.assets.column_lineage import column_lineage
+from trace_assets.records import Record
+from trace_assets.records.columns import describe_columns
+from trace_assets.records.table import polars_schema
+from trace_assets.stages.result import StageResult, TableRow
+from trace_assets.store.ledger import Spending
+from trace_assets.store.tables import WHOLE, Store
+
+
+def column_schema(record: type[Record]) -> dg.TableSchema:
+    """Return a record type's table schema as Dagster shows it, every column with what it means."""
+    meaning = describe_columns(record)
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name,
+                str(dtype),
+                description=meaning.get(name),
+                constraints=dg.TableColumnConstraints(unique=record.key == (name,)),
+            )
+            for name, dtype in polars_schema(record).items()
+        ]
+    )
+
+
+def describe(work: Callable[..., object], records: Sequence[type[Record]]) -> str:
+    """Return an asset's description: its function's docstring, and which tables it writes."""
+    lines = [inspect.getdoc(work) or ""]
+    for record in records:
+        words = (inspect.getdoc(record) or "").split("\n\n")[0].replace("\n", " ")
+        said = words.partition(": ")[2].rstrip(".") or "its rows"
+        lines.append(f"Table `{record.table}`: {said}; key {', '.join(f'`{name}`' for name in record.key)}.")
+    return "\n\n".join(lines)
+
+
+def definition_metadata(name: str, records: Sequence[type[Record]]) -> dict[str, Any]:
+    """Return what is known of an asset's tables before it was ever materialized."""
+    if not records:
+        return {}
+    return {
+        "dagster/column_schema": column_schema(records[0]),
+        "dagster/table_name": records[0].table,
+        "dagster/storage_kind": "parquet",
+        **{f"columns of {record.table}": column_schema(record) for record in records[1:]},
+    }
+
+
+def page_metadata(
+    name: str,
+    result: StageResult,
+    spending: Spending,
+    *,
+    records: Sequence[type[Record]],
+    store: Store,
+    partition: str,
+) -> dict[str, Any]:
+    """Return what a materialization shows: plots and tables first, then figures, then where it lies.
+
+    Figures keep their names from one materialization to the next, so Dagster draws them over time; wall time
+    and money are on every asset.
+    """
+    lineage = column_lineage(name, list(records[0].model_fields)) if records else None
+    return {
+        **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
+        **{title: small_table(rows) for title, rows in result.tables.items() if rows},
+        **result.figures,
+        "seconds": round(spending.quantities.get(("wall", "s"), 0.0), 3),
+        "cost_usd": round(spending.cost_usd, 6),
+        "dagster/row_count": result.rows,
+        **({"dagster/partition_row_count": result.rows} if partition else {}),
+        **({"dagster/column_lineage": lineage} if lineage else {}),
+        **({"table": dg.MetadataValue.path(str(_lies_at(store, records[0], partition)))} if records else {}),
+    }
+
+
+def small_table(rows: Sequence[TableRow]) -> dg.TableMetadataValue:
+    """Return rows as Dagster shows them in place.
+
+    >>> small_table([{"check": "floor", "n": 64}]).schema.columns[1].type
+    'int'
+    """
+    first: Mapping[str, object] = rows[0]
+    columns = [dg.TableColumn(title, type(value).__name__) for title, value in first.items()]
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(row)) for row in rows], schema=dg.TableSchema(columns=columns)
+    )
+
+
+def _lies_at(store: Store, record: type[Record], partition: str) -> Path:
+    file = store.path(record, partition or WHOLE)
+    return file if file.is_file() else file.parent
