@@ -11,10 +11,13 @@ from trace_assets.records.drift import Drift
 from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
 from trace_assets.records.harm import NoHarm
+from trace_assets.records.label_leak import LabelLeak
 from trace_assets.records.ledger import LedgerEntry
 from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
 from trace_assets.records.policy_contrast import PolicyContrast
+from trace_assets.records.proposal import Proposal
 from trace_assets.records.route import NO_ADAPTER, Route, RouterRegret, RouterScore
+from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
 from trace_assets.records.task import Task
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
@@ -26,9 +29,12 @@ TABLES: tuple[type[Record], ...] = (
     MessageRow,
     CheckRow,
     Triage,
+    Proposal,
     Capability,
     BatchCapability,
+    ShownTranscript,
     Label,
+    LabelLeak,
     Agreement,
     Consensus,
     Contrast,
@@ -80,12 +86,14 @@ __all__ = [
     "Fault",
     "Json",
     "Label",
+    "LabelLeak",
     "LabelValue",
     "LedgerEntry",
     "Message",
     "MessageRow",
     "NoHarm",
     "PolicyContrast",
+    "Proposal",
     "Quarantined",
     "Record",
     "Role",
@@ -93,6 +101,7 @@ __all__ = [
     "RouterRegret",
     "RouterScore",
     "SelectedCapability",
+    "ShownTranscript",
     "Split",
     "Stability",
     "Stop",

@@ -21,7 +21,7 @@ class Capability(Record):
     name: str
     description: str
     analyst: str
-    """Who proposed it: `detectors`, or a model's name."""
+    """Who proposed it: `detectors`, or `model:<name>`."""
     detector: str | None = None
     """Detector family, for capabilities that a predicate labels; recipes are keyed by it."""
     detector_args: Json = {}
@@ -45,11 +45,14 @@ class Label(Record):
     trajectory_id: str
     capability_id: str
     labelling_pass: int = 0
+    """0 for detectors; a model's passes count from 1."""
     labeller: str
+    """`detectors`, or `model:<name>`."""
     label: LabelValue
     """NA: not needed; PRESENT: needed and exercised; LACKING: needed and not exercised."""
     evidence: tuple[int, ...] = ()
     """Message indices that show it; empty only for NA, or when the evidence is an absence."""
     rationale: str = ""
     input_hash: str = ""
-    """Hash of exactly what the labeller was shown (blind trajectory and capability)."""
+    """Hash of all that decides this label: the blind transcript as shown, the capability's definition, and the
+    labeller's code, prompt and model. A stored label with the same hash is not asked for again."""

@@ -70,6 +70,11 @@ class Home:
         return self.path / "journals"
 
     @property
+    def answers(self) -> Path:
+        """Answers of language models by the hash of the question, and what they cost."""
+        return self.path / "answers"
+
+    @property
     def reports(self) -> Path:
         """HTML pages."""
         return self.path / "reports"
