@@ -174,15 +174,44 @@ class ContrastSection(Section):
 class Selection(Section):
     """Which capabilities are worth an environment and an adapter."""
 
+    added = frozenset(
+        {"min_gap_low", "min_coverage_low", "min_varying_tasks", "override_agreement"}
+        | {"cost", "cost_group_size", "prices"}
+    )
+
     min_gap: float = Field(0.20, ge=-1, le=1)
+    min_gap_low: float = Field(0.0, ge=-1, le=1)
+    """What the lower bound of the gap must reach."""
     min_coverage: float = Field(0.10, ge=0, le=1)
+    min_coverage_low: float = Field(0.05, ge=0, le=1)
+    """What the lower bound of the coverage must reach."""
     max_q: float = Field(0.05, gt=0, le=1)
     min_relevant: int = Field(10, ge=1)
     """Relevant (not NA) trajectories required among failures and among successes."""
     min_marginal_coverage: float = Field(0.05, ge=0, le=1)
     """What it must cover beyond those already taken: two names of one deficit are not both bought."""
     min_alpha: float = Field(0.6, ge=-1, le=1)
+    """Agreement between labellers or passes below which nothing is selected."""
+    override_agreement: bool = False
+    """Select in spite of too low an agreement; the reason then says so."""
+    min_varying_tasks: int = Field(10, ge=2)
+    """Tasks whose trials differ in label and outcome from which a candidate is rejected when the lacking
+    trials of these tasks do not fail more often: then hard tasks are behind the gap, not the lack."""
     max_capabilities: int = Field(6, ge=1)
+    cost: Literal["equal", "signal"] = "equal"
+    """What greedy coverage is divided by: nothing, or the rollouts it takes to get a training signal."""
+    cost_group_size: int = Field(8, ge=2)
+    """Rollouts a group in `cost = "signal"`."""
+    prices: dict[str, float] = {}
+    """Price of one training by capability id or detector family, in any unit; 1 where none is given."""
+
+    @field_validator("prices")
+    @classmethod
+    def _positive(cls, prices: dict[str, float]) -> dict[str, float]:
+        for name, price in prices.items():
+            if not price > 0:
+                raise ValueError(f"the price of '{name}' must be above 0")
+        return prices
 
 
 class SandboxSection(Section):

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from trace_assets.diagnosis.label_matrix import LACKING, MISSING, PRESENT, LabelMatrix
 from trace_assets.records import Contrast, Label, Triage
 from trace_assets.settings import ContrastSection
-from trace_assets.statistics.bootstrap import difference, ratio, resample
+from trace_assets.statistics.agreement import alpha_estimate
+from trace_assets.statistics.bootstrap import Estimate, Ratio, difference, ratio, resample
+from trace_assets.statistics.matched import matched_gap
 from trace_assets.statistics.multiplicity import benjamini_hochberg
 from trace_assets.statistics.permutation import gap_p_value
 
@@ -20,36 +22,92 @@ _LF, _RF, _LP, _RP, _F, _P = range(6)
 
 
 def contrast(
-    labels: Sequence[Label], triage: Sequence[Triage], section: ContrastSection, target: str
+    labels: Sequence[Label],
+    triage: Sequence[Triage],
+    section: ContrastSection,
+    target: str,
+    *,
+    considered: int = 0,
 ) -> list[Contrast]:
     """Estimate error rates, gap and coverage of every labelled capability of one target.
 
-    ER- = LACKING / (LACKING + PRESENT) over the agent's failures, ER+ the same over successes, gap = ER- -
-    ER+, coverage = LACKING among failures / failures (TRACE, arXiv 2604.05336, section 3). Trials of a task
-    are not independent: intervals come from a bootstrap over tasks, p-values from a permutation within and
-    between tasks, q-values from Benjamini and Hochberg over the candidates of this target.
+    See `contrast_matrix`.
 
     Args:
-        labels: Every pass; trajectories without a label count for nothing, also not as NA.
+        labels: Of all labellers and passes; trajectories without a label count for nothing, also not as NA.
         triage: Outcomes of all trajectories; only successes and failures put down to the agent count.
         section: Resamples, permutations, confidence, seed.
         target: Whose trajectories to use; others are ignored.
+        considered: How many proposals the capabilities were picked among.
 
     Returns:
         One row a capability, sorted by id, the same for any order of the inputs. Rates whose denominator is
         empty are None, and so are bounds that would rest on a single task.
     """
     matrix = LabelMatrix.build(labels, triage, target)
+    return contrast_matrix(matrix, section, target, considered=considered)
+
+
+def contrast_matrix(
+    matrix: LabelMatrix, section: ContrastSection, target: str, *, considered: int = 0
+) -> list[Contrast]:
+    """Estimate error rates, gap and coverage of every capability of a matrix.
+
+    ER- = LACKING / (LACKING + PRESENT) over the agent's failures, ER+ the same over successes, gap = ER- -
+    ER+, coverage = LACKING among failures / failures (TRACE, arXiv 2604.05336, section 3). Trials of a task
+    are not independent: intervals come from a bootstrap over tasks, p-values from a permutation within and
+    between tasks, q-values from Benjamini and Hochberg.
+
+    Candidates are picked by a look at outcomes, so correcting for those picked alone would be too kind.
+    Where the proposals were made blind, as detectors make them, each p-value is valid whatever is picked
+    afterwards, and it is enough to correct for all that were considered: those not picked count as p = 1.
+    Candidates of a model that read the outcomes have no such count; `discovery.split = "half"` proposes from
+    one half of the tasks and estimates on the other.
+
+    Args:
+        matrix: Labels beside outcomes.
+        section: Resamples, permutations, confidence, seed.
+        target: Named in the rows.
+        considered: How many proposals the capabilities were picked among.
+
+    Returns:
+        One row a capability, in the matrix's order; a capability's row depends on no other's, but for q.
+    """
     counts = count_by_task(matrix)
-    tasks, rows, columns = counts.shape
-    sums = resample(counts.reshape(tasks, rows * columns), section.resamples, section.seed)
-    sums = sums.reshape(section.resamples, rows, columns)
     results = [
-        _estimate(capability, counts[:, row], sums[:, row], section, target, matrix.alpha[row])
+        _estimate(capability, counts[:, row], section, target)
         for row, capability in enumerate(matrix.capabilities)
     ]
-    q_values = benjamini_hochberg([result.p_value for result in results])
-    return [result.model_copy(update={"q_value": q}) for result, q in zip(results, q_values, strict=True)]
+    q_values = benjamini_hochberg([result.p_value for result in results], considered)
+    tests = max(considered, sum(result.p_value is not None for result in results))
+    alphas = _alphas(matrix, section)
+    return [
+        result.model_copy(
+            update={
+                "q_value": q,
+                "n_considered": tests,
+                "alpha": alpha.value,
+                "alpha_low": alpha.low,
+                "alpha_high": alpha.high,
+            }
+        )
+        for result, q, alpha in zip(results, q_values, alphas, strict=True)
+    ]
+
+
+def _alphas(matrix: LabelMatrix, section: ContrastSection) -> list[Estimate]:
+    if matrix.votes is None:
+        return [Estimate(None, None, None)] * len(matrix.capabilities)
+    return [
+        alpha_estimate(
+            votes,
+            matrix.tasks,
+            resamples=section.resamples,
+            seed=section.seed,
+            confidence=section.confidence,
+        )
+        for votes in matrix.votes
+    ]
 
 
 def count_by_task(matrix: LabelMatrix, *, among: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
@@ -76,27 +134,23 @@ def count_by_task(matrix: LabelMatrix, *, among: NDArray[np.bool_] | None = None
     )
     for column, mask in enumerate(masks):
         for row in range(len(matrix.capabilities)):
-            counts[:, row, column] = np.bincount(matrix.tasks, mask[row], tasks)
+            counts[:, row, column] = np.bincount(matrix.tasks[mask[row]], minlength=tasks)
     return counts
 
 
-def _estimate(
-    capability: str,
-    counts: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    section: ContrastSection,
-    target: str,
-    alpha: float | None,
-) -> Contrast:
-    real, level = counts.astype(np.float64), section.confidence
-    failed, passed, covered = (
-        ratio(real[:, top], real[:, bottom], sums[:, top], sums[:, bottom], confidence=level)
-        for top, bottom in ((_LF, _RF), (_LP, _RP), (_LF, _F))
-    )
+def _estimate(capability: str, counts: NDArray[np.int64], section: ContrastSection, target: str) -> Contrast:
+    level = section.confidence
+    sums = resample(counts, section.resamples, section.seed)
+    failed, passed, covered = rates(counts, sums, level)
     gap = difference(failed, passed, level)
     rng = np.random.default_rng([section.seed, crc32(capability.encode())])
     totals = counts.sum(axis=0)
     er_failed, er_passed, coverage = (one.estimate(level) for one in (failed, passed, covered))
+    sides = counts[:, _LF], counts[:, _RF], counts[:, _LP], counts[:, _RP]
+    matched, varying = (
+        matched_gap(*sides, varying=only, resamples=section.resamples, seed=section.seed, confidence=level)
+        for only in (False, True)
+    )
     return Contrast(
         capability_id=capability,
         target=target,
@@ -112,9 +166,7 @@ def _estimate(
         coverage=coverage.value,
         coverage_low=coverage.low,
         coverage_high=coverage.high,
-        p_value=gap_p_value(
-            counts[:, _LF], counts[:, _RF], counts[:, _LP], counts[:, _RP], section.permutations, rng
-        ),
+        p_value=gap_p_value(*sides, section.permutations, rng),
         q_value=None,
         n_failed=int(totals[_F]),
         n_passed=int(totals[_P]),
@@ -123,5 +175,32 @@ def _estimate(
         n_failed_lacking=int(totals[_LF]),
         n_passed_lacking=int(totals[_LP]),
         n_tasks=int((counts[:, _F] + counts[:, _P] > 0).sum()),
-        alpha=alpha,
+        alpha=None,
+        matched_gap=matched.gap.value,
+        matched_gap_low=matched.gap.low,
+        matched_gap_high=matched.gap.high,
+        n_pairs=matched.pairs,
+        n_pair_tasks=matched.tasks,
+        varying_gap=varying.gap.value,
+        varying_gap_low=varying.gap.low,
+        varying_gap_high=varying.gap.high,
+        n_varying_tasks=varying.tasks,
     )
+
+
+def rates(
+    counts: NDArray[np.int64], sums: NDArray[np.float64], confidence: float
+) -> tuple[Ratio, Ratio, Ratio]:
+    """Return ER-, ER+ and coverage of one capability.
+
+    Args:
+        counts: Shape `(tasks, 6)`, as `count_by_task` gives them.
+        sums: The same on resamples, shape `(resamples, 6)`.
+        confidence: At which intervals will be asked for.
+    """
+    real = counts.astype(np.float64)
+    failed, passed, covered = (
+        ratio(real[:, top], real[:, bottom], sums[:, top], sums[:, bottom], confidence=confidence)
+        for top, bottom in ((_LF, _RF), (_LP, _RP), (_LF, _F))
+    )
+    return failed, passed, covered

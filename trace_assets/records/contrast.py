@@ -55,6 +55,12 @@ class Contrast(Record):
     n_pairs: int = 0
     """Disjoint pairs of a failed and a passed relevant trial of one task behind `matched_gap`."""
     n_pair_tasks: int = 0
+    varying_gap: float | None = None
+    """The matched gap in tasks whose trials differ in the label as well as in the outcome: whether the lack
+    matters where nothing else differs. Positive when it is the lacking trials that fail."""
+    varying_gap_low: float | None = None
+    varying_gap_high: float | None = None
+    n_varying_tasks: int = 0
     n_considered: int | None = None
     """Tests that the q value is corrected for: proposals of this target that were looked at, kept or not."""
 

@@ -1,7 +1,8 @@
 """Intervals of rates and of their differences when several trials share a task.
 
 Trials of one task are not independent, so the bootstrap draws whole tasks. Counts are summed per task first:
-a resample is then one row of weights times the count matrix, whatever the number of trials.
+a resample is then one row of weights times the count matrix, whatever the number of trials. Tasks with equal
+counts are drawn together, as one multinomial count, so a million labels take no longer than a thousand.
 
 Plain percentile intervals of such rates are too short near 0 and 1: in a simulation with an error rate of 1 %
 on some 90 successes of 34 tasks they covered in 55 % of studies, and at 0 they are empty. So the bootstrap
@@ -27,6 +28,10 @@ Floats = NDArray[np.float64]
 
 _BLOCK = 4_000_000
 """Weights held at a time (32 MB)."""
+_FEW = 4
+"""Drawing a multinomial count costs about as much as drawing this many tasks one by one."""
+_DENSE = 1 << 22
+"""Largest number of possible rows that is counted in an array of that size."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,11 @@ def resample(counts: NDArray[np.float64] | NDArray[np.int64], resamples: int, se
     """Draw tasks with replacement and sum their counts.
 
     Efron (1979), "Bootstrap methods: another look at the jackknife", Annals of Statistics 7:1, over clusters.
+    How often each distinct row of counts is drawn is multinomial, whichever tasks have it: where rows repeat,
+    that is what is drawn.
 
     Args:
-        counts: Shape `(tasks, columns)`; the order of tasks matters to the draw, so sort them.
+        counts: Shape `(tasks, columns)`, finite and not negative; the order of tasks does not matter.
         resamples: How many times to draw as many tasks as there are.
         seed: The same seed and counts give the same sums.
 
@@ -79,18 +86,60 @@ def resample(counts: NDArray[np.float64] | NDArray[np.int64], resamples: int, se
     ((1000, 2), {4.0})
     """
     rng = np.random.default_rng(seed)
-    matrix = np.asarray(counts, dtype=np.float64)
-    tasks = matrix.shape[0]
-    sums = np.zeros((resamples, matrix.shape[1]))
+    tasks = counts.shape[0]
+    sums = np.zeros((resamples, counts.shape[1]))
     if tasks == 0:
         return sums
-    block = max(1, _BLOCK // tasks)
+    matrix, times = distinct_rows(counts)
+    patterns = len(times)
+    block = max(1, _BLOCK // patterns)
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
-        drawn = rng.integers(0, tasks, size=(rows, tasks)) + np.arange(rows)[:, None] * tasks
-        weights = np.bincount(drawn.ravel(), minlength=rows * tasks).reshape(rows, tasks)
+        if _FEW * patterns <= tasks:
+            weights = rng.multinomial(tasks, times / tasks, size=rows)
+        else:
+            drawn = np.repeat(np.arange(patterns), times)[rng.integers(0, tasks, size=(rows, tasks))]
+            drawn += np.arange(rows)[:, None] * patterns
+            weights = np.bincount(drawn.ravel(), minlength=rows * patterns).reshape(rows, patterns)
         sums[start : start + rows] = weights.astype(np.float64) @ matrix
     return sums
+
+
+def distinct_rows(counts: NDArray[np.float64] | NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the distinct rows of a matrix in a fixed order, and how often each occurs.
+
+    Args:
+        counts: Shape `(rows, columns)`, finite.
+
+    Returns:
+        Shapes `(distinct, columns)` and `(distinct,)`.
+
+    >>> rows, times = distinct_rows(np.array([[2, 1], [0, 3], [2, 1]]))
+    >>> rows.tolist(), times.tolist()
+    ([[0.0, 3.0], [2.0, 1.0]], [1, 2])
+    """
+    if len(counts) == 0:
+        return np.asarray(counts, dtype=np.float64), np.zeros(0, dtype=np.int64)
+    key = np.zeros(len(counts), dtype=np.int64)
+    size = 1
+    for column in counts.T:
+        if np.issubdtype(column.dtype, np.integer) and column.min() >= 0 and column.max() < _DENSE:
+            code, values = column.astype(np.int64), int(column.max()) + 1
+        else:
+            distinct, place = np.unique(column, return_inverse=True)
+            code, values = place.astype(np.int64), len(distinct)
+        if size * values > 2**62:  # number the keys anew before they outgrow 64 bits
+            distinct_keys, key = np.unique(key, return_inverse=True)
+            size = len(distinct_keys)
+        key, size = key * values + code, size * values
+    if size <= _DENSE:
+        times = np.bincount(key, minlength=size)
+        first = np.zeros(size, dtype=np.int64)
+        first[key] = np.arange(len(key))  # any row of the pattern will do: they are equal
+        there = times > 0
+        return np.asarray(counts[first[there]], dtype=np.float64), times[there]
+    _, first, times = np.unique(key, return_index=True, return_counts=True)
+    return np.asarray(counts[first], dtype=np.float64), times
 
 
 def ratio(

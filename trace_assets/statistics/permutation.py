@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from trace_assets.statistics.bootstrap import distinct_rows
+from trace_assets.statistics.hypergeometric import hypergeometric_pmf, tail
 
-_BLOCK = 2_000_000
-"""Draws held at a time (16 MB)."""
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_EXACT = 20_000_000
+"""Additions up to which the distribution over all permutations is computed (some 50 ms), not sampled."""
 
 
 def gap_p_value(
@@ -25,13 +29,17 @@ def gap_p_value(
     What may be exchanged under it:
 
     - within a task that has both outcomes among its relevant trials, the outcomes of these trials, so a
-      hard task cannot pass for a lacking capability;
+      hard task cannot pass for a lacking capability: trials of one task share its difficulty, and differ in
+      nothing else that the label could have followed;
     - among tasks whose relevant trials all ended alike, the outcomes of whole tasks with equally many
-      relevant trials, so trials of one task are never counted as independent.
+      relevant trials, so trials of one task are never counted as independent. That needs more: that such
+      tasks are exchangeable, which tasks of unequal difficulty are not when the capability is lacking more
+      often in hard ones. Only trials of the same task tell the two apart, see `matched_gap`.
 
     Both keep the number of relevant failures and successes, so the gap rises exactly with the number of
-    lacking failures, which is (multivariate) hypergeometric and drawn as such: the cost hardly grows with the
-    number of trials. p = (1 + as large or larger) / (1 + permutations) is never 0 (Phipson and Smyth 2010,
+    lacking failures, which is a sum of (multivariate) hypergeometric counts. Its distribution over all
+    permutations is computed where that is cheap, so p is exact and has no smallest value. Elsewhere it is
+    sampled, with p = (1 + as large or larger) / (1 + permutations), never 0 (Phipson and Smyth 2010,
     "Permutation p-values should never be zero", SAGMB 9:39).
 
     Args:
@@ -39,56 +47,108 @@ def gap_p_value(
         failed_relevant: LACKING or PRESENT among failed trials, shape `(tasks,)`.
         passed_lacking: The same among passed trials.
         passed_relevant: The same among passed trials.
-        permutations: How many shuffles to draw.
-        rng: Source of randomness.
+        permutations: How many shuffles to draw where the distribution is sampled.
+        rng: Source of randomness there.
 
     Returns:
         The p-value; None when no failure or no success was relevant, so that there is no gap.
 
     >>> rng = np.random.default_rng(0)
-    >>> one, none = np.ones(50, dtype=np.int64), np.zeros(50, dtype=np.int64)
-    >>> lacking = (np.arange(50) < 35) * one
-    >>> both = np.concatenate
-    >>> p = gap_p_value(both([lacking, none]), both([one, none]),
-    ...                 both([none, (np.arange(50) < 8) * one]), both([none, one]), 999, rng)
-    >>> p
-    0.001
+    >>> one, none = np.ones(4, dtype=np.int64), np.zeros(4, dtype=np.int64)
+    >>> both = np.concatenate  # four failures, three of them lacking, and four successes, none of them
+    >>> p = gap_p_value(both([np.array([1, 1, 1, 0]), none]), both([one, none]),
+    ...                 both([none, none]), both([none, one]), 999, rng)
+    >>> round(p * 14, 9)  # 4 ways to choose them among failures, out of 56
+    1.0
     """
     if failed_relevant.sum() == 0 or passed_relevant.sum() == 0:
         return None
     lacking = failed_lacking + passed_lacking
     relevant = failed_relevant + passed_relevant
     mixed = (failed_relevant > 0) & (passed_relevant > 0)
-    drawn = np.zeros(permutations, dtype=np.int64)
-    observed = int(failed_lacking.sum())
-
     informative = mixed & (lacking > 0) & (lacking < relevant)
-    drawn += int(failed_lacking[mixed & ~informative].sum())
-    drawn += _within_tasks(
-        lacking[informative], relevant[informative], failed_relevant[informative], permutations, rng
-    )
+    moving = int(failed_lacking[informative].sum() + failed_lacking[~mixed].sum())
 
+    within, tasks = distinct_rows(
+        np.stack([lacking, relevant - lacking, failed_relevant], axis=1)[informative]
+    )
+    between = []
     uniform = ~mixed & (relevant > 0)
     for size in np.unique(relevant[uniform]):
         stratum = uniform & (relevant == size)
-        failed_tasks = int((failed_relevant[stratum] > 0).sum())
-        drawn += _between_tasks(lacking[stratum], failed_tasks, permutations, rng)
-    return (1 + int((drawn >= observed).sum())) / (1 + permutations)
+        values, times = np.unique(lacking[stratum], return_counts=True)
+        between.append((values, times, int((failed_relevant[stratum] > 0).sum())))
+
+    if _effort(within, tasks, between) <= _EXACT:
+        pmf = np.ones(1)
+        for (good, bad, sample), times in zip(within.astype(np.int64), tasks, strict=True):
+            pmf = np.convolve(pmf, _power(hypergeometric_pmf(int(good), int(bad), int(sample)), int(times)))
+        for values, times, failed in between:
+            pmf = np.convolve(pmf, _drawn_sum(values, times, failed))
+        return tail(pmf, moving)
+
+    drawn = np.zeros(permutations, dtype=np.int64)
+    for (good, bad, sample), times in zip(within.astype(np.int64), tasks, strict=True):
+        pmf = hypergeometric_pmf(int(good), int(bad), int(sample))
+        drawn += rng.multinomial(int(times), pmf / pmf.sum(), size=permutations) @ np.arange(len(pmf))
+    for values, times, failed in between:
+        chosen = rng.multivariate_hypergeometric(times, failed, size=permutations, method="marginals")
+        drawn += np.asarray(chosen @ values, dtype=np.int64)
+    return (1 + int((drawn >= moving).sum())) / (1 + permutations)
 
 
-def _within_tasks(
-    lacking: Ints, relevant: Ints, failed: Ints, permutations: int, rng: np.random.Generator
-) -> Ints:
-    total = np.zeros(permutations, dtype=np.int64)
-    block = max(1, _BLOCK // permutations)
-    for start in range(0, len(lacking), block):
-        part = slice(start, start + block)
-        good, bad, sample = lacking[part], (relevant - lacking)[part], failed[part]
-        total += rng.hypergeometric(good, bad, sample, size=(permutations, len(good))).sum(axis=1)
-    return total
+def _effort(within: Floats, tasks: Ints, between: list[tuple[Ints, Ints, int]]) -> float:
+    """Return about how many additions the exact distribution takes."""
+    spans = [float((np.minimum(within[:, 0], within[:, 2]) * tasks).sum())]
+    effort = spans[0] ** 2
+    for values, times, failed in between:
+        top = float(values.max()) * min(failed, int(times[values > 0].sum()))
+        several = (values > 0).sum() > 1
+        effort += float(times[values > 0].sum()) * (failed + 1) * (top + 1) if several else top
+        effort += top * sum(spans)
+        spans.append(top)
+    return effort
 
 
-def _between_tasks(lacking: Ints, failed_tasks: int, permutations: int, rng: np.random.Generator) -> Ints:
-    values, tasks = np.unique(lacking, return_counts=True)
-    chosen = rng.multivariate_hypergeometric(tasks, failed_tasks, size=permutations, method="marginals")
-    return np.asarray(chosen @ values, dtype=np.int64)
+def _power(pmf: Floats, times: int) -> Floats:
+    """Return the distribution of a sum of independent counts with the same distribution."""
+    result = np.ones(1)
+    while times:
+        if times & 1:
+            result = np.convolve(result, pmf)
+        times >>= 1
+        if times:
+            pmf = np.convolve(pmf, pmf)
+    return result
+
+
+def _drawn_sum(values: Ints, times: Ints, draws: int) -> Floats:
+    """Return the distribution of the sum of values when some tasks are drawn without replacement.
+
+    Args:
+        values: Distinct values, shape `(kinds,)`.
+        times: Tasks with each value.
+        draws: Tasks drawn.
+    """
+    left = int(times.sum())
+    positive = [(int(v), int(n)) for v, n in zip(values, times, strict=True) if v > 0]
+    if len(positive) == 1:
+        value, n = positive[0]
+        counts = hypergeometric_pmf(n, left - n, draws)
+        pmf = np.zeros(value * (len(counts) - 1) + 1)
+        pmf[::value] = counts
+        return pmf
+    top = sum(v * min(n, draws) for v, n in positive)
+    state = np.zeros((draws + 1, top + 1))  # by draws still to make and sum so far
+    state[draws, 0] = 1.0
+    for value, n in positive:
+        after = np.zeros_like(state)
+        ways = np.zeros((draws + 1, n + 1))
+        for still in range(draws + 1):
+            pmf = hypergeometric_pmf(n, left - n, still) if still <= left else np.zeros(1)
+            ways[still, : len(pmf)] = pmf
+        for k in range(min(n, draws) + 1):
+            shift = value * k
+            after[: draws + 1 - k, shift:] += ways[k:, k, None] * state[k:, : top + 1 - shift]
+        state, left = after, left - n
+    return np.asarray(state.sum(axis=0))
