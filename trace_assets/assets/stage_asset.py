@@ -9,10 +9,16 @@ from trace_assets.assets.asset_page import definition_metadata, describe, page_m
 from trace_assets.errors import TraceError
 from trace_assets.records import Record
 from trace_assets.stages.result import StageCheck, StageResult
+from trace_assets.store import presence
 from trace_assets.store.ledger import metered
+from trace_assets.store.locks import item_lock
 from trace_assets.study import Study
 
 OWNERS = ["team:trace-assets"]
+BLOCKED_BY = "trace/blocked_by"
+"""Tag of a materialization: its blocking checks that failed. Also a later sync holds back what follows."""
+UNFINISHED = "trace/unfinished"
+"""Tag of a materialization that was stopped before its end: the item is due again."""
 DIAGNOSIS_GROUPS = frozenset({"rollouts", "diagnosis"})
 """Groups whose assets also stand on trajectories that were made elsewhere."""
 DIAGNOSIS_SECTIONS = frozenset({"targets", "rollouts", "discovery", "labels", "contrast", "selection"})
@@ -32,9 +38,11 @@ def stage_asset(
     partitions: dg.PartitionsDefinition[str] | None = None,
     checks: Mapping[str, str] = {},
     blocking: Sequence[str] = (),
+    unfinished: Sequence[str] = (),
     kinds: Sequence[str] = ("parquet",),
     code_version: str = "1",
     pool: str | None = None,
+    light: bool = False,
     tags: dict[str, str] | None = None,
 ) -> Callable[[Callable[..., StageResult]], dg.AssetsDefinition]:
     """Turn a function `(study[, partition][, context]) -> StageResult` into an asset of the same name.
@@ -48,11 +56,15 @@ def stage_asset(
         deps: Names of the assets it reads.
         partitions: How it is partitioned; its function then takes the partition key.
         checks: Checks that its result may carry: name to what they say, in one sentence.
-        blocking: Those of them whose failure as an error stops what comes next in the same run.
+        blocking: Those of them whose failure as an error stops what comes next, in a run and in a sync.
+        unfinished: Those of them whose failure says that the work was stopped before its end, by a budget for
+            instance: the item is due again at the next sync.
         kinds: Icons in the UI.
         code_version: To be raised when equal inputs shall give another result.
         pool: Concurrency pool, for work that takes the whole accelerator.
-        tags: Further tags, beside `layer` (cpu or gpu) and `door` (diagnosis, which needs no torch, or loop).
+        light: Takes well under a second of one core, so that a process of its own would cost more.
+        tags: Further tags, beside `layer` (cpu or gpu), `light`, and `door` (diagnosis, which needs no
+            torch, or loop).
     """
 
     def wrap(work: Callable[..., StageResult]) -> dg.AssetsDefinition:
@@ -65,25 +77,43 @@ def stage_asset(
             partition = context.partition_key if partitions is not None else ""
             arguments = [study, *([partition] if partitions is not None else [])]
             extra = {"context": context} if wants_context else {}
-            try:
-                with metered(
-                    study.store, stage=group, asset=name, partition=partition, run_id=context.run_id
-                ) as spending:
-                    result = work(*arguments, **extra)
-                    for (kind, unit), quantity in result.spent.items():
-                        spending.add(kind, quantity, unit)
-                    spending.cost_usd += result.cost_usd
-            except TraceError as error:
-                raise dg.Failure(
-                    str(error), metadata={"exit_code": error.exit_code}, allow_retries=False
-                ) from error
-            return dg.MaterializeResult(
-                data_version=dg.DataVersion(result.version),
-                metadata=page_metadata(
-                    name, result, spending, records=records, store=study.store, partition=partition
-                ),
-                check_results=_check_results(result, list(checks)),
-            )
+            presence.announce(study.home)
+
+            def waiting(holder: object) -> None:
+                context.log.info(f"another process makes this now: {holder}; waiting for it")
+
+            # Two runs, of a sync and of the UI for instance, never write one item at once.
+            with item_lock(study.home, name, partition, waiting=waiting) as lock:
+                try:
+                    with metered(
+                        study.store, stage=group, asset=name, partition=partition, run_id=context.run_id
+                    ) as spending:
+                        result = work(*arguments, **extra)
+                        for (kind, unit), quantity in result.spent.items():
+                            spending.add(kind, quantity, unit)
+                        spending.cost_usd += result.cost_usd
+                except TraceError as error:
+                    raise dg.Failure(
+                        str(error), metadata={"exit_code": error.exit_code}, allow_retries=False
+                    ) from error
+                stopped = sorted(
+                    check.name
+                    for check in result.checks
+                    if check.name in blocking and check.passed is False and check.severity == "error"
+                )
+                yield dg.MaterializeResult(
+                    data_version=dg.DataVersion(result.version),
+                    metadata=page_metadata(
+                        name, result, spending, records=records, store=study.store, partition=partition
+                    ),
+                    check_results=_check_results(result, list(checks)),
+                    tags={
+                        **({BLOCKED_BY: ".".join(stopped)} if stopped else {}),
+                        **({UNFINISHED: "true"} if set(stopped) & set(unfinished) else {}),
+                    },
+                )
+                # Only here the materialization is recorded: a process that dies before leaves the item due.
+                lock.settle()
 
         compute.__name__ = name
         return dg.asset(
@@ -97,6 +127,7 @@ def stage_asset(
             tags={
                 "layer": "gpu" if pool == "gpu" else "cpu",
                 "door": "diagnosis" if group in DIAGNOSIS_GROUPS else "loop",
+                **({"light": "true"} if light else {}),
                 **(tags or {}),
             },
             code_version=code_version,
