@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from trace_assets.report.drawing import WIDTH, svg_markdown
 from trace_assets.report.plots import (
-    WIDTH,
     Dot,
     Point,
     Sampled,
@@ -15,7 +15,6 @@ from trace_assets.report.plots import (
     curve,
     interval_dots,
     scatter,
-    svg_markdown,
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -104,6 +103,9 @@ def test_markdown_stands_alone_and_is_bounded() -> None:
     alone = base64.b64decode(found[1]).decode()
     root = ET.fromstring(alone)
     assert ".plot .dot" in (next(root.iter(f"{SVG}style")).text or "")
+    assert float(root.attrib["width"]) == 1.5 * WIDTH and float(root.attrib["height"]) > 0
+    paper = next(root.iter(f"{SVG}rect"))
+    assert paper.attrib["class"] == "paper" and paper.attrib["width"] == str(WIDTH)
     with pytest.raises(ValueError, match="draw fewer points"):
         svg_markdown(interval_dots([Dot("a", 0.5, 0.4, 0.6, "50 %")] * 400, title="arms"), "arms")
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from trace_assets.records import TrainingPoint
 from trace_assets.report import figures
 from trace_assets.report.data import ReportData
+from trace_assets.report.drawing import svg_markdown
 from trace_assets.report.headline import headline
-from trace_assets.report.plots import svg_markdown
 from trace_assets.report.views.deficits import gap_plot
 from trace_assets.report.views.result import arms_plot, basis
 from trace_assets.report.views.teaching import adapters_plot, curve_plot

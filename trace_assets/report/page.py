@@ -11,8 +11,8 @@ from markupsafe import Markup
 from trace_assets.report import figures
 from trace_assets.report.costs import stage_costs
 from trace_assets.report.data import ReportData
+from trace_assets.report.drawing import stylesheet
 from trace_assets.report.headline import headline
-from trace_assets.report.plots import stylesheet
 from trace_assets.report.views.deficits import deficits_view
 from trace_assets.report.views.evidence import evidence_view
 from trace_assets.report.views.result import basis, result_view

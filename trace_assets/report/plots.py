@@ -1,24 +1,19 @@
 """Plots as inline SVG: small, readable on a phone, right in light and dark and on paper.
 
 Each function returns one `<svg>` element that takes its colours from `plots.css`, which the page holds once.
-`svg_markdown` makes a picture that stands alone.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
 from typing import Literal
 
+from trace_assets.report.drawing import WIDTH, circle, line, path, picture, short, text, ticks
 from trace_assets.report.figures import percent
 
 Tone = Literal["", "strong", "other"]
-
-WIDTH = 460
-"""Drawing units: as wide as a phone, so text keeps its size there."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +51,6 @@ class Sampled:
     high: float
 
 
-def stylesheet() -> str:
-    """Return the style that all plots need."""
-    return resources.files("trace_assets.report").joinpath("plots.css").read_text(encoding="utf-8")
-
-
-def svg_markdown(svg: str, title: str = "plot") -> str:
-    """Return the plot as a Markdown image that needs no other file, such as for Dagster metadata.
-
-    Raises:
-        ValueError: The image would be larger than 100 kB.
-    """
-    alone = svg.replace(">", f"><style>{stylesheet()}</style>", 1)
-    data = b64encode(alone.encode()).decode()
-    if len(data) > 100_000:
-        raise ValueError(
-            f"the plot '{title}' has {len(data)} characters, more than 100,000: draw fewer points"
-        )
-    return f"![{title.replace(']', ')')}](data:image/svg+xml;base64,{data})"
-
-
 def interval_dots(
     dots: Sequence[Dot], *, title: str, reference: float | None = None, low: float = 0.0, high: float = 1.0
 ) -> str:
@@ -87,21 +62,21 @@ def interval_dots(
         return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
 
     parts = []
-    ticks = [low + (high - low) * step / 4 for step in range(5)]
-    for tick in ticks:
-        parts.append(_line(at(tick), 4, at(tick), bottom, "grid"))
-        anchor = "r" if tick == ticks[-1] else "c" if tick != ticks[0] else ""
-        parts.append(_text(at(tick), bottom + 16, f"{100 * tick:.0f} %", f"m {anchor}"))
+    quarters = [low + (high - low) * step / 4 for step in range(5)]
+    for tick in quarters:
+        parts.append(line(at(tick), 4, at(tick), bottom, "grid"))
+        anchor = "r" if tick == quarters[-1] else "c" if tick != quarters[0] else ""
+        parts.append(text(at(tick), bottom + 16, f"{100 * tick:.0f} %", f"m {anchor}"))
     if reference is not None:
-        parts.append(_line(at(reference), 4, at(reference), bottom, "limit"))
+        parts.append(line(at(reference), 4, at(reference), bottom, "limit"))
     for place, dot in enumerate(dots):
         y = row * place + 18
         words = f"{dot.label}: {dot.text}; {dot.note}"
-        parts.append(_text(left, y, _short(dot.label, 32), "b" if dot.tone == "strong" else ""))
-        parts.append(_text(right, y, dot.text, "r b" if dot.tone == "strong" else "r"))
-        parts.append(_line(at(dot.low), y + 14, at(dot.high), y + 14, f"whisker {dot.tone}"))
-        parts.append(_circle(at(dot.value), y + 14, 5.5, f"dot {dot.tone}", words))
-    return _svg(parts, bottom + 24, title)
+        parts.append(text(left, y, short(dot.label, 32), "b" if dot.tone == "strong" else ""))
+        parts.append(text(right, y, dot.text, "r b" if dot.tone == "strong" else "r"))
+        parts.append(line(at(dot.low), y + 14, at(dot.high), y + 14, f"whisker {dot.tone}"))
+        parts.append(circle(at(dot.value), y + 14, 5.5, f"dot {dot.tone}", words))
+    return picture(parts, bottom + 24, title)
 
 
 def scatter(
@@ -128,15 +103,15 @@ def scatter(
         f'<rect class="zone" x="{at_x(x_limit):.1f}" y="{top}" width="{right - at_x(x_limit):.1f}" '
         f'height="{at_y(y_limit) - top:.1f}"/>'
     ]
-    for x in _ticks(x_low):
-        parts.append(_line(at_x(x), top, at_x(x), bottom, "grid"))
-        parts.append(_text(at_x(x), bottom + 17, f"{x:.2f}", "m c" if x < 1 else "m r"))
-    for y in _ticks(y_low):
-        parts.append(_line(left, at_y(y), right, at_y(y), "grid"))
-        parts.append(_text(left - 6, at_y(y) + 4, f"{y:.2f}", "m r"))
-    parts.append(_line(at_x(x_limit), top, at_x(x_limit), bottom, "limit"))
-    parts.append(_line(left, at_y(y_limit), right, at_y(y_limit), "limit"))
-    parts.append(_text((left + right) / 2, bottom + 36, x_label, "m c"))
+    for x in ticks(x_low):
+        parts.append(line(at_x(x), top, at_x(x), bottom, "grid"))
+        parts.append(text(at_x(x), bottom + 17, f"{x:.2f}", "m c" if x < 1 else "m r"))
+    for y in ticks(y_low):
+        parts.append(line(left, at_y(y), right, at_y(y), "grid"))
+        parts.append(text(left - 6, at_y(y) + 4, f"{y:.2f}", "m r"))
+    parts.append(line(at_x(x_limit), top, at_x(x_limit), bottom, "limit"))
+    parts.append(line(left, at_y(y_limit), right, at_y(y_limit), "limit"))
+    parts.append(text((left + right) / 2, bottom + 36, x_label, "m c"))
     parts.append(
         f'<text class="m c" transform="translate(12 {(top + bottom) / 2}) rotate(-90)">'
         f"{escape(y_label)}</text>"
@@ -144,14 +119,14 @@ def scatter(
     for point in sorted(points, key=lambda point: point.tone == "strong"):
         x, y = at_x(point.x[0]), at_y(point.y[0])
         tone = point.tone or "faint"
-        parts.append(_line(at_x(point.x[1]), y, at_x(point.x[2]), y, f"whisker {tone}"))
-        parts.append(_line(x, at_y(point.y[1]), x, at_y(point.y[2]), f"whisker {tone}"))
+        parts.append(line(at_x(point.x[1]), y, at_x(point.x[2]), y, f"whisker {tone}"))
+        parts.append(line(x, at_y(point.y[1]), x, at_y(point.y[2]), f"whisker {tone}"))
     for point in sorted(points, key=lambda point: point.tone == "strong"):
         x, y = at_x(point.x[0]), at_y(point.y[0])
-        parts.append(_circle(x, y, 9 if point.mark else 4.5, f"dot {point.tone}", point.title))
+        parts.append(circle(x, y, 9 if point.mark else 4.5, f"dot {point.tone}", point.title))
         if point.mark:
-            parts.append(_text(x, y + 4.3, point.mark, "number"))
-    return _svg(parts, bottom + 44, title)
+            parts.append(text(x, y + 4.3, point.mark, "number"))
+    return picture(parts, bottom + 44, title)
 
 
 def curve(
@@ -172,25 +147,25 @@ def curve(
             bottom - top
         )
 
-    parts = [_text(left, 16, _short(heading, 52), "b")] if heading else []
+    parts = [text(left, 16, short(heading, 52), "b")] if heading else []
     for step in range(5):
         y = at(first, step / 4)[1]
-        parts.append(_line(left, y, right, y, "grid"))
-        parts.append(_text(left - 6, y + 4, f"{25 * step} %", "m r"))
+        parts.append(line(left, y, right, y, "grid"))
+        parts.append(text(left - 6, y + 4, f"{25 * step} %", "m r"))
     for x in sorted({first, (first + last) // 2, last}):
-        parts.append(_text(at(x, 0)[0], bottom + 17, f"{x:.0f}", "m c" if x < last else "m r"))
-    parts.append(_text((left + right) / 2, bottom + 34, x_label, "m c"))
+        parts.append(text(at(x, 0)[0], bottom + 17, f"{x:.0f}", "m c" if x < last else "m r"))
+    parts.append(text((left + right) / 2, bottom + 34, x_label, "m c"))
     if samples:
         upper = [at(sample.x, sample.high) for sample in samples]
         lower = [at(sample.x, sample.low) for sample in reversed(samples)]
-        parts.append(f'<polygon class="band" points="{_path([*upper, *lower])}"/>')
-        parts.append(f'<polyline class="curve" points="{_path([at(s.x, s.y) for s in samples])}"/>')
+        parts.append(f'<polygon class="band" points="{path([*upper, *lower])}"/>')
+        parts.append(f'<polyline class="curve" points="{path([at(s.x, s.y) for s in samples])}"/>')
     for marker in markers:
         x, y = at(marker.x, marker.y)
-        parts.append(_line(x, at(0, marker.low)[1], x, at(0, marker.high)[1], "whisker other"))
+        parts.append(line(x, at(0, marker.low)[1], x, at(0, marker.high)[1], "whisker other"))
         words = f"iteration {marker.x:.0f}: {percent(marker.y, marker.low, marker.high)}"
-        parts.append(_circle(x, y, 4.5, "dot other", words))
-    return _svg(parts, bottom + 42, title)
+        parts.append(circle(x, y, 4.5, "dot other", words))
+    return picture(parts, bottom + 42, title)
 
 
 def confusion(
@@ -206,52 +181,54 @@ def confusion(
     """
     left, top, high = 170, 34, 34
     wide = min(64.0, (WIDTH - left - 8) / max(1, len(columns)))
-    parts = [_text(left + wide * (i + 0.5), 22, str(i + 1), "m c") for i in range(len(columns))]
-    for i, (name, line) in enumerate(zip(rows, counts, strict=True)):
-        total = max(1, sum(line))
+    parts = [text(left + wide * (i + 0.5), 22, str(i + 1), "m c") for i in range(len(columns))]
+    for i, (name, row) in enumerate(zip(rows, counts, strict=True)):
+        total = max(1, sum(row))
         y = top + high * i
         index = f"{columns.index(name) + 1}  " if name in columns else ""
-        parts.append(_text(4, y + 22, _short(f"{index}{name}", 23)))
-        for j, n in enumerate(line):
+        parts.append(text(4, y + 22, short(f"{index}{name}", 23)))
+        for j, n in enumerate(row):
             x = left + wide * j
             share = n / total
             parts.append(
                 f'<rect class="cell" x="{x + 1:.1f}" y="{y + 1}" width="{wide - 2:.1f}" '
                 f'height="{high - 2}" rx="3" opacity="{0.06 + 0.9 * share:.2f}">'
-                f"<title>{escape(name)} sent to {escape(columns[j])}: {n} of {sum(line)}</title></rect>"
+                f"<title>{escape(name)} sent to {escape(columns[j])}: {n} of {sum(row)}</title></rect>"
             )
-            parts.append(_text(x + wide / 2, y + 22, str(n), "number" if share > 0.5 else "c"))
-    return _svg(parts, top + high * len(rows) + 6, title)
+            parts.append(text(x + wide / 2, y + 22, str(n), "number" if share > 0.5 else "c"))
+    return picture(parts, top + high * len(rows) + 6, title)
 
 
-def _svg(parts: Sequence[str], height: float, title: str) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+def reliability(bins: Sequence[tuple[Sampled, int]], *, title: str) -> str:
+    """Draw how often choices made with some confidence were right, with the diagonal of perfect calibration.
+
+    Args:
+        bins: Mean confidence `x`, share that was right `y` with its interval, and how many choices it is of.
+        title: What it shows, for those who cannot see it.
+    """
+    left, top, right, bottom = 60, 14, WIDTH - 60, 354
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return left + x * (right - left), bottom - y * (bottom - top)
+
+    parts = []
+    for tick in ticks(0.0):
+        x, y = at(tick, tick)
+        parts.append(line(x, top, x, bottom, "grid"))
+        parts.append(line(left, y, right, y, "grid"))
+        parts.append(text(x, bottom + 17, f"{tick:.2f}", "m c"))
+        parts.append(text(left - 6, y + 4, f"{tick:.2f}", "m r"))
+    parts.append(line(*at(0, 0), *at(1, 1), "limit"))
+    parts.append(text((left + right) / 2, bottom + 36, "probability given to the choice", "m c"))
+    parts.append(
+        f'<text class="m c" transform="translate(14 {(top + bottom) / 2}) rotate(-90)">'
+        "share of those choices that were right</text>"
     )
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind.strip()}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _circle(x: float, y: float, r: float, kind: str, title: str) -> str:
-    shape = f'<circle class="{kind.strip()}" cx="{x:.1f}" cy="{y:.1f}" r="{r}">'
-    return f"{shape}<title>{escape(title)}</title></circle>"
-
-
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
-    mark = f' class="{kind.strip()}"' if kind.strip() else ""
-    return f'<text{mark} x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
-
-
-def _ticks(low: float) -> list[float]:
-    return [low + 0.25 * step for step in range(round((1 - low) / 0.25) + 1)]
-
-
-def _path(places: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    for sample, n in bins:
+        x, y = at(sample.x, sample.y)
+        parts.append(line(x, at(0, sample.low)[1], x, at(0, sample.high)[1], "whisker strong"))
+        words = f"{sample.x:.2f}: {percent(sample.y, sample.low, sample.high)}, n = {n}"
+        parts.append(circle(x, y, 5, "dot strong", words))
+        inside = x + 50 < right
+        parts.append(text(x + 8 if inside else x - 8, y + 4, f"n = {n}", "m" if inside else "m r"))
+    return picture(parts, bottom + 44, title)

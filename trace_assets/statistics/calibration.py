@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,3 +41,38 @@ def expected_calibration_error(
     used = sizes > 0
     distance = np.abs(np.bincount(place, p, bins)[used] - np.bincount(place, hit, bins)[used])
     return float(distance.sum() / len(p))
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Choices of similar confidence: their mean confidence, how many there were and how many were right."""
+
+    confidence: float
+    n: int
+    right: int
+
+
+def reliability_bins(
+    confidences: Sequence[float], correct: Sequence[bool], bins: int = 10
+) -> list[ReliabilityBin]:
+    """Return the bins that `expected_calibration_error` averages over, empty ones left out.
+
+    Args:
+        confidences: Probability given to the choice made, in [0, 1].
+        correct: Whether that choice was right, as many as `confidences`.
+        bins: Number of bins of equal width.
+
+    >>> reliability_bins([0.9, 0.94, 0.2], [True, False, False])
+    [ReliabilityBin(confidence=0.2, n=1, right=0), ReliabilityBin(confidence=0.92, n=2, right=1)]
+    """
+    members: dict[int, list[int]] = {}
+    for place, confidence in enumerate(confidences):
+        members.setdefault(min(int(confidence * bins), bins - 1), []).append(place)
+    return [
+        ReliabilityBin(
+            confidence=sum(confidences[place] for place in own) / len(own),
+            n=len(own),
+            right=sum(bool(correct[place]) for place in own),
+        )
+        for _, own in sorted(members.items())
+    ]

@@ -1,0 +1,88 @@
+"""The strokes that plots are made of, and the two ways in which a plot is shown: in the page, or alone."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+
+WIDTH = 460
+"""Drawing units: as wide as a phone, so text keeps its size there."""
+MOST_CHARACTERS = 100_000
+"""Of an image inside metadata: larger ones make Dagster's pages slow."""
+ALONE = 1.5
+"""Pixels a drawing unit where the plot stands alone: it is looked at on a screen."""
+
+
+def picture(parts: Sequence[str], height: float, title: str) -> str:
+    """Return a plot as one `<svg>` element; `title` says what it shows to those who cannot see it."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
+
+
+def stylesheet() -> str:
+    """Return the style that all plots need."""
+    return resources.files("trace_assets.report").joinpath("plots.css").read_text(encoding="utf-8")
+
+
+def svg_markdown(svg: str, title: str = "plot") -> str:
+    """Return the plot as a Markdown image that needs no other file, such as for Dagster metadata.
+
+    It brings its own paper, since it cannot know whether the page around it is light or dark.
+
+    Raises:
+        ValueError: The image would be larger than 100 kB.
+    """
+    height = float(svg.partition('viewBox="0 0 ')[2].partition('"')[0].split()[1])
+    size = f'<svg width="{ALONE * WIDTH:.0f}" height="{ALONE * height:.0f}" '
+    paper = f'<rect class="paper" x="0" y="0" width="{WIDTH}" height="{height:.0f}"/>'
+    alone = svg.replace("<svg ", size, 1).replace(">", f"><style>{stylesheet()}</style>{paper}", 1)
+    data = b64encode(alone.encode()).decode()
+    if len(data) > MOST_CHARACTERS:
+        raise ValueError(
+            f"the plot '{title}' has {len(data)} characters, more than {MOST_CHARACTERS:,}: draw fewer points"
+        )
+    return f"![{title.replace(']', ')')}](data:image/svg+xml;base64,{data})"
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    """Return a line; `kind` names its classes in `plots.css`, as everywhere here."""
+    return f'<line class="{kind.strip()}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def circle(x: float, y: float, r: float, kind: str, title: str) -> str:
+    """Return a circle that says `title` when it is pointed at."""
+    shape = f'<circle class="{kind.strip()}" cx="{x:.1f}" cy="{y:.1f}" r="{r}">'
+    return f"{shape}<title>{escape(title)}</title></circle>"
+
+
+def text(x: float, y: float, words: str, kind: str = "") -> str:
+    """Return a line of text."""
+    mark = f' class="{kind.strip()}"' if kind.strip() else ""
+    return f'<text{mark} x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'
+
+
+def ticks(low: float) -> list[float]:
+    """Return quarters from `low` to 1.
+
+    >>> ticks(-0.5)
+    [-0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    return [low + 0.25 * step for step in range(round((1 - low) / 0.25) + 1)]
+
+
+def path(places: Sequence[tuple[float, float]]) -> str:
+    """Return places as the attribute `points` wants them."""
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+
+
+def short(words: str, most: int) -> str:
+    """Return the words, cut to `most` characters.
+
+    >>> short("a long label", 7)
+    'a long…'
+    """
+    return words if len(words) <= most else words[: most - 1].rstrip() + "…"
