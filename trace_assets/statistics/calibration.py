@@ -62,8 +62,8 @@ def reliability_bins(
         correct: Whether that choice was right, as many as `confidences`.
         bins: Number of bins of equal width.
 
-    >>> reliability_bins([0.9, 0.94, 0.2], [True, False, False])
-    [ReliabilityBin(confidence=0.2, n=1, right=0), ReliabilityBin(confidence=0.92, n=2, right=1)]
+    >>> reliability_bins([0.9, 0.9, 0.2], [True, False, False])
+    [ReliabilityBin(confidence=0.2, n=1, right=0), ReliabilityBin(confidence=0.9, n=2, right=1)]
     """
     members: dict[int, list[int]] = {}
     for place, confidence in enumerate(confidences):
