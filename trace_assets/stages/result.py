@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,6 +42,8 @@ class StageResult:
         checks: What was checked.
         spent: (kind, unit) to quantity, for the ledger, beside wall and CPU seconds.
         cost_usd: Money spent.
+        recorded: To be called once the materialization is recorded: removes what another try would have
+            needed.
     """
 
     version: str
@@ -52,3 +54,4 @@ class StageResult:
     checks: tuple[StageCheck, ...] = ()
     spent: dict[tuple[str, str], float] = field(default_factory=dict)
     cost_usd: float = 0.0
+    recorded: Callable[[], None] | None = None

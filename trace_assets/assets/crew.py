@@ -1,0 +1,171 @@
+"""Worker processes that keep what they have loaded, one item each; the death of one is no other's concern."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pickle import PicklingError
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from trace_assets.lifeline import die_with_parent
+
+T = TypeVar("T")
+
+
+class WorkerDied(RuntimeError):
+    """The process that worked on a call ended before it answered."""
+
+
+class Crew:
+    """Some processes that take calls, started when first needed and kept for the next call.
+
+    Unlike a `ProcessPoolExecutor` a killed worker (out of memory, most often) fails its own call and no
+    other, and the next call finds a new one. Workers end with the process that made the crew.
+
+    Args:
+        width: Calls at once; a call beyond that waits for a worker.
+        preload: Modules that are imported once, before workers are forked.
+    """
+
+    def __init__(self, width: int, preload: tuple[str, ...] = ()) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(list(preload))
+        self._free = threading.Semaphore(width)
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._closed = False
+
+    def submit(self, work: Callable[..., T], /, *arguments: Any) -> Future[T]:
+        """Call a function of a module in a worker.
+
+        Returns:
+            The result to come: what the call returned or raised, or `WorkerDied`.
+        """
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        thread = threading.Thread(target=self._serve, args=(future, work, arguments), daemon=True)
+        thread.start()
+        return future
+
+    def _serve(self, future: Future[Any], work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        with self._free:
+            try:
+                worker = self._take()
+                answer = worker.call(work, arguments)
+            except BaseException as error:
+                future.set_exception(error)
+                return
+            with self._lock:
+                if worker.process.is_alive() and not self._closed:
+                    self._idle.append(worker)
+                else:
+                    self._all.discard(worker)
+            if isinstance(answer, _Raised):
+                future.set_exception(answer.error)
+            else:
+                future.set_result(answer)
+
+    def _take(self) -> _Worker:
+        with self._lock:
+            if self._closed:
+                raise WorkerDied("the crew has been dismissed")
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.process.is_alive():
+                    return worker
+                self._all.discard(worker)
+            worker = _Worker(self._context)
+            self._all.add(worker)
+            return worker
+
+    def pids(self) -> list[int]:
+        """Return the process ids of the workers that are there."""
+        with self._lock:
+            return [worker.process.pid for worker in self._all if worker.process.pid is not None]
+
+    def dismiss(self, grace_seconds: float = 1.0) -> None:
+        """End all workers.
+
+        Args:
+            grace_seconds: What one at work is given: an interrupt at the terminal has reached it too, and it
+                puts its things in order.
+        """
+        with self._lock:
+            self._closed = True
+            workers, idle = list(self._all), list(self._idle)
+            self._all.clear()
+            self._idle.clear()
+        for worker in idle:
+            worker.wire.close()
+        give_up = time.monotonic() + grace_seconds
+        for worker in workers:
+            worker.process.join(max(0.0, give_up - time.monotonic()))
+            worker.process.kill()
+            worker.process.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.dismiss()
+
+
+class _Raised:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class _Worker:
+    """One process and the wire to it."""
+
+    def __init__(self, context: multiprocessing.context.ForkServerContext) -> None:
+        self.wire, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=False)
+        self.process.start()
+        theirs.close()  # then a dead worker is seen as the end of the wire
+
+    def call(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Have a function called, and wait for what it gives.
+
+        Raises:
+            WorkerDied: The process ended first; the message says how.
+        """
+        try:
+            self.wire.send((work, arguments))
+            return self.wire.recv()
+        except (EOFError, OSError):
+            self.process.join(10)
+            code = self.process.exitcode
+            how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+            raise WorkerDied(how) from None
+
+
+def _work(wire: Connection) -> None:
+    die_with_parent()
+    with suppress(KeyboardInterrupt, EOFError, OSError):
+        while True:
+            work, arguments = wire.recv()
+            _answer(wire, work, arguments)
+
+
+def _answer(wire: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        answer = work(*arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        answer = _Raised(error)
+    try:
+        wire.send(answer)
+    except (TypeError, AttributeError, ValueError, PicklingError) as error:
+        wire.send(_Raised(RuntimeError(f"the answer cannot be sent: {error}")))

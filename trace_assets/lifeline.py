@@ -1,0 +1,40 @@
+"""A process that ends when its parent does: no work goes on for nobody, no half-dead writer is left."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import wait
+
+
+def die_with_parent() -> None:
+    """Let this child process end as soon as the process that asked for it is gone, however that one ended.
+
+    Call first thing in a process started by `multiprocessing`, whatever the start method.
+
+    Such a child has the reading end of a pipe whose other end only its parent holds. On Linux the kernel is
+    told to kill the child when that pipe ends: nothing in the child has to run for it, so it may be deep in a
+    call that never gives the interpreter's lock away. (`PR_SET_PDEATHSIG` would not do: the direct parent is
+    the fork server, which lives as long as its children.) Elsewhere a thread watches.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    if sys.platform == "linux":
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETSIG, signal.SIGKILL)
+        flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+    else:
+        threading.Thread(target=_watch, args=(parent.sentinel,), name="lifeline", daemon=True).start()
+    if not parent.is_alive():  # it died before anybody watched
+        os._exit(1)
+
+
+def _watch(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
