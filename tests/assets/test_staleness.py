@@ -124,9 +124,9 @@ def test_reasons_selection_and_force(instance: dg.DagsterInstance) -> None:
     run(definitions, instance)
     changed = plan(graph("0.3", {}), instance)
     assert [(str(step.item), step.reason) for step in changed] == [
-        ("config/selection", "its settings or code changed")
+        ("config/selection", "its settings changed")
     ]
-    forced = plan(definitions, instance, force={Item("trajectories", "one")})
+    forced = plan(definitions, instance, force={Item("trajectories", "one"): "new files"})
     assert [(str(step.item), step.reason) for step in forced] == [("trajectories[one]", "new files")]
     run(graph("0.2", {"trajectories-one": "x"}), instance)
 

@@ -39,6 +39,7 @@ def capability_dictionary(study: Study) -> StageResult:
     records=(BatchCapability,),
     deps=["trajectories", "capability_dictionary"],
     partitions=TASK_BATCH,
+    light=True,
 )
 def batch_capabilities(study: Study, batch: str) -> StageResult:
     """What a batch is labelled with: a firewall, so that a longer dictionary leaves old labels alone."""
@@ -69,6 +70,7 @@ def labels(study: Study, batch: str) -> StageResult:
     },
     blocking=["contrast_not_empty"],
     kinds=("parquet", "duckdb"),
+    light=True,
 )
 def contrast(study: Study) -> StageResult:
     """Error rates on failures and successes, contrastive gap and coverage, with intervals and q values."""
@@ -79,6 +81,7 @@ def contrast(study: Study) -> StageResult:
     group="diagnosis",
     records=(SelectedCapability,),
     deps=["contrast", "labels", "triage", "capability_dictionary", "config/selection", "config/targets"],
+    light=True,
 )
 def selected_capabilities(study: Study, context: dg.AssetExecutionContext) -> StageResult:
     """The decision on every candidate with its reason; kept ones of the live target become partitions."""
@@ -97,6 +100,7 @@ def selected_capabilities(study: Study, context: dg.AssetExecutionContext) -> St
     records=(CapabilitySpec,),
     deps=["selected_capabilities", "capability_dictionary"],
     partitions=CAPABILITY,
+    light=True,
 )
 def capability_spec(study: Study, capability: str) -> StageResult:
     """The firewall: all that one capability's environment and adapter may depend on."""

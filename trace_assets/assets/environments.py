@@ -28,6 +28,7 @@ def target_contract(study: Study) -> StageResult:
     checks={"environment_written": "A writer fits the capability."},
     kinds=("parquet", "python"),
     code_version=WRITER_VERSION,
+    light=True,
 )
 def environment(study: Study, capability: str) -> StageResult:
     """A module that teaches one capability: tools, reset, step, verdict and oracle."""

@@ -1,18 +1,28 @@
-"""What is not up to date, and why. The one place that needs a private Dagster import."""
+"""What is not up to date, and why, by content alone.
+
+Dagster stores with every materialization the version of its code, of its content and of the content of
+everything that it read. An item is due when one of the last two differs from what is there now. That is the
+same question as the UI's "unsynced" answers, asked of all items at once (a few queries instead of a few an
+item), and answered also where the UI leaves off: an upstream partition that is gone, and a hundred or more of
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
-from dagster._core.definitions.data_version import (  # no public equivalent in dagster 1.13
-    CachingStaleStatusResolver,
-    StaleCause,
-    StaleCauseCategory,
-    StaleStatus,
-)
-from dagster._core.loader import LoadingContextForTest
+
+from trace_assets.assets.stage_asset import BLOCKED_BY, UNFINISHED
+
+CODE, VERSION = "dagster/code_version", "dagster/data_version"
+READ, POINTER = "dagster/input_data_version/", "dagster/input_event_pointer/"
+NOTHING = "INITIAL"
+"""What Dagster notes as the version of an input that was never made."""
+MANY = 100
+"""From so many partitions on, Dagster notes the version of the last one made in place of all."""
 
 
 @dataclass(frozen=True, order=True)
@@ -39,11 +49,197 @@ class Step:
         item: What to materialize.
         reason: Why, in words.
         waits_for: Items of the same plan that come first; whether this one is then still due is seen then.
+        held_by: Items before it whose blocking check failed: it is not made before that is mended.
     """
 
     item: Item
     reason: str
     waits_for: tuple[Item, ...]
+    held_by: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True)
+class Node:
+    """An asset's place in the graph.
+
+    Attributes:
+        key: Its key.
+        code: Its code version.
+        parents: Names of the assets it reads.
+        upstream: These and all before them.
+        dimension: Name of its partitions, None when it has none.
+        tags: Its tags.
+    """
+
+    key: dg.AssetKey
+    code: str | None
+    parents: tuple[str, ...]
+    upstream: frozenset[str]
+    dimension: str | None
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The last materialization of an item."""
+
+    storage_id: int
+    tags: Mapping[str, str]
+
+    @property
+    def version(self) -> str:
+        return self.tags.get(VERSION, NOTHING)
+
+
+class Planner:
+    """Says what is due, again and again while things are being made.
+
+    Args:
+        definitions: The graph.
+        instance: Its history.
+        selection: Asset names, or items such as `adapter[x]`, to look at; None takes all.
+        partitions: Task batches to look at; None takes all. Capabilities are not narrowed.
+    """
+
+    def __init__(
+        self,
+        definitions: dg.Definitions,
+        instance: dg.DagsterInstance,
+        selection: Iterable[str] | None = None,
+        partitions: Iterable[str] | None = None,
+    ) -> None:
+        self.nodes = _nodes(definitions)
+        self._instance = instance
+        self._wanted = None if selection is None else set(selection)
+        self._batches = None if partitions is None else set(partitions)
+        self._keys: dict[str | None, list[str]] = {}
+        self._made: dict[str, dict[str, _Made]] = {}
+
+    def look(
+        self, touched: Collection[str] | None = None, force: Mapping[Item, str] | None = None
+    ) -> list[Step]:
+        """Return what is missing or stale, in an order in which it can be made.
+
+        Staleness is seen one hop at a time: what lies further down becomes due, or not, when the steps before
+        it have run and their content turned out different or equal.
+
+        Args:
+            touched: Assets that were made since the last look; None reads the history of all.
+            force: Items that are due whatever their versions say, with the reason.
+        """
+        dimensions = {node.dimension for node in self.nodes.values() if node.dimension is not None}
+        self._keys = {None: [""]} | {
+            name: sorted(self._instance.get_dynamic_partitions(name)) for name in dimensions
+        }
+        self._read(list(self.nodes) if touched is None else [name for name in touched if name in self.nodes])
+        steps: dict[Item, Step] = {}
+        blocked = self._blocked()
+        for name, node in self.nodes.items():
+            for partition in self._keys[node.dimension]:
+                item = Item(name, partition)
+                if not self._is_wanted(item, node):
+                    continue
+                reason = self._why(name, node, partition) or (force or {}).get(item, "")
+                if reason:
+                    before = self._before(item, node, steps)
+                    steps[item] = Step(item, reason, before, self._before(item, node, blocked))
+        return list(steps.values())
+
+    def _blocked(self) -> list[Item]:
+        """Return the items whose blocking check failed when they were made last."""
+        return [
+            Item(name, partition)
+            for name, node in self.nodes.items()
+            for partition in self._keys[node.dimension]
+            if (made := self._made[name].get(partition)) is not None and BLOCKED_BY in made.tags
+        ]
+
+    def items_after(self, steps: Sequence[Step]) -> list[Item]:
+        """Return the items that are up to date now and may become due once these steps were made."""
+        due, begun = {step.item for step in steps}, {step.item.asset for step in steps}
+        return [
+            item
+            for name, node in self.nodes.items()
+            for partition in self._keys[node.dimension]
+            if (item := Item(name, partition)) not in due
+            and self._is_wanted(item, node)
+            and any(
+                other in node.upstream
+                and (self.nodes[other].dimension != node.dimension or self._same_partition(other, item, due))
+                for other in begun
+            )
+        ]
+
+    def _same_partition(self, other: str, item: Item, due: Collection[Item]) -> bool:
+        return not item.partition or Item(other, item.partition) in due
+
+    def _is_wanted(self, item: Item, node: Node) -> bool:
+        if self._wanted is not None and not {item.asset, str(item)} & self._wanted:
+            return False
+        return node.dimension != "task_batch" or self._batches is None or item.partition in self._batches
+
+    def _before(self, item: Item, node: Node, others: Iterable[Item]) -> tuple[Item, ...]:
+        return tuple(
+            other
+            for other in others
+            if other.asset in node.upstream
+            and (other.partition == item.partition or self.nodes[other.asset].dimension != node.dimension)
+        )
+
+    def _read(self, names: Sequence[str]) -> None:
+        """Read the last materialization of every partition of some assets."""
+        whole = [self.nodes[name].key for name in names if self.nodes[name].dimension is None]
+        for name in names:
+            self._made[name] = {}
+        for record in self._instance.get_asset_records(whole) if whole else ():
+            last = record.asset_entry.last_materialization_record
+            if last is not None:
+                name = "/".join(record.asset_entry.asset_key.path)
+                self._made[name] = {"": _Made(last.storage_id, last.event_log_entry.tags or {})}
+        for name in names:
+            if self.nodes[name].dimension is not None:
+                self._made[name] = _last_by_partition(self._instance, self.nodes[name].key)
+
+    def _why(self, name: str, node: Node, partition: str) -> str:
+        """Return why an item is due, empty when it is not."""
+        made = self._made[name].get(partition)
+        if made is None:
+            return "never materialized"
+        words = []
+        if node.code is not None and made.tags.get(CODE) != node.code:
+            words.append("its settings changed" if name.startswith("config/") else "its code changed")
+        if UNFINISHED in made.tags:
+            words.append(f"its check {made.tags.get(BLOCKED_BY, '')} failed")
+        words += [word for parent in node.parents if (word := self._moved(made, node, parent, partition))]
+        words += [
+            f"it reads {tag.removeprefix(READ)} no longer"
+            for tag in made.tags
+            if tag.startswith(READ) and tag.removeprefix(READ) not in node.parents
+        ]
+        return "; ".join(words)
+
+    def _moved(self, made: _Made, node: Node, parent: str, partition: str) -> str:
+        """Say how a parent differs from what an item was made of; empty when it does not."""
+        noted = made.tags.get(READ + parent)
+        if noted is None:
+            return f"it reads {parent} now"
+        above, now = self.nodes[parent], self._made[parent]
+        if above.dimension is None:
+            return f"{parent} changed" if noted != (now[""].version if now else NOTHING) else ""
+        keys = [partition] if above.dimension == node.dimension else self._keys[above.dimension]
+        there = {key: now[key] for key in keys if key in now}
+        pointer = int(made.tags.get(POINTER + parent, "0").replace("NULL", "0"))
+        newer = [key for key, one in there.items() if one.storage_id > pointer]
+        if len(keys) >= MANY:
+            changed = bool(newer)
+        else:
+            joined = "".join(there[key].version for key in sorted(there))
+            changed = noted != (hashlib.sha256(joined.encode()).hexdigest() if now else NOTHING)
+        if not changed:
+            return ""
+        if not newer:
+            return f"a partition of {parent} is gone"
+        return _several([f"{parent}[{key}]" for key in newer]) + " changed"
 
 
 def plan(
@@ -51,77 +247,39 @@ def plan(
     instance: dg.DagsterInstance,
     selection: Iterable[str] | None = None,
     partitions: Iterable[str] | None = None,
-    force: Collection[Item] = (),
+    force: Mapping[Item, str] | None = None,
 ) -> list[Step]:
-    """Return what is missing or stale, in an order in which it can be made.
+    """Return what is missing or stale; see `Planner`, for those who look once."""
+    return Planner(definitions, instance, selection, partitions).look(force=force)
 
-    Staleness is seen one hop at a time: what lies further down becomes due, or not, when the steps before it
-    have run and their content turned out different or equal.
 
-    Args:
-        definitions: The graph.
-        instance: Its history.
-        selection: Asset names to look at; None takes all.
-        partitions: Task batches to look at; None takes all. Capabilities are not narrowed.
-        force: Items that are due whatever Dagster thinks: their files outside its sight changed.
-    """
+def _nodes(definitions: dg.Definitions) -> dict[str, Node]:
+    """Return the graph's assets by name, in topological order."""
     graph = definitions.resolve_asset_graph()
-    resolver = CachingStaleStatusResolver(
-        instance=instance, asset_graph=graph, loading_context=LoadingContextForTest(instance)
-    )
-    wanted = None if selection is None else set(selection)
-    batches = None if partitions is None else set(partitions)
-    steps: dict[Item, Step] = {}
-    upstream: dict[str, set[str]] = {}
-    dimension: dict[str, str | None] = {}
-    for asset_key in graph.toposorted_asset_keys:
-        name = "/".join(asset_key.path)
-        node = graph.get(asset_key)
-        parents = {"/".join(parent.path) for parent in node.parent_keys}
-        upstream[name] = parents.union(*(upstream[parent] for parent in parents)) if parents else set()
-        dimension[name] = getattr(node.partitions_def, "name", None)
-        if wanted is not None and name not in wanted:
+    nodes: dict[str, Node] = {}
+    for key in graph.toposorted_asset_keys:
+        asset = graph.get(key)
+        if not asset.is_materializable:
             continue
-        for partition in _partitions(node.partitions_def, instance, batches):
-            item = Item(name, partition)
-            status = resolver.get_status(asset_key, partition or None)
-            if status == StaleStatus.FRESH and item not in force:
-                continue
-            causes = resolver.get_stale_causes(asset_key, partition or None)
-            reason = _reason(causes, "never materialized" if status == StaleStatus.MISSING else "new files")
-            before = tuple(
-                other
-                for other in steps
-                if other.asset in upstream[name]
-                and (other.partition == partition or dimension[other.asset] != dimension[name])
-            )
-            steps[item] = Step(item, reason, before)
-    return list(steps.values())
+        parents = tuple(sorted("/".join(parent.path) for parent in asset.parent_keys))
+        parents = tuple(parent for parent in parents if parent in nodes)
+        upstream = frozenset(parents).union(*(nodes[parent].upstream for parent in parents))
+        dimension = getattr(asset.partitions_def, "name", None)
+        nodes["/".join(key.path)] = Node(key, asset.code_version, parents, upstream, dimension, asset.tags)
+    return nodes
 
 
-def _partitions(
-    definition: dg.PartitionsDefinition[str] | None, instance: dg.DagsterInstance, batches: set[str] | None
-) -> list[str]:
-    if definition is None:
-        return [""]
-    assert isinstance(definition, dg.DynamicPartitionsDefinition)
-    keys = sorted(instance.get_dynamic_partitions(str(definition.name)))
-    if definition.name == "task_batch" and batches is not None:
-        keys = [key for key in keys if key in batches]
-    return keys
+def _last_by_partition(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, _Made]:
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+    latest = sorted(instance.get_latest_storage_id_by_partition(key, kind).values())
+    found: dict[str, _Made] = {}
+    for start in range(0, len(latest), MANY):
+        some = latest[start : start + MANY]
+        chosen = dg.AssetRecordsFilter(asset_key=key, storage_ids=some)
+        for record in instance.fetch_materializations(chosen, limit=len(some)).records:
+            found[record.partition_key or ""] = _Made(record.storage_id, record.event_log_entry.tags or {})
+    return found
 
 
-def _reason(causes: Iterable[StaleCause], without_cause: str) -> str:
-    words: list[str] = []
-    for cause in causes:
-        where = ""
-        if cause.dependency is not None:
-            where = "/".join(cause.dependency.asset_key.path)
-            where += f"[{cause.dependency.partition_key}]" if cause.dependency.partition_key else ""
-        if cause.category == StaleCauseCategory.CODE:
-            words.append("its settings or code changed")
-        elif cause.category == StaleCauseCategory.DATA:
-            words.append(f"{where} changed")
-        else:
-            words.append(cause.reason)
-    return "; ".join(dict.fromkeys(words)) or without_cause
+def _several(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

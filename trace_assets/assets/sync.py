@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
-import multiprocessing
 import os
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
-from trace_assets.assets.staleness import Item, Step, plan
-from trace_assets.assets.worker import Outcome, materialize_items
+from trace_assets.assets.crew import Crew
+from trace_assets.assets.staleness import Item, Planner, Step
+from trace_assets.assets.worker import Outcome, materialize_here, materialize_items
 from trace_assets.errors import Unavailable
 from trace_assets.store import Home
+from trace_assets.store.locks import Holder, due_items, exclusive, holder, is_item_held, sync_lock
+from trace_assets.study import Study
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Synced:
 
     Attributes:
         outcomes: In the order in which they finished.
-        held_back: Steps that were due but lie behind a failure.
+        held_back: Steps that are due but lie behind a failure or a failed check.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -34,7 +36,8 @@ class Synced:
     @property
     def exit_code(self) -> int:
         """0 when all was made and no check failed, else the gravest outcome's."""
-        return max((outcome.exit_code for outcome in self.outcomes), default=0)
+        held = 1 if any(step.held_by for step in self.held_back) else 0
+        return max((held, *(outcome.exit_code for outcome in self.outcomes)))
 
 
 MOST_REPEATS = 8
@@ -42,6 +45,7 @@ NEVER_FRESH = (
     "it was made again and again and is still due: its result differs every time, or its settings change "
     "under the run; run the command again, and report it when it happens twice."
 )
+POLL_SECONDS = 0.2
 
 Listener = Callable[[str, Item, Step | Outcome], None]
 """Told `("start", item, step)` and `("end", item, outcome)`."""
@@ -50,75 +54,140 @@ Listener = Callable[[str, Item, Step | Outcome], None]
 def sync(
     definitions: dg.Definitions,
     instance: dg.DagsterInstance,
-    home: Home,
+    study: Study,
     environment: Mapping[str, str],
     *,
     selection: Iterable[str] | None = None,
     partitions: Iterable[str] | None = None,
     jobs: int | None = None,
-    force: Collection[Item] = (),
+    force: Mapping[Item, str] | None = None,
     listen: Listener = lambda *_: None,
+    waiting: Callable[[Holder | None], None] | None = lambda _: None,
 ) -> Synced:
     """Materialize what is due until nothing is.
 
-    An item runs when nothing before it is due any more. What failed is not tried again in the same call, and
-    what depends on it is held back; everything else goes on.
+    An item runs when nothing before it is due any more: settings and light items in this process, all others
+    in processes of their own. What failed is not tried again in the same call, and what depends on it is held
+    back; everything else goes on. An item that another process is making (a run of the UI) is left to it.
 
     Args:
         definitions: The graph.
         instance: Its history.
-        home: Holds the lock: one sync at a time works on a home.
+        study: What the graph works on; one sync at a time works on its home.
         environment: Variables with which a worker process opens the same study.
-        selection: Asset names; None takes all.
+        selection: Names of assets, or of items such as `adapter[x]`; None takes all.
         partitions: Task batches; None takes all.
         jobs: Items at once; None takes the smaller of two and the number of cores.
-        force: Items to make once even when they look fresh.
+        force: Items to make once even when they look fresh, with the reason.
         listen: Told of starts and ends.
+        waiting: Told who is at work when another sync is, before waiting for it; None does not wait.
+
+    Raises:
+        Unavailable: Another sync is at work, and `waiting` is None.
     """
     width = jobs or min(2, os.cpu_count() or 1)
-    wanted = None if selection is None else list(selection)
-    batches = None if partitions is None else list(partitions)
     threads = str(max(1, (os.cpu_count() or 1) // width))
     environment = {
         "OMP_NUM_THREADS": threads,  # two torches on all cores are slower than one
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
         **environment,
     }
-    done, failed, running = Synced(), set[Item](), dict[Future[list[Outcome]], tuple[Item, ...]]()
-    made: Counter[Item] = Counter()
-    due = set(force)
-    with _lock(home), _pool(width) as pool:
+    with _turn(study.home, waiting), Crew(width, ("trace_assets.definitions",)) as crew:
+        marked = {Item(*name): reason for name, reason in due_items(study.home).items()}
+        run = _Run(Planner(definitions, instance, selection, partitions), {**marked, **(force or {})}, listen)
         while True:
-            steps = plan(definitions, instance, wanted, batches, due)
-            busy = failed.union(*running.values())
-            for unit in _units([step for step in steps if step.item not in busy and not step.waits_for]):
-                if len(running) >= width:
+            for step in run.ready(heavy=True):
+                if len(run.running) >= width:
                     break
-                for step in unit:
-                    listen("start", step.item, step)
-                items = tuple(step.item for step in unit)
-                running[pool.submit(materialize_items, environment, items)] = items
-            if not running:
-                done.held_back = [step for step in steps if step.item not in failed]
-                return done
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                for outcome in _results(future, running.pop(future)):
-                    made[outcome.item] += outcome.made
-                    due.discard(outcome.item)
-                    if outcome.made and made[outcome.item] > MOST_REPEATS:
-                        outcome = replace(outcome, made=False, error=NEVER_FRESH, exit_code=3)
-                    if not outcome.made:
-                        failed.add(outcome.item)
-                    done.outcomes.append(outcome)
-                    listen("end", outcome.item, outcome)
+                if run.start([step], study.home):
+                    future = crew.submit(materialize_items, environment, [step.item])
+                    run.running[future] = (step.item,)
+            unit = run.ready(heavy=False)
+            settings = [step for step in unit if _is_setting(step.item)]
+            unit = settings or unit[:1]
+            if unit and run.start(unit, study.home):
+                run.end(materialize_here(definitions, study, instance, [step.item for step in unit]))
+            elif run.running:
+                finished, _ = wait(run.running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    run.end(_results(future, run.running.pop(future)))
+            elif not run.look_again(study.home):
+                return run.done
 
 
-def _units(ready: Sequence[Step]) -> list[list[Step]]:
-    """Put the settings, which take no time, into one run; everything else is a run of its own."""
-    settings = [step for step in ready if step.item.asset.startswith("config/")]
-    others = [[step] for step in ready if not step.item.asset.startswith("config/")]
-    return [settings, *others] if settings else others
+class _Run:
+    """What a sync knows while it is under way."""
+
+    def __init__(self, planner: Planner, force: dict[Item, str], listen: Listener) -> None:
+        self.planner, self.force, self.listen = planner, force, listen
+        self.done = Synced()
+        self.running: dict[Future[list[Outcome]], tuple[Item, ...]] = {}
+        self.over: set[Item] = set()
+        """Items that failed or whose blocking check did: not tried again in this call."""
+        self.made: Counter[Item] = Counter()
+        self.elsewhere: set[Item] = set()
+        """Items that another process is making."""
+        self.steps = planner.look(force=force)
+        self.is_complete_look = True
+
+    def ready(self, *, heavy: bool) -> list[Step]:
+        """Return the steps that can be made now."""
+        busy = self.over.union(self.elsewhere, *self.running.values())
+        return [
+            step
+            for step in self.steps
+            if step.item not in busy
+            and not step.waits_for
+            and not step.held_by
+            and heavy != ("light" in self.planner.nodes[step.item.asset].tags or _is_setting(step.item))
+        ]
+
+    def start(self, unit: Sequence[Step], home: Home) -> bool:
+        """Announce a unit of work; tell whether it is ours to do."""
+        taken = {step.item for step in unit if is_item_held(home, step.item.asset, step.item.partition)}
+        self.elsewhere |= taken
+        if not taken:
+            for step in unit:
+                self.listen("start", step.item, step)
+        return not taken
+
+    def end(self, outcomes: Iterable[Outcome]) -> None:
+        """Take in what was done, and see what is due now."""
+        touched = set()
+        for outcome in outcomes:
+            item = outcome.item
+            touched.add(item.asset)
+            self.made[item] += outcome.made
+            self.force.pop(item, None)
+            if outcome.made and self.made[item] > MOST_REPEATS:
+                outcome = replace(outcome, made=False, error=NEVER_FRESH, exit_code=3)
+            if not outcome.made or outcome.blocked:
+                self.over.add(item)
+            self.done.outcomes.append(outcome)
+            self.listen("end", item, outcome)
+        self.steps = self.planner.look(touched, self.force)
+        self.is_complete_look = False
+
+    def look_again(self, home: Home) -> bool:
+        """With nothing left to start: wait for what others make, and look at the whole history once more.
+
+        Returns:
+            Whether there is more to do; if not, `done` is complete.
+        """
+        waited = bool(self.elsewhere)
+        while any(is_item_held(home, item.asset, item.partition) for item in self.elsewhere):
+            time.sleep(POLL_SECONDS)
+        if not self.is_complete_look or waited:
+            self.elsewhere.clear()
+            self.steps = self.planner.look(force=self.force)
+            self.is_complete_look = True
+            return True
+        self.done.held_back = [step for step in self.steps if step.item not in self.over]
+        return False
+
+
+def _is_setting(item: Item) -> bool:
+    return item.asset.startswith("config/")
 
 
 def _results(future: Future[list[Outcome]], items: Sequence[Item]) -> list[Outcome]:
@@ -130,30 +199,17 @@ def _results(future: Future[list[Outcome]], items: Sequence[Item]) -> list[Outco
 
 
 @contextmanager
-def _pool(width: int) -> Iterator[ProcessPoolExecutor]:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["trace_assets.definitions"])
-    pool = ProcessPoolExecutor(max_workers=width, mp_context=context)
-    try:
-        yield pool
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-@contextmanager
-def _lock(home: Home) -> Iterator[None]:
+def _turn(home: Home, waiting: Callable[[Holder | None], None] | None) -> Iterator[None]:
     """Let one sync at a time work on a home; the operating system frees the lock of a dead one."""
-    path = home.path / "sync.lock"
-    with path.open("a+") as file:
+    path, patience = sync_lock(home), None if waiting else 0.0
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            stack.enter_context(
+                exclusive(path, "trace sync", waiting=waiting or (lambda _: None), patience=patience)
+            )
+        except TimeoutError as error:
             raise Unavailable(
-                f"another `trace sync` is at work on {home.path}; wait for it, or give this one another "
-                "TRACE_HOME."
+                f"another `trace sync` is at work on {home.path} ({holder(path) or 'an unknown process'}); "
+                "wait for it, or give this one another TRACE_HOME."
             ) from error
         yield

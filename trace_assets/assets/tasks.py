@@ -9,7 +9,7 @@ from trace_assets.stages.tasks import write_tasks
 from trace_assets.study import Study
 
 
-@stage_asset(group="rollouts", records=(Task,), deps=["config/targets"], partitions=TASK_BATCH)
+@stage_asset(group="rollouts", records=(Task,), deps=["config/targets"], partitions=TASK_BATCH, light=True)
 def tasks(study: Study, batch: str) -> StageResult:
     """What an agent is asked to do: the live target's tasks by split, or those that were ingested."""
     return write_tasks(study, batch)

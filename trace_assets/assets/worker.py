@@ -1,4 +1,4 @@
-"""Materialize items in a process of their own, and say how it went."""
+"""Materialize items as one Dagster run, in this process or in one of its own, and say how it went."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from trace_assets.assets.stage_asset import BLOCKED_BY
 from trace_assets.assets.staleness import Item
+from trace_assets.store import presence
+from trace_assets.study import Study
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Outcome:
         rows: Rows in its main table, None when not known.
         failed_checks: `name: detail` of every check that failed as an error.
         warnings: The same for warnings.
+        blocked: Whether one of the failed checks holds back what comes next.
         error: One sentence when it was not made.
         exit_code: What the program should exit with because of this item.
     """
@@ -33,6 +37,7 @@ class Outcome:
     rows: int | None = None
     failed_checks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    blocked: bool = False
     error: str = ""
     exit_code: int = 0
 
@@ -41,11 +46,11 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def materialize_items(environment: Mapping[str, str], items: Sequence[Item]) -> list[Outcome]:
-    """Materialize assets (or partitions) as one Dagster run.
+    """Materialize items in a process that was started for it.
 
     Args:
         environment: Variables that open the study and its Dagster home.
-        items: What to make: one, or several without partitions that do not depend on each other.
+        items: As for `materialize_here`.
 
     Returns:
         One outcome an item, in order.
@@ -54,18 +59,36 @@ def materialize_items(environment: Mapping[str, str], items: Sequence[Item]) -> 
     from trace_assets.definitions import load
 
     definitions, study = load()
-    started = time.monotonic()
     with dg.DagsterInstance.get() as instance:
-        result = dg.materialize(
-            list(definitions.assets or []),  # type: ignore[arg-type]
-            selection=[_key(item) for item in items],
-            partition_key=items[0].partition or None,
-            instance=instance,
-            resources={"study": study},
-            run_config=QUIET,
-            raise_on_error=False,
-            tags={"trace/by": "sync"},
-        )
+        return materialize_here(definitions, study, instance, items)
+
+
+def materialize_here(
+    definitions: dg.Definitions, study: Study, instance: dg.DagsterInstance, items: Sequence[Item]
+) -> list[Outcome]:
+    """Materialize items as one Dagster run in this process.
+
+    Args:
+        definitions: The graph.
+        study: What its assets work on.
+        instance: Where the run is recorded.
+        items: What to make: one, or several without partitions that do not depend on each other.
+
+    Returns:
+        One outcome an item, in order.
+    """
+    presence.announce(study.home)
+    started = time.monotonic()
+    result = dg.materialize(
+        list(definitions.assets or []),  # type: ignore[arg-type]
+        selection=[_key(item) for item in items],
+        partition_key=items[0].partition or None,
+        instance=instance,
+        resources={"study": study},
+        run_config=QUIET,
+        raise_on_error=False,
+        tags={"trace/by": "sync"},
+    )
     seconds = time.monotonic() - started
     return [_outcome(item, result, seconds) for item in items]
 
@@ -75,12 +98,12 @@ def _key(item: Item) -> dg.AssetKey:
 
 
 def _outcome(item: Item, result: dg.ExecuteInProcessResult, seconds: float) -> Outcome:
-    made, rows = False, None
+    made, blocked, rows = False, False, None
     failed: list[str] = []
     warnings: list[str] = []
     for event in result.get_asset_materialization_events():
         if event.asset_key == _key(item):
-            made = True
+            made, blocked = True, BLOCKED_BY in (event.materialization.tags or {})
             count = event.materialization.metadata.get("dagster/row_count")
             rows = count.value if isinstance(count, dg.IntMetadataValue) else None
     for check in result.get_asset_check_evaluations():
@@ -90,7 +113,7 @@ def _outcome(item: Item, result: dg.ExecuteInProcessResult, seconds: float) -> O
     error, code = "", 1 if failed else 0
     if not made:
         error, code = _failure(result)
-    return Outcome(item, made, seconds, rows, tuple(failed), tuple(warnings), error, code)
+    return Outcome(item, made, seconds, rows, tuple(failed), tuple(warnings), blocked, error, code)
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> tuple[str, int]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ from trace_assets.assets.worker import Outcome
 from trace_assets.cli.console import console as make_console
 from trace_assets.definitions import build
 from trace_assets.progress import PROGRESS_DIR
+from trace_assets.store.locks import Holder
 from trace_assets.study import Study
 
 
@@ -37,6 +38,8 @@ def run_sync(
     quiet: bool = False,
     jobs: int | None = None,
     force: Mapping[str, object] | None = None,
+    again: Iterable[Item] = (),
+    wait: bool = True,
 ) -> Synced:
     """Bring a study up to date and show how it goes.
 
@@ -48,23 +51,38 @@ def run_sync(
         quiet: Print only what went wrong.
         jobs: Items at once.
         force: Task batches whose `tasks` and `trajectories` are due because their inbox changed.
+        again: Items to make once more though they look fresh.
+        wait: Wait for another sync on the same home rather than refuse.
     """
     instance = prepare_instance(study.home)
     register_batches(instance, study, live=live)
     console = make_console(stderr=True)
+    new = {Item(asset, batch): "new files" for batch in force or {} for asset in ("tasks", "trajectories")}
     with _bars(console, quiet) as environment, instance:
         lines = _Lines(console, quiet)
         return sync(
             build(study),
             instance,
-            study.home,
+            study,
             {**study_environment(), **environment},
             selection=selection,
             partitions=batches,
             jobs=jobs,
-            force={Item(asset, batch) for batch in force or {} for asset in ("tasks", "trajectories")},
+            force={**new, **dict.fromkeys(again, "asked for")},
             listen=lines,
+            waiting=_waiting(console) if wait else None,
         )
+
+
+def _waiting(console: Console) -> Callable[[Holder | None], None]:
+    def say(holder: Holder | None) -> None:
+        who = f" ({holder})" if holder else ""
+        console.print(
+            f"another `trace sync` is at work here{escape(who)}; waiting for it, Ctrl-C to give up",
+            soft_wrap=True,
+        )
+
+    return say
 
 
 def study_environment() -> dict[str, str]:

@@ -148,6 +148,11 @@ def item_lock(
         yield ItemLock((*found, mark_due(home, asset, partition, INTERRUPTED)))
 
 
+def is_item_held(home: Home, asset: str, partition: str = "") -> bool:
+    """Whether some process is making an item at this moment."""
+    return is_held(_folder(home, "items") / f"{_name(asset, partition)}.lock")
+
+
 def mark_due(home: Home, asset: str, partition: str, reason: str) -> Path:
     """Say that an item has to be made again, for a reason that Dagster cannot see; it outlives this process.
 
