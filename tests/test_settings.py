@@ -75,3 +75,20 @@ def test_a_home_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="TRACE_HOME"):
         Study.open(tmp_path / "file" / "home")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("schedule.cron=61 2 * * *", "the minute '61' is not between 0 and 59"),
+        ("schedule.timezone=Mars/Olympus", "no such time zone"),
+        ("watch.interval_seconds=0", "watch.interval_seconds"),
+    ],
+)
+def test_a_wrong_service_setting_is_named(setting: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_settings(None, [setting])
+
+
+def test_services_feed_no_stage() -> None:
+    assert not {"watch", "schedule", "automation"} & set(SECTIONS)

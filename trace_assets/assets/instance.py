@@ -10,6 +10,7 @@ import dagster as dg
 
 from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.stages.ingest import batches
+from trace_assets.stages.task_inbox import task_batches
 from trace_assets.store import Home
 from trace_assets.study import Study
 
@@ -53,14 +54,14 @@ def register_batches(instance: dg.DagsterInstance, study: Study, *, live: bool) 
 
     Args:
         instance: Where to.
-        study: Whose inbox to look at.
+        study: Whose inboxes to look at.
         live: Also the batch of the live target's own tasks.
 
     Returns:
         All known batches, sorted.
     """
     known = set(instance.get_dynamic_partitions(str(TASK_BATCH.name)))
-    wanted = {*batches(study), *([study.live_batch] if live else [])}
+    wanted = {*batches(study), *task_batches(study), *([study.live_batch] if live else [])}
     if wanted - known:
         instance.add_dynamic_partitions(str(TASK_BATCH.name), sorted(wanted - known))
     return sorted(known | wanted)

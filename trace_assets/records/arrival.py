@@ -11,10 +11,10 @@ ArrivalKind = Literal["tasks", "trajectories"]
 
 
 class Arrival(Record):
-    """Row of the table `arrivals`: a file whose content was taken, which is never taken again."""
+    """Row of the table `arrivals`: a batch that a file became. Content that is here is never taken again."""
 
     table: ClassVar[str] = "arrivals"
-    key: ClassVar[tuple[str, ...]] = ("content_hash",)
+    key: ClassVar[tuple[str, ...]] = ("content_hash", "task_batch")
     volatile: ClassVar[frozenset[str]] = frozenset({"taken_at"})
 
     content_hash: str
@@ -36,7 +36,7 @@ class Quarantined(Record):
 
     table: ClassVar[str] = "quarantine"
     key: ClassVar[tuple[str, ...]] = ("content_hash", "position", "reason")
-    volatile: ClassVar[frozenset[str]] = frozenset({"at"})
+    volatile: ClassVar[frozenset[str]] = frozenset({"quarantined_at"})
 
     content_hash: str
     """SHA-256 of the file's bytes."""
@@ -49,4 +49,4 @@ class Quarantined(Record):
     """One sentence: what is wrong and how to mend it."""
     kept_at: str
     """Where the file (or the refused rows) lies now, relative to the home; empty when it was not moved."""
-    at: datetime
+    quarantined_at: datetime

@@ -1,4 +1,4 @@
-"""The stage `tasks`: the live target's own tasks, or those that came with ingested trajectories."""
+"""The stage `tasks`: the live target's own tasks, those of a task file, or those of ingested trajectories."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import Split, Task
 from trace_assets.stages.ingest import batches, inbox
 from trace_assets.stages.result import StageResult
+from trace_assets.stages.task_inbox import task_batches, task_inbox
 from trace_assets.study import Study
 
 
@@ -16,10 +17,12 @@ def write_tasks(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `tasks`.
 
     Raises:
-        InputError: The batch is neither the live target's nor in the inbox.
+        InputError: The batch is neither the live target's nor in an inbox.
     """
     if batch in batches(study):
         tasks = inbox(study, batch).read(Task)
+    elif batch in task_batches(study):
+        tasks = task_inbox(study).read(Task, batch)
     elif batch == study.live_batch:
         tasks = [
             task.model_copy(update={"task_batch": batch})
@@ -27,9 +30,10 @@ def write_tasks(study: Study, batch: str) -> StageResult:
             for task in study.target.tasks(split)
         ]
     else:
-        known = ", ".join([study.live_batch, *batches(study)])
+        known = ", ".join([study.live_batch, *batches(study), *task_batches(study)])
         raise InputError(
-            f"there is no task batch '{batch}'; known are {known}. Bring trajectories in with `trace ingest`."
+            f"there is no task batch '{batch}'; known are {known}. Bring trajectories in with "
+            "`trace ingest`, or tasks with `trace watch`."
         )
     version = study.store.write(tasks, Task, batch)
     splits = Counter(task.split for task in tasks)

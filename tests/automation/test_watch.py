@@ -1,0 +1,288 @@
+"""What a watched folder makes of good, bad, partly bad, growing and repeated files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from simulations import simulation_file
+
+import trace_assets
+from trace_assets.errors import Unavailable
+from trace_assets.records import Arrival, BaseCheckpoint, Quarantined, Task, TrajectoryHead
+from trace_assets.settings import Targets
+from trace_assets.stages import watch
+from trace_assets.stages.ingest import batches, inbox
+from trace_assets.stages.task_inbox import lay_tasks, task_batches, task_inbox
+from trace_assets.stages.tasks import write_tasks
+from trace_assets.stages.trajectories import write_batch
+from trace_assets.stages.watch import look, pending
+from trace_assets.stages.watched_folder import WatchedFolder
+from trace_assets.study import Study
+from trace_assets.targets.embedded.target import EmbeddedTarget
+
+SETTINGS = [
+    "watch.settle_seconds=0",
+    "targets.discovery_tasks=6",
+    "targets.validation_tasks=3",
+    "targets.test_tasks=3",
+]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    made = Study.open(tmp_path / "home", None, SETTINGS)
+    for kind in watch.KINDS:
+        WatchedFolder(made, kind).path.mkdir(parents=True)
+    return made
+
+
+def folder(study: Study, kind: str = "trajectories") -> Path:
+    return study.home.path / "watch" / kind
+
+
+def rows(seed: int = 7, n: int = 3) -> list[dict[str, object]]:
+    target = EmbeddedTarget(Targets(seed=seed, discovery_tasks=n))
+    return [
+        {
+            "task_id": f"embedded/new-{seed}-{number}",
+            "instruction": task.instruction,
+            "payload": task.payload,
+        }
+        for number, task in enumerate(target.tasks("discovery"))
+    ]
+
+
+def write_lines(path: Path, lines: list[object]) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_new_trajectory_file_is_a_batch_of_its_own_and_the_same_again_is_nothing(study: Study) -> None:
+    simulation_file(folder(study) / "nightly.json", "a", n=4, lacking=1)
+    first = look(study, "trajectories")
+    (arrival,) = first.taken
+    assert (arrival.file, arrival.n_taken, arrival.n_refused) == ("nightly.json", 4, 0)
+    assert batches(study) == [arrival.task_batch] and arrival.task_batch.startswith("nightly-")
+    assert [one.batch for one in pending(study)] == [arrival.task_batch]
+
+    (folder(study) / "copy under another name.json").write_bytes(
+        (folder(study) / "nightly.json").read_bytes()
+    )
+    again = look(study, "trajectories")
+    assert (again.taken, again.refused, again.waiting) == ([], [], [])
+    assert batches(study) == [arrival.task_batch]
+
+    write_tasks(study, arrival.task_batch)
+    write_batch(study, arrival.task_batch)
+    assert pending(study) == []
+
+
+def test_another_file_under_the_same_name_leaves_the_first_batch_alone(study: Study) -> None:
+    simulation_file(folder(study) / "nightly.json", "a", n=4, lacking=1)
+    (old,) = look(study, "trajectories").taken
+    simulation_file(folder(study) / "nightly.json", "b", n=3, lacking=1)
+    (new,) = look(study, "trajectories").taken
+    assert sorted(batches(study)) == sorted([old.task_batch, new.task_batch])
+    assert inbox(study, old.task_batch).frame(TrajectoryHead).height == 4
+    assert inbox(study, new.task_batch).frame(TrajectoryHead).height == 3
+
+
+def test_a_longer_file_brings_only_what_is_new_in_it(study: Study) -> None:
+    simulation_file(folder(study) / "run.json", "a", n=4, lacking=1)
+    look(study, "trajectories")
+    simulation_file(folder(study) / "run.json", "a", n=6, lacking=1)
+    result = look(study, "trajectories")
+    assert [arrival.n_taken for arrival in result.taken] == [2]
+    assert len(result.notices) == watch.FEW + 1  # four are held already: told briefly
+
+
+def test_bad_files_are_moved_aside_with_the_reason_and_block_nothing(study: Study) -> None:
+    (folder(study) / "a-bad.json").write_text("{ this is no JSON")
+    (folder(study) / "b-empty.json").write_text("")
+    (folder(study) / "c-other.json").write_text('{"hello": 1}')
+    simulation_file(folder(study) / "d-good.json", "a", n=3, lacking=1)
+    result = look(study, "trajectories")
+    assert [arrival.file for arrival in result.taken] == ["d-good.json"]
+    assert sorted(path.name for path in folder(study).iterdir()) == ["d-good.json"]
+    kept = {row.file: row for row in result.refused}
+    assert set(kept) == {"a-bad.json", "b-empty.json", "c-other.json"}
+    for row in kept.values():
+        assert (study.home.path / row.kept_at).is_file()
+        beside = study.home.path / (row.kept_at + ".reason.txt")
+        assert row.reason and beside.read_text().startswith(row.reason)
+        assert str(study.home.path) not in row.reason and row.file in row.reason
+    with trace_assets.warehouse(study.home.path) as warehouse:
+        seen = warehouse.query("SELECT file, reason, quarantined_at FROM quarantine ORDER BY file")
+    assert seen["file"].to_list() == sorted(kept) and seen["quarantined_at"].null_count() == 0
+    assert look(study, "trajectories").refused == []
+
+
+def test_a_bad_file_that_comes_back_is_refused_again_in_one_row(study: Study) -> None:
+    for _ in range(2):
+        (folder(study) / "bad.json").write_text("{ this is no JSON")
+        assert len(look(study, "trajectories").refused) == 1
+    assert len(study.store.read(Quarantined)) == 1 and study.store.read(Arrival) == []
+
+
+def test_broken_simulations_are_named_and_the_others_taken(study: Study) -> None:
+    path = simulation_file(folder(study) / "part.json", "a", n=3, lacking=1)
+    document = json.loads(path.read_text())
+    del document["simulations"][1]["task_id"]
+    path.write_text(json.dumps(document))
+    result = look(study, "trajectories")
+    assert [(one.n_taken, one.n_refused) for one in result.taken] == [(2, 1)]
+    (refused,) = result.refused
+    assert refused.position == "simulations[1]" and "task_id" in refused.reason
+    assert path.is_file()
+
+
+def test_a_growing_file_is_left_for_the_next_look(tmp_path: Path) -> None:
+    study = Study.open(tmp_path / "home", None, ["watch.settle_seconds=3600"])
+    folder(study).mkdir(parents=True)
+    simulation_file(folder(study) / "now.json", "a", n=3, lacking=1)
+    os.utime(folder(study) / "now.json", (0, 0))  # an old modification time does not make it finished
+    (folder(study) / "download.json.part").write_text("{")
+    (folder(study) / ".hidden.json").write_text("{")
+    result = look(study, "trajectories")
+    assert (result.taken, result.refused, result.waiting) == ([], [], ["now.json"])
+
+
+def test_one_process_looks_at_a_time(study: Study) -> None:
+    simulation_file(folder(study) / "a.json", "a", n=3, lacking=1)
+    with watch._alone(study):
+        assert look(study, "trajectories").busy
+    assert len(look(study, "trajectories").taken) == 1
+
+
+def test_a_missing_service_puts_nothing_aside(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise Unavailable("the package 'x' is not installed.")
+
+    simulation_file(folder(study) / "a.json", "a", n=3, lacking=1)
+    monkeypatch.setattr(watch, "ingest", missing)
+    with pytest.raises(Unavailable):
+        look(study, "trajectories")
+    assert (folder(study) / "a.json").is_file() and study.store.read(Quarantined) == []
+
+
+def test_a_reader_that_breaks_does_not_block_the_next_file(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = watch.ingest
+
+    def breaks(study: Study, paths: list[Path], format: str) -> object:
+        if paths[0].name.startswith("a-"):
+            raise KeyError("surprise")
+        return real(study, paths, format)
+
+    monkeypatch.setattr(watch, "ingest", breaks)
+    simulation_file(folder(study) / "a.json", "a", n=3, lacking=1)
+    simulation_file(folder(study) / "b.json", "b", n=3, lacking=1)
+    result = look(study, "trajectories")
+    assert [one.file for one in result.taken] == ["b.json"]
+    assert "KeyError" in result.refused[0].reason
+
+
+def test_tasks_become_a_batch_that_the_live_target_can_open(study: Study) -> None:
+    write_lines(folder(study, "tasks") / "new.jsonl", rows())
+    (arrival,) = look(study, "tasks").taken
+    assert task_batches(study) == [arrival.task_batch]
+    assert pending(study)[0].waits_for == "base_model"
+    checkpoint = BaseCheckpoint(
+        base_id="b",
+        path="p",
+        parameters=1,
+        steps=1,
+        pass_rate=None,
+        pass_rate_low=None,
+        pass_rate_high=None,
+        n=0,
+    )
+    study.store.write([checkpoint], BaseCheckpoint)
+    assert pending(study)[0].waits_for == ""
+    assert write_tasks(study, arrival.task_batch).rows == 3
+    stored = study.store.read(Task, arrival.task_batch)
+    assert {task.task_batch for task in stored} == {arrival.task_batch}
+    assert {task.split for task in stored} == {"discovery"}
+
+
+def test_what_sql_prints_is_a_task_file(study: Study, tmp_path: Path) -> None:
+    study.store.write(study.target.tasks("discovery"), Task, "embedded")
+    with trace_assets.warehouse(study.home.path) as warehouse:
+        printed = json.dumps(warehouse.query("SELECT * FROM tasks WHERE split = 'discovery'").to_dicts())
+    other = Study.open(tmp_path / "other", None, SETTINGS)
+    folder(other, "tasks").mkdir(parents=True)
+    (folder(other, "tasks") / "from-sql.json").write_text(printed)
+    assert look(other, "tasks").taken[0].n_taken == 6
+    folder(study, "tasks").joinpath("again.json").write_text(printed)
+    result = look(study, "tasks")
+    assert [(one.n_taken, one.task_batch) for one in result.taken] == [(0, "")]
+    assert "held by another batch" in result.notices[0]
+
+
+def bad_rows(study: Study) -> list[tuple[object, str]]:
+    good = rows(n=1)[0]
+    test = study.target.tasks("test")[0]
+    return [
+        ("{ no JSON", "not JSON"),
+        ([1, 2], "not a list"),
+        ({**good, "task_id": "x/1", "target": "tau2:airline"}, "cannot be rolled out here"),
+        ({**good, "task_id": "x/2", "instruction": "  "}, "no instruction"),
+        ({"task_id": "x/3", "instruction": "Hello"}, "payload"),
+        ({**good, "task_id": "x/4", "payload": {"orders": 3}}, "payload"),
+        ({**good, "task_id": "x/5", "payload": "{"}, "payload is a text that is not JSON"),
+        ({**good, "task_id": "x/6", "split": "test"}, "only 'discovery'"),
+        ({**good, "task_id": "x/7", "instruction": test.instruction}, "must stay unseen"),
+        ({**good, "task_id": "x/8", "surprise": 1}, "surprise"),
+        ({"instruction": "Hello"}, "task_id"),
+        (good, "is that of line 1 too"),
+        ({**good, "task_id": "known"}, "holds another task"),
+        ('{"task_id": "x/9", "instruction": "\\ud800", "payload": {}}', "surrogate"),
+        (
+            {**good, "task_id": "x/10", "payload": {**dict(good["payload"]), "orders": []}},  # type: ignore[call-overload]
+            "cannot open",
+        ),
+    ]
+
+
+def test_every_bad_row_is_put_aside_with_its_line_and_the_good_one_is_taken(study: Study) -> None:
+    lay_tasks(study, "earlier", [Task(task_id="known", target="embedded", task_batch="", instruction="Hi")])
+    cases = bad_rows(study)
+    write_lines(folder(study, "tasks") / "mixed.jsonl", [rows(n=1)[0], *(row for row, _ in cases)])
+    result = look(study, "tasks")
+    assert [(one.n_taken, one.n_refused) for one in result.taken] == [(1, len(cases))]
+    reasons = {row.position: row.reason for row in result.refused}
+    assert list(reasons) == [f"line {number}" for number in range(2, len(cases) + 2)]
+    for (_, words), reason in zip(cases, reasons.values(), strict=True):
+        assert words in reason and reason.endswith(".")
+    refused = study.home.path / result.refused[0].kept_at
+    assert len(refused.read_text().splitlines()) == len(cases)
+    assert (folder(study, "tasks") / "mixed.jsonl").is_file()
+
+
+def test_a_task_file_without_one_usable_row_is_moved_whole(study: Study) -> None:
+    write_lines(folder(study, "tasks") / "bad.jsonl", [{"hello": 1}, {"task_id": 3}])
+    result = look(study, "tasks")
+    assert result.taken == [] and not (folder(study, "tasks") / "bad.jsonl").exists()
+    assert [row.position for row in result.refused] == ["", "line 1", "line 2"]
+    assert "none of its 2 rows" in result.refused[0].reason
+    for name, content in (("none.jsonl", b"\n\n"), ("binary.jsonl", b"\xff\xfe\x00"), ("list.json", b"[1,")):
+        (folder(study, "tasks") / name).write_bytes(content)
+        assert len(look(study, "tasks").refused) == 1
+
+
+def test_refused_rows_that_were_mended_leave_the_quarantine(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(folder(study, "tasks") / "new.jsonl", [{**rows(n=1)[0], "target": "later"}])
+    text = path.read_bytes()
+    assert len(look(study, "tasks").refused) == 2
+    monkeypatch.setattr(EmbeddedTarget, "name", "later")
+    path.write_bytes(text)
+    assert [one.n_taken for one in look(study, "tasks").taken] == [1]
+    assert study.store.read(Quarantined) == []
+    assert task_inbox(study).read(Task)[0].target == "later"
