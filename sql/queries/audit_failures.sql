@@ -1,5 +1,9 @@
--- Audit checks that did not pass, by environment.
+-- Audit checks that did not pass, worst first, by environment; with $status = any, the whole audit.
+-- $capability: only this capability's environment
+-- $status = not_pass: fail, skip, not_pass (both) or any
 SELECT capability_id, environment_id, check_id, level, status, severity, value, n, bound, evidence
 FROM environment_checks
-WHERE status <> 'pass'
-ORDER BY capability_id, severity, check_id;
+WHERE ($capability::VARCHAR IS NULL OR capability_id = $capability)
+    AND CASE lower($status::VARCHAR) WHEN 'any' THEN true WHEN 'not_pass' THEN status <> 'pass'
+        ELSE status = lower($status) END
+ORDER BY capability_id, status, list_position(['error', 'warning', 'info'], severity), check_id;

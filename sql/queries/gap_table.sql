@@ -1,7 +1,14 @@
 -- What the agent lacks: error rates, contrastive gap and coverage with 95 % intervals, and the decision.
-SELECT target, name, round(er_failed, 3) AS er_failed, round(er_passed, 3) AS er_passed,
+-- $target: only this target
+SELECT target, capability_id, name,
+    round(er_failed, 3) AS er_failed, round(er_failed_low, 3) AS er_failed_low,
+    round(er_failed_high, 3) AS er_failed_high, n_failed_relevant,
+    round(er_passed, 3) AS er_passed, round(er_passed_low, 3) AS er_passed_low,
+    round(er_passed_high, 3) AS er_passed_high, n_passed_relevant,
     round(gap, 3) AS gap, round(gap_low, 3) AS gap_low, round(gap_high, 3) AS gap_high,
-    round(coverage, 3) AS coverage, n_failed_relevant, n_passed_relevant,
+    round(coverage, 3) AS coverage, round(coverage_low, 3) AS coverage_low,
+    round(coverage_high, 3) AS coverage_high, n_failed, n_tasks,
     round(q_value, 4) AS q_value, kept, reason
 FROM gap_table
-ORDER BY target, kept DESC, gap DESC NULLS LAST;
+WHERE $target::VARCHAR IS NULL OR target = $target
+ORDER BY target, kept DESC NULLS LAST, gap DESC NULLS LAST, capability_id;

@@ -12,7 +12,7 @@ import click
 import typer
 from rich.markup import escape
 
-from trace_assets.cli import audit, data, doctor, pipeline, route
+from trace_assets.cli import audit, data, doctor, pipeline, route, sql
 from trace_assets.cli.console import console as make_console
 from trace_assets.errors import TraceError
 
@@ -30,7 +30,7 @@ for command in (
     data.ingest,
     pipeline.diagnose,
     pipeline.sync,
-    data.sql,
+    sql.sql,
     audit.audit,
     route.route,
     pipeline.report,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,46 +15,42 @@ import duckdb
 import polars as pl
 
 from trace_assets.errors import InputError
-from trace_assets.records import TABLES, Record
-from trace_assets.records.table import polars_schema
+from trace_assets.records import TABLES
+from trace_assets.store.catalog import quoted, statements
 from trace_assets.store.home import Home
+from trace_assets.store.ready_query import ready_queries
 
-
-def sql_folder() -> Path:
-    """Return the folder of the project's SQL files, in a checkout and in an installation alike."""
-    override = os.environ.get("TRACE_SQL")
-    return Path(override) if override else Path(__file__).resolve().parent.parent.parent / "sql"
+READS = frozenset({"SELECT", "CALL"})
+"""Statement types that only read. `WITH ... INSERT` counts as SELECT, but no table is there to take it."""
+BATCH_ROWS = 65_536
+_EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*)?", re.IGNORECASE)
 
 
 class Warehouse:
     """Read-only SQL over the tables of a home.
 
     Opening takes no lock on any file: there may be any number of warehouses, also while tables are written.
-    A table that was not written yet is there with its columns and no rows.
+    A table that was not written yet is there with its columns and no rows. Nothing outside the tables' folder
+    can be read, and nothing can be written.
+
+    >>> import trace_assets
+    >>> with trace_assets.warehouse() as warehouse:
+    ...     warehouse.query("SELECT count(*) AS n FROM trajectories WHERE success")["n"].to_list()
+    [0]
     """
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self.connection = duckdb.connect(":memory:")
         self.connection.execute("SET TimeZone = 'UTC'")
-        for record in TABLES:
-            self._view(record)
-        for file in sorted((sql_folder() / "views").glob("*.sql")):
-            self.connection.execute(file.read_text(encoding="utf-8"))
-        self.connection.execute(f"SET allowed_directories = ['{_quoted(home.tables)}']")
+        spill = Path(tempfile.gettempdir()) / f"trace-sql-{os.getpid()}"
+        self.connection.execute(f"SET temp_directory = {quoted(spill)}")
+        for _, statement in statements(self.connection, home.tables):
+            self.connection.execute(statement)
+        self.connection.execute(f"SET allowed_directories = [{quoted(home.tables)}]")
+        self.connection.execute("SET python_enable_replacements = false")
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")
-
-    def _view(self, record: type[Record]) -> None:
-        folder = self.home.tables / record.table
-        if any(folder.glob("*.parquet")):
-            self.connection.execute(
-                f'CREATE VIEW "{record.table}" AS SELECT * FROM '
-                f"read_parquet('{_quoted(folder)}/*.parquet', union_by_name = true)"
-            )
-        else:
-            empty = pl.DataFrame(schema=polars_schema(record)).to_arrow()  # noqa: F841 - read by name
-            self.connection.execute(f'CREATE TABLE "{record.table}" AS SELECT * FROM empty')
 
     def __enter__(self) -> Warehouse:
         return self
@@ -72,11 +71,17 @@ class Warehouse:
         ).fetchall()
         return [str(name) for (name,) in rows]
 
-    def query(self, sql: str, parameters: Sequence[Any] | dict[str, Any] | None = None) -> pl.DataFrame:
+    def row_counts(self) -> dict[str, int]:
+        """Return the number of rows of every stored table, in pipeline order; views are left out."""
+        parts = [f'SELECT count(*) FROM "{record.table}"' for record in TABLES]
+        counts = self.connection.execute(" UNION ALL ".join(f"({part})" for part in parts)).fetchall()
+        return {record.table: int(row[0]) for record, row in zip(TABLES, counts, strict=True)}
+
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> pl.DataFrame:
         """Run one query.
 
         Args:
-            sql: A SELECT statement (or any other that reads).
+            sql: One statement that reads: SELECT, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW, PIVOT, EXPLAIN.
             parameters: Values for `?` or `$name`.
 
         Returns:
@@ -85,36 +90,81 @@ class Warehouse:
         Raises:
             InputError: DuckDB refused the query; the message says why and what there is to query.
         """
-        try:
-            statements = duckdb.extract_statements(sql)
-            if len(statements) != 1:
-                raise InputError(f"the query holds {len(statements)} statements; give exactly one.")
-            if statements[0].type.name != "SELECT":
-                raise InputError(
-                    f"the warehouse is read-only and this is a {statements[0].type.name} statement; "
-                    "use SELECT."
-                )
-            frame: pl.DataFrame = self.connection.sql(sql, params=parameters).pl()
+        with self._explained():
+            frame: pl.DataFrame = self._relation(sql, parameters).pl()
             return frame
-        except duckdb.Error as error:
-            text = str(error).strip()
+
+    def ready(self, name: str, **parameters: str) -> pl.DataFrame:
+        """Run a ready query of `sql/queries/`.
+
+        Args:
+            name: Its name.
+            parameters: Values of its parameters; those not given have their defaults.
+
+        Raises:
+            InputError: There is no such query or parameter, or a value does not fit.
+        """
+        known = ready_queries()
+        if name not in known:
+            raise InputError(f"there is no ready query '{name}'; there are {', '.join(known)}.")
+        return self.query(known[name].sql, known[name].bind(parameters))
+
+    def stream(
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Run one query and yield its rows in frames of bounded height; the first may be empty.
+
+        The same as `query` in all else, for results that need not fit into memory.
+        """
+        with self._explained():
+            reader = self._relation(sql, parameters).to_arrow_reader(BATCH_ROWS)
+            yield pl.DataFrame(pl.from_arrow(reader.schema.empty_table()))
+            for batch in reader:
+                yield pl.DataFrame(pl.from_arrow(batch))
+
+    def _relation(
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None
+    ) -> duckdb.DuckDBPyRelation:
+        self._must_read(sql, parameters)
+        values = dict(parameters) if isinstance(parameters, Mapping) else parameters
+        return self.connection.sql(sql, params=values or None)
+
+    def _must_read(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None) -> None:
+        found = duckdb.extract_statements(sql)
+        if len(found) != 1:
+            raise InputError(f"the query holds {len(found)} statements; give exactly one.")
+        kind = found[0].type.name
+        if kind == "EXPLAIN":
+            explained = _EXPLAIN.sub("", sql, count=1)
+            if explained == sql:
+                raise InputError(
+                    "write EXPLAIN first, before any comment, so that it is seen what it explains."
+                )
+            self._must_read(explained, parameters)
+            return
+        if kind not in READS and not (kind == "MULTI" and re.match(r"\s*(UN)?PIVOT\b", sql, re.IGNORECASE)):
             raise InputError(
-                f"the query failed: {text}\nTables and views: {', '.join(self.tables())}."
+                f"the warehouse is read-only and this is a {kind} statement; use SELECT (or FROM, DESCRIBE, "
+                "SUMMARIZE, EXPLAIN)."
+            )
+        given = set(parameters) if isinstance(parameters, Mapping) else set()
+        wanted = {name for name in found[0].named_parameters if not name.isdigit()}
+        for name in sorted(wanted - given):
+            raise InputError(f"the query needs a value for ${name}: give `--param {name}=VALUE`.")
+        for name in sorted(given - wanted):
+            raise InputError(
+                f"the query has no parameter ${name}; it has {', '.join(sorted(wanted)) or 'none'}."
+            )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except duckdb.InterruptException as error:
+            raise KeyboardInterrupt from error
+        except duckdb.CatalogException as error:
+            raise InputError(
+                f"the query failed: {str(error).strip()}\nTables and views: {', '.join(self.tables())}."
             ) from error
-
-
-def ready_queries() -> dict[str, Path]:
-    """Return the ready queries of `sql/queries/` by name."""
-    return {file.stem: file for file in sorted((sql_folder() / "queries").glob("*.sql"))}
-
-
-def describe(query: Path) -> str:
-    """Return a ready query's own first comment line."""
-    for line in query.read_text(encoding="utf-8").splitlines():
-        if line.startswith("--"):
-            return line.lstrip("- ").strip()
-    return ""
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
+        except duckdb.Error as error:
+            raise InputError(f"the query failed: {str(error).strip()}") from error

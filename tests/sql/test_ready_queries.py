@@ -1,0 +1,234 @@
+"""Each ready query against figures counted by hand, and on a home that holds nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import trace_assets
+from trace_assets.errors import InputError
+from trace_assets.statistics.wilson import wilson
+from trace_assets.store import Home, Warehouse
+from trace_assets.store.ready_query import ReadyQuery, ready_queries
+
+EVERY = sorted(ready_queries())
+
+
+def rows(home: Home, name: str, **parameters: str) -> list[dict[str, object]]:
+    with Warehouse(home) as warehouse:
+        return warehouse.ready(name, **parameters).to_dicts()
+
+
+def pick(found: list[dict[str, object]], *columns: str) -> list[tuple[object, ...]]:
+    return [tuple(row[column] for column in columns) for row in found]
+
+
+def interval(k: int, n: int) -> tuple[float, float]:
+    low, high = wilson(k, n)
+    return round(low, 3), round(high, 3)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_nothing_stored_gives_no_rows(empty_home: Home, name: str) -> None:
+    assert rows(empty_home, name) == []
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_query_says_what_it_answers_and_orders_its_rows(name: str) -> None:
+    query = ready_queries()[name]
+    assert len(query.purpose) > 20 and query.purpose.endswith(".")
+    assert "ORDER BY" in query.sql
+    assert all(parameter.meaning for parameter in query.parameters)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_rate_has_its_n_and_interval(home: Home, name: str) -> None:
+    with Warehouse(home) as warehouse:
+        columns = warehouse.ready(name).columns
+    rates = {"pass_rate", "error_rate", "share", "success_rate", "validation_rate", "accuracy"} & set(columns)
+    for rate in rates:
+        assert any(column == "n" or column.startswith("n_") or column.endswith("_n") for column in columns), (
+            rate
+        )
+        assert any(column == "low" or column.endswith("_low") for column in columns), rate
+
+
+def test_pass_rate(home: Home) -> None:
+    (row,) = rows(home, "pass_rate")
+    assert (row["n"], row["passed"], row["pass_rate"], row["unjudged"], row["n_tasks"]) == (7, 4, 0.571, 1, 3)
+    assert (row["low"], row["high"]) == interval(4, 7)
+
+
+def test_pass_rate_by_task_is_hardest_first(home: Home) -> None:
+    found = rows(home, "pass_rate_by_task")
+    assert pick(found, "task_id", "n", "passed", "pass_rate", "unjudged") == [
+        ("desk/2", 2, 0, 0.0, 0),
+        ("desk/1", 3, 2, 0.667, 1),
+        ("desk/3", 2, 2, 1.0, 0),
+    ]
+    assert pick(found, "low", "high") == [interval(0, 2), interval(2, 3), interval(2, 2)]
+    assert rows(home, "pass_rate_by_task", policy="nobody") == []
+
+
+def test_pass_rate_by_skill(home: Home) -> None:
+    found = rows(home, "pass_rate_by_skill")
+    assert pick(found, "skill", "n", "passed", "pass_rate", "n_tasks") == [
+        ("cancel", 5, 2, 0.4, 2),
+        ("refund", 2, 2, 1.0, 1),
+    ]
+    assert pick(found, "low", "high") == [interval(2, 5), interval(2, 2)]
+
+
+def test_failures_by_fault(home: Home) -> None:
+    found = rows(home, "failures_by_fault", target="desk")
+    assert pick(found, "outcome", "fault", "rule", "failures", "n", "share") == [
+        ("failed", "agent", "agent", 2, 4, 0.5),
+        ("failed", "user_simulator", "stopped_first", 1, 4, 0.25),
+        ("unjudged", "infrastructure", "fault", 1, 4, 0.25),
+    ]
+    assert pick(found, "low", "high")[0] == interval(2, 4)
+
+
+def test_gap_table_keeps_undefined_gaps_last(home: Home) -> None:
+    found = rows(home, "gap_table")
+    assert pick(found, "capability_id", "gap", "gap_low", "gap_high", "n_failed_relevant", "kept") == [
+        ("look", 0.988, 0.2, 1.0, 2, True),
+        ("greet", None, 0.2, 1.0, 2, False),
+    ]
+
+
+def test_lacking_gives_kept_capabilities_or_the_one_asked_for(home: Home) -> None:
+    found = rows(home, "lacking")
+    assert pick(found, "capability_id", "trajectory_id", "success", "evidence") == [
+        ("look", "t1", False, [1, 2]),
+        ("look", "t4", False, [1, 2]),
+    ]
+    for asked in ("greet", "greet first"):
+        only = rows(home, "lacking", capability=asked)
+        assert pick(only, "capability_id", "trajectory_id") == [("greet", "t1")]
+
+
+def test_evidence_shows_the_messages(home: Home) -> None:
+    found = rows(home, "evidence", trajectory="t1")
+    assert pick(found, "message", "role", "tool_name", "content") == [
+        (1, "assistant", None, None),
+        (2, "tool", "get_order", "no such order"),
+    ]
+    assert found[0]["calls"] == ['get_order {"order": "t1"}', 'cancel_order {"order": "t1"}']
+    assert len(rows(home, "evidence")) == 4
+
+
+def test_tool_errors_count_calls_by_their_own_result(home: Home) -> None:
+    found = rows(home, "tool_errors")
+    assert pick(found, "tool_name", "n", "errors", "error_rate", "unanswered") == [
+        ("get_order", 8, 3, 0.375, 0),
+        ("cancel_order", 8, 0, 0.0, 8),
+    ]
+    assert pick(found, "low", "high") == [interval(3, 8), interval(0, 8)]
+    assert len(rows(home, "tool_errors", tool="get_order")) == 1
+
+
+def test_disagreeing_tasks(home: Home) -> None:
+    found = rows(home, "disagreeing_tasks")
+    assert pick(found, "task_id", "n", "passed", "pass_rate", "a_success", "a_failure") == [
+        ("desk/1", 3, 2, 0.667, "t0", "t1")
+    ]
+    assert pick(found, "low", "high") == [interval(2, 3)]
+    assert rows(home, "disagreeing_tasks", min_trials="4") == []
+
+
+def test_learning_curves(home: Home) -> None:
+    found = rows(home, "learning_curves", adapter="look")
+    assert pick(found, "iteration", "n", "success_rate", "success_low", "success_high") == [
+        (1, 16, 0.5, *interval(8, 16)),
+        (2, 16, 0.75, *interval(12, 16)),
+    ]
+    assert pick(found, "validation_n", "validation_rate", "validation_low", "validation_high") == [
+        (None, None, None, None),
+        (50, 0.8, *interval(40, 50)),
+    ]
+    assert (found[0]["reward_low"], found[0]["reward_high"]) == (0.304, 0.696)
+
+
+def test_audit_failures_worst_first(home: Home) -> None:
+    assert pick(rows(home, "audit_failures"), "check_id", "status") == [
+        ("c", "fail"),
+        ("b", "fail"),
+        ("d", "skip"),
+    ]
+    assert pick(rows(home, "audit_failures", status="skip"), "check_id") == [("d",)]
+    assert len(rows(home, "audit_failures", status="any")) == 4
+
+
+def test_cost_by_stage_and_asset(home: Home) -> None:
+    assert pick(
+        rows(home, "cost"), "stage", "materializations", "wall_s", "cpu_s", "rollouts", "cost_usd"
+    ) == [
+        ("training", 1, 5.0, 20.0, None, 0.0),
+        ("rollouts", 2, 12.0, 9.0, 10, 0.75),
+    ]
+    (row,) = rows(home, "cost_by_asset", stage="rollouts")
+    assert (row["materializations"], row["partitions"], row["wall_s"], row["latest_wall_s"]) == (
+        2,
+        1,
+        12.0,
+        2.0,
+    )
+
+
+def test_evaluation_and_routers(home: Home) -> None:
+    assert pick(rows(home, "evaluation"), "skill", "arm", "pass_rate", "low", "n_trials") == [
+        ("all", "routed", 0.75, 0.2, 6),
+        ("all", "base", 0.5, 0.2, 6),
+        ("cancel", "routed", 1.0, 0.2, 6),
+    ]
+    assert len(rows(home, "evaluation", skill="cancel")) == 1
+    assert pick(rows(home, "routers"), "split", "accuracy", "low", "n", "regret") == [
+        ("discovery (held out)", 0.8, 0.5, 10, None),
+        ("test", 0.8, 0.5, 10, 0.1),
+    ]
+
+
+def test_wilson_macros_are_the_function() -> None:
+    pairs = [(k, n) for n in (*range(26), 997, 10**6) for k in {*range(min(n, 25) + 1), n // 3, n}]
+    with trace_assets.warehouse() as warehouse:
+        found = warehouse.query(
+            "SELECT wilson_low(p[1], p[2]) AS low, wilson_high(p[1], p[2]) AS high "
+            "FROM (SELECT unnest($pairs::BIGINT[][]) AS p)",
+            {"pairs": [list(pair) for pair in pairs]},
+        ).rows()
+    for pair, low_high in zip(pairs, found, strict=True):
+        assert low_high == pytest.approx(wilson(*pair), abs=1e-12), pair
+
+
+def test_wilson_of_nothing_is_nothing() -> None:
+    with trace_assets.warehouse() as warehouse:
+        assert warehouse.query("SELECT wilson_low(NULL, 3), wilson_high(1, NULL)").row(0) == (None, None)
+
+
+def test_unknown_names_are_told(home: Home) -> None:
+    with Warehouse(home) as warehouse:
+        with pytest.raises(InputError, match="did you mean 'capability'"):
+            warehouse.ready("lacking", capabilty="x")
+        with pytest.raises(InputError, match="no ready query 'laking'"):
+            warehouse.ready("laking")
+        with pytest.raises(InputError, match="abc"):
+            warehouse.ready("disagreeing_tasks", min_trials="abc")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELECT 1", "does not say what it answers"),
+        ("-- $x: first\nSELECT $x", "does not say"),
+        ("-- A query.\nSELECT $x", r"\$x"),
+        ("-- A query.\n-- $x: never used\nSELECT 1", r"\$x"),
+    ],
+)
+def test_query_files_that_are_not_in_order_are_refused(text: str, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        ReadyQuery.parse("odd", text)
+
+
+def test_defaults_stand_in_the_text_for_views() -> None:
+    query = ReadyQuery.parse("q", "-- A query.\n-- $a: one\n-- $b = it's: two\nSELECT $a, $b, $a")
+    assert query.with_defaults() == "SELECT NULL, 'it''s', NULL"
