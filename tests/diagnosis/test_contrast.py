@@ -2,19 +2,21 @@ from __future__ import annotations
 
 import random
 import time
-from math import hypot
+from math import comb, hypot
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.diagnosis.contrast import contrast
-from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.contrast import contrast, count_by_task, rates
+from trace_assets.diagnosis.selection import shortcoming
 from trace_assets.records import Label, LabelValue, Triage
 from trace_assets.records.trajectory import Fault
-from trace_assets.settings import ContrastSection
+from trace_assets.settings import ContrastSection, Selection
+from trace_assets.statistics.bootstrap import resample_each
 from trace_assets.statistics.wilson import wilson
+from trace_assets.studies.speed import random_matrix
 
 QUICK = ContrastSection(resamples=200, permutations=200)
 
@@ -58,7 +60,10 @@ def test_worked_example_of_the_method() -> None:
     assert result.coverage == pytest.approx(0.70)
     assert (result.n_failed, result.n_passed, result.n_failed_relevant, result.n_passed_relevant) == (50,) * 4
     assert (result.n_failed_lacking, result.n_passed_lacking, result.n_tasks) == (35, 8, 100)
-    assert result.p_value == pytest.approx(1 / 2001) == result.q_value
+    # One trial a task: Fisher's exact test.
+    exact = sum(comb(43, k) * comb(57, 50 - k) for k in range(35, 44)) / comb(100, 50)
+    assert result.p_value == pytest.approx(exact, rel=1e-9) == result.q_value
+    assert (result.n_pairs, result.matched_gap, result.n_considered) == (0, None, 1)
     assert result.alpha is None
     assert result.gap_low is not None and result.gap_high is not None
     # One trial a task: must come out near Newcombe's interval for independent proportions (1998, method 10).
@@ -82,8 +87,33 @@ def test_another_candidate_changes_only_the_q_value() -> None:
     (alone,) = contrast(labels, triage, QUICK, "t")
     labels += [label(i, "LACKING" if i % 2 else "PRESENT", name="d") for i in range(100)]
     together = contrast(labels, triage, QUICK, "t")[0]
-    assert together.model_copy(update={"q_value": alone.q_value}) == alone
+    assert together.model_copy(update={"q_value": alone.q_value, "n_considered": 1}) == alone
     assert together.q_value == pytest.approx(2 * (alone.p_value or 0))
+
+
+def test_q_is_corrected_for_all_that_were_considered() -> None:
+    labels, triage = worked_example()
+    (alone,) = contrast(labels, triage, QUICK, "t")
+    (picked,) = contrast(labels, triage, QUICK, "t", considered=40)
+    assert picked.q_value == pytest.approx(40 * (alone.p_value or 0)) and picked.n_considered == 40
+
+
+def test_difficulty_makes_a_gap_that_runs_of_the_same_task_do_not_have() -> None:
+    rng = np.random.default_rng(5)
+    hard = rng.random(300) < 0.5
+    lacking = rng.random((300, 4)) < np.where(hard, 0.8, 0.2)[:, None]
+    failed = rng.random((300, 4)) < np.where(hard, 0.8, 0.2)[:, None]
+    (result,) = contrast(*as_rows(np.ones_like(failed), lacking, failed), QUICK, "t")
+    assert result.gap is not None and result.gap > 0.25
+    assert result.varying_gap_low is not None and result.varying_gap_high is not None
+    assert result.varying_gap_low < 0 < result.varying_gap_high < 0.2
+    assert "hard tasks are behind the gap" in shortcoming(result, Selection())
+    # The same labels, but each lack costs the run: now it is no longer the task.
+    cause = rng.random((300, 4)) < np.where(lacking, 0.9, 0.2)
+    (real,) = contrast(*as_rows(np.ones_like(failed), lacking, cause), QUICK, "t")
+    assert real.matched_gap_low is not None and real.matched_gap_low > 0.3
+    assert real.n_pairs >= real.n_pair_tasks >= real.n_varying_tasks > 10
+    assert shortcoming(real, Selection()) == ""
 
 
 @pytest.mark.parametrize("fault", ["user_simulator", "environment", "infrastructure"])
@@ -156,10 +186,12 @@ def test_passes_are_reconciled_and_their_agreement_is_told() -> None:
     ]
     (result,) = contrast(labels + second, triage, QUICK, "t")
     assert result.alpha is not None and 0.7 < result.alpha < 0.9
+    assert result.alpha_low is not None and result.alpha_high is not None
+    assert result.alpha_low < result.alpha < result.alpha_high < 1
     assert result.n_failed_relevant == 45  # what the passes do not agree on is no evidence either way
     third = [one.model_copy(update={"labelling_pass": 2}) for one in labels]
-    (majority,) = contrast(labels + second + third, triage, QUICK, "t")
-    assert majority.n_failed_relevant == 50 and majority.er_failed == pytest.approx(0.70)
+    (settled,) = contrast(labels + second + third, triage, QUICK, "t")
+    assert settled.n_failed_relevant == 50 and settled.er_failed == pytest.approx(0.70)
 
 
 def test_trials_of_one_task_are_not_independent_evidence() -> None:
@@ -271,22 +303,14 @@ def test_p_values_are_uniform_or_larger_without_an_effect() -> None:
     assert 0.02 <= small <= 0.19
 
 
-def test_a_million_labels_are_contrasted_in_seconds() -> None:
-    from trace_assets.diagnosis.contrast import count_by_task
-    from trace_assets.statistics.bootstrap import resample
-
-    rng = np.random.default_rng(0)
-    columns, rows = 125_000, 8
-    matrix = LabelMatrix(
-        capabilities=tuple("abcdefgh"),
-        trajectories=(),
-        tasks=np.repeat(np.arange(12_500), 10),
-        failed=rng.random(columns) < 0.5,
-        codes=rng.integers(0, 3, (rows, columns)).astype(np.int8),
-        evidence=np.zeros((rows, columns), dtype=np.int32),
-        alpha=(None,) * rows,
-    )
+@pytest.mark.parametrize(("tasks", "trials", "rows"), [(12_500, 10, 8), (250_000, 4, 1), (1_000_000, 1, 1)])
+def test_a_thousand_resamples_of_a_million_labels_take_two_seconds(
+    tasks: int, trials: int, rows: int
+) -> None:
+    matrix = random_matrix(tasks, trials, rows)
     start = time.process_time()
     counts = count_by_task(matrix)
-    resample(counts.reshape(len(counts), -1), 1000, 0)
-    assert time.process_time() - start < 6
+    sums = resample_each(counts, 1000, 0)
+    for row in range(rows):
+        rates(counts[:, row], sums[:, row], 0.95)
+    assert time.process_time() - start <= 2

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from trace_assets.diagnosis.contrast import contrast
-from trace_assets.diagnosis.selection import empty_contrast, select, shortcoming
+from trace_assets.diagnosis.selection import empty_contrast, expected_cost, select, shortcoming
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
 from trace_assets.settings import ContrastSection, Selection
 
@@ -136,8 +136,43 @@ def test_labelling_passes_that_disagree_block() -> None:
         for turn in (1, 2)
         for one in labels
     ]
-    result = decide(labels + third, triage, Selection(min_gap=0.0, min_coverage=0.0))["a"]
-    assert "labelling passes agree to alpha" in result.reason
+    lax = {"min_gap": -1.0, "min_gap_low": -1.0, "min_coverage": 0.0, "min_coverage_low": 0.0, "max_q": 1.0}
+    result = decide(labels + third, triage, Selection(**lax))["a"]
+    assert not result.kept and result.reason.startswith("labels agree to alpha")
+    overridden = decide(labels + third, triage, Selection(**lax, override_agreement=True))["a"]
+    assert overridden.kept and "overridden by selection.override_agreement" in overridden.reason
+
+
+def test_lower_bounds_can_be_asked_for() -> None:
+    labels, triage = study({"a": [*range(40), *range(100, 112)]})
+    assert decide(labels, triage)["a"].kept
+    gap = decide(labels, triage, Selection(min_gap_low=0.2))["a"]
+    assert not gap.kept and "the lower bound of the gap 0.28 [" in gap.reason
+    coverage = decide(labels, triage, Selection(min_coverage_low=0.35))["a"]
+    assert not coverage.kept and "the lower bound of the coverage 0.40 [" in coverage.reason
+
+
+def test_dear_capabilities_wait_for_cheap_ones() -> None:
+    labels, triage = study({"a": range(40), "b": range(40, 70)})
+    assert list(decide(labels, triage)) == ["a", "b"]  # by rank
+    priced = decide(labels, triage, Selection(prices={"a": 2.0}))
+    assert list(priced) == ["b", "a"]
+    assert priced["a"].expected_cost == 2.0 and "at an expected cost of 2" in priced["a"].reason
+
+
+def test_what_is_never_exercised_costs_more_rollouts() -> None:
+    # Relevant to 40 failures and 10 successes: "never" is exercised in 10 of 50, "seldom" in 2 of 52.
+    labels, triage = study(
+        {"often": range(40), "seldom": [*range(40), *range(100, 110)]},
+        {"often": [*range(40), *range(100, 110)], "seldom": [*range(40), *range(100, 112)]},
+    )
+    often, seldom = contrast(labels, triage, ContrastSection(resamples=100, permutations=100), "t")
+    section = Selection(cost="signal", cost_group_size=4)
+    assert expected_cost(often, section) == pytest.approx(1 / (1 - 0.2**4 - 0.8**4))
+    assert expected_cost(seldom, section) == pytest.approx(1 / (1 - (2 / 52) ** 4 - (50 / 52) ** 4))
+    assert expected_cost(seldom, Selection(prices={"family": 3.0}), "family") == 3.0
+    with pytest.raises(ValueError, match="the price of 'family' must be above 0"):
+        Selection(prices={"family": 0.0})
 
 
 def test_no_more_than_allowed() -> None:
@@ -162,13 +197,31 @@ def test_nothing_to_decide() -> None:
     assert select([], [], [], [], Selection()) == []
 
 
-def test_empty_contrast_of_the_published_label_counts_is_flagged() -> None:
-    # Reference, one capability: 42 LACKING / 0 PRESENT on failures, 0 LACKING / 7 PRESENT on successes. Seven
-    # successes may all have it by chance; ten or more that needed it and none that lacked it are suspicious.
-    few = contrast(*study({"a": range(42)}, {"a": [*range(42), *range(100, 107)]}), ContrastSection(), "t")
-    many = contrast(*study({"a": range(42)}, {"a": [*range(42), *range(100, 112)]}), ContrastSection(), "t")
-    fine = contrast(*study({"a": [*range(42), 100]}, {"a": range(200)}), ContrastSection(), "t")
-    assert empty_contrast([*few, *fine]) == []
-    assert empty_contrast([*few, *many, *fine]) == many
-    undefined = Contrast.model_validate({**many[0].model_dump(), "er_passed": None})
-    assert empty_contrast([undefined]) == []
+@pytest.mark.parametrize(
+    ("failed", "passed"),
+    [((42, 0), (0, 7)), ((12, 0), (0, 29)), ((12, 29), (0, 10)), ((10, 0), (0, 1))],
+)
+def test_labels_that_follow_the_outcome_are_flagged(failed: tuple[int, int], passed: tuple[int, int]) -> None:
+    # LACKING and PRESENT on failures, then on successes. In the published label runs of the reference
+    # LACKING is never given to a success: 42 / 0 on failures, 0 / 7 on successes, and so on.
+    rows = contrast(*counted(failed, passed), ContrastSection(resamples=100), "t")
+    assert rows[0].er_passed == 0 and empty_contrast(rows) == rows
+
+
+@pytest.mark.parametrize(
+    ("failed", "passed"), [((42, 0), (1, 7)), ((12, 29), (0, 7)), ((4, 0), (0, 5)), ((42, 1), (0, 7))]
+)
+def test_labels_that_may_be_honest_are_not_flagged(failed: tuple[int, int], passed: tuple[int, int]) -> None:
+    assert empty_contrast(contrast(*counted(failed, passed), ContrastSection(resamples=100), "t")) == []
+
+
+def test_no_contrast_is_not_an_empty_contrast() -> None:
+    (row,) = contrast(*counted((42, 0), (0, 12)), ContrastSection(resamples=100), "t")
+    assert empty_contrast([Contrast.model_validate({**row.model_dump(), "er_passed": None})]) == []
+
+
+def counted(failed: tuple[int, int], passed: tuple[int, int]) -> tuple[list[Label], list[Triage]]:
+    """Return a study with so many LACKING and PRESENT on failures, and on successes."""
+    start = 100 + passed[0]
+    lacking = [*range(failed[0]), *range(100, start)]
+    return study({"a": lacking}, {"a": [*range(sum(failed)), *range(100, start + passed[1])]})

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.statistics.bootstrap import difference, ratio, resample, student_t
+from trace_assets.statistics.bootstrap import (
+    difference,
+    distinct_rows,
+    ratio,
+    resample,
+    resample_each,
+    student_t,
+)
 from trace_assets.statistics.wilson import wilson
 
 
@@ -29,6 +36,34 @@ def test_resample_is_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("trace_assets.statistics.bootstrap._BLOCK", 70)
     assert resample(counts, 50, 3).shape == whole.shape
     np.testing.assert_array_equal(resample(counts, 50, 3), whole)
+
+
+def test_equal_tasks_are_drawn_together_and_have_the_same_distribution() -> None:
+    rng = np.random.default_rng(2)
+    counts = rng.integers(0, 3, (300, 2))  # nine distinct rows: multinomial
+    together = resample(counts, 4000, 0)
+    # A column without meaning makes all rows distinct: tasks one by one.
+    singly = resample(np.column_stack([counts, np.arange(300)]), 4000, 0)[:, :2]
+    assert together.mean(axis=0) == pytest.approx(singly.mean(axis=0), abs=4 * 14 / 4000**0.5)
+    np.testing.assert_allclose(np.cov(together.T), np.cov(singly.T), atol=0.1 * 300 * 0.67)
+    np.testing.assert_allclose(together.var(axis=0), 300 * counts.var(axis=0), rtol=0.1)
+
+
+def test_tables_are_drawn_without_regard_to_each_other() -> None:
+    rng = np.random.default_rng(3)
+    few, many = rng.integers(0, 2, (200, 1, 2)).astype(float), rng.random((200, 1, 2))
+    both = resample_each(np.concatenate([few, many], axis=1), 100, 5)
+    np.testing.assert_array_equal(both[:, 0], resample(few[:, 0], 100, 5))
+    np.testing.assert_array_equal(both[:, 1], resample(many[:, 0], 100, 5))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(-2, 5_000_000), min_size=3, max_size=3), max_size=20))
+def test_distinct_rows_put_together_are_the_rows(rows: list[list[int]]) -> None:
+    counts = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    distinct, times = distinct_rows(counts)
+    assert sorted(np.repeat(distinct, times, axis=0).tolist()) == sorted(counts.tolist())
+    assert len({tuple(row) for row in distinct.tolist()}) == len(distinct)
 
 
 def test_no_tasks_is_zeros() -> None:

@@ -12,7 +12,7 @@ from trace_assets.diagnosis.label_matrix import LACKING, MISSING, PRESENT, Label
 from trace_assets.records import Contrast, Label, Triage
 from trace_assets.settings import ContrastSection
 from trace_assets.statistics.agreement import alpha_estimate
-from trace_assets.statistics.bootstrap import Estimate, Ratio, difference, ratio, resample
+from trace_assets.statistics.bootstrap import Estimate, Ratio, difference, ratio, resample_each
 from trace_assets.statistics.matched import matched_gap
 from trace_assets.statistics.multiplicity import benjamini_hochberg
 from trace_assets.statistics.permutation import gap_p_value
@@ -74,8 +74,9 @@ def contrast_matrix(
         One row a capability, in the matrix's order; a capability's row depends on no other's, but for q.
     """
     counts = count_by_task(matrix)
+    sums = resample_each(counts, section.resamples, section.seed)
     results = [
-        _estimate(capability, counts[:, row], section, target)
+        _estimate(capability, counts[:, row], sums[:, row], section, target)
         for row, capability in enumerate(matrix.capabilities)
     ]
     q_values = benjamini_hochberg([result.p_value for result in results], considered)
@@ -138,9 +139,14 @@ def count_by_task(matrix: LabelMatrix, *, among: NDArray[np.bool_] | None = None
     return counts
 
 
-def _estimate(capability: str, counts: NDArray[np.int64], section: ContrastSection, target: str) -> Contrast:
+def _estimate(
+    capability: str,
+    counts: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    section: ContrastSection,
+    target: str,
+) -> Contrast:
     level = section.confidence
-    sums = resample(counts, section.resamples, section.seed)
     failed, passed, covered = rates(counts, sums, level)
     gap = difference(failed, passed, level)
     rng = np.random.default_rng([section.seed, crc32(capability.encode())])

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
+from trace_assets.diagnosis.cover import Cover, interval_words
+from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
 from trace_assets.settings import Selection
 
@@ -18,12 +15,22 @@ EMPTY_RELEVANT = 10
 
 
 def empty_contrast(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the capabilities that no success lacks although ten or more needed it.
+    """Return the capabilities whose labels may follow the outcome, so that there is no contrast at all.
 
-    Either every lack is fatal, or the labels follow the outcome and there is no contrast at all, as in the
-    published label runs of the reference: a person should look.
+    Either no success lacks it although ten or more needed it, or, on ten or more trajectories that needed it,
+    every failure lacks it and every success has it. Every lack may be fatal; but the published label runs
+    of the reference are like this (42 LACKING and 0 PRESENT on failures, 0 and 7 on successes), whose
+    labeller saw the reward: a person should look.
     """
-    return [row for row in contrasts if row.er_passed == 0 and row.n_passed_relevant >= EMPTY_RELEVANT]
+    return [
+        row
+        for row in contrasts
+        if row.er_passed == 0
+        and (
+            row.n_passed_relevant >= EMPTY_RELEVANT
+            or (row.er_failed == 1 and row.n_failed_relevant + row.n_passed_relevant >= EMPTY_RELEVANT)
+        )
+    ]
 
 
 def select(
@@ -35,9 +42,10 @@ def select(
 ) -> list[SelectedCapability]:
     """Decide on every candidate, target by target.
 
-    First each candidate alone must pass the thresholds. Then candidates are taken by greedy marginal
-    coverage: each time the one that is lacking in most of the failures that none taken so far explains. Two
-    guards keep consequences from being taken for causes:
+    First each candidate alone must pass the thresholds, see `shortcoming`. Then candidates are taken by
+    greedy marginal coverage per expected cost (`expected_cost`): each time the one that is lacking in most of
+    the failures that none taken so far explains, for what teaching it costs. Two guards keep consequences
+    from being taken for causes:
 
     - a candidate waits when its coverage or gap goes away once the lacking trajectories of others are set
       aside. The others are those that explain failures beyond its own, and those whose evidence comes
@@ -56,37 +64,92 @@ def select(
         coverage; ranks count from 1 within a target.
     """
     names = {row.capability_id: row.name for row in capabilities}
+    detectors = {row.capability_id: row.detector or "" for row in capabilities}
     groups: dict[str, list[Contrast]] = defaultdict(list)
     for row in sorted(contrasts, key=lambda row: (row.target, row.capability_id)):
         groups[row.target].append(row)
     decided: list[SelectedCapability] = []
     for target, own in groups.items():
         matrix = LabelMatrix.build(labels, triage, target)
-        rejected = {row.capability_id: reason for row in own if (reason := shortcoming(row, section))}
-        passing = [row for row in own if row.capability_id not in rejected]
-        taken = _Cover(passing, matrix, names, section).take()
-        for row in own:
-            if row.capability_id in rejected:
-                taken.verdicts[row.capability_id] = (False, None, rejected[row.capability_id])
-        rest = sorted(
-            (row for row in own if row.capability_id not in taken.order),
-            key=lambda row: (-(row.coverage or 0.0), row.capability_id),
-        )
-        order = [*taken.order, *(row.capability_id for row in rest)]
-        for rank, capability in enumerate(order, start=1):
-            kept, marginal, reason = taken.verdicts[capability]
-            decided.append(
-                SelectedCapability(
-                    capability_id=capability,
-                    target=target,
-                    name=names.get(capability, capability),
-                    kept=kept,
-                    rank=rank,
-                    reason=reason,
-                    marginal_coverage=marginal,
-                )
-            )
+        decided += select_matrix(own, matrix, section, names, detectors)
     return decided
+
+
+def select_matrix(
+    own: Sequence[Contrast],
+    matrix: LabelMatrix,
+    section: Selection,
+    names: Mapping[str, str] = {},
+    detectors: Mapping[str, str] = {},
+) -> list[SelectedCapability]:
+    """Decide on the candidates of one target; see `select`.
+
+    Args:
+        own: One row a candidate.
+        matrix: Labels beside outcomes that the rows were estimated from.
+        section: Thresholds.
+        names: Capability id to name; the id where none is given.
+        detectors: Capability id to detector family, for prices.
+    """
+    costs = {
+        row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
+    }
+    rejected = {row.capability_id: reason for row in own if (reason := shortcoming(row, section))}
+    passing = [row for row in own if row.capability_id not in rejected]
+    taken = Cover(passing, matrix, names, costs, section).take()
+    for row in own:
+        if row.capability_id in rejected:
+            taken.verdicts[row.capability_id] = (False, None, rejected[row.capability_id])
+    rest = sorted(
+        (row for row in own if row.capability_id not in taken.order),
+        key=lambda row: (-(row.coverage or 0.0), row.capability_id),
+    )
+    targets = {row.capability_id: row.target for row in own}
+    decided = []
+    order = [*taken.order, *(row.capability_id for row in rest)]
+    for rank, capability in enumerate(order, start=1):
+        kept, marginal, reason = taken.verdicts[capability]
+        decided.append(
+            SelectedCapability(
+                capability_id=capability,
+                target=targets[capability],
+                name=names.get(capability, capability),
+                kept=kept,
+                rank=rank,
+                reason=reason,
+                marginal_coverage=marginal,
+                expected_cost=costs[capability],
+            )
+        )
+    return decided
+
+
+def expected_cost(row: Contrast, section: Selection, detector: str = "") -> float:
+    """Return what teaching a capability is expected to cost, in units of one training.
+
+    The price of a training, from `selection.prices` by capability or detector, 1 unless given. With
+    `selection.cost = "signal"` it is divided by the share of groups that carry a gradient, 1 - p^K - (1-p)^K
+    for groups of K rollouts that each succeed with p: groups that all fail or all pass teach nothing (see
+    GRPO's advantage), so a capability that is never exercised takes more rollouts. p is the share of relevant
+    trajectories that exercise it, which is what the agent will do in its environment at first; it is kept
+    within 1 / (2 n) of 0 and 1.
+
+    >>> from trace_assets.settings import Selection
+    >>> row = Contrast.model_construct(capability_id="c", n_failed_relevant=50, n_passed_relevant=50,
+    ...                                n_failed_lacking=45, n_passed_lacking=0)
+    >>> expected_cost(row, Selection()), round(expected_cost(row, Selection(cost="signal")), 2)
+    (1.0, 1.01)
+    """
+    price = section.prices.get(row.capability_id, section.prices.get(detector, 1.0))
+    if section.cost == "equal":
+        return price
+    relevant = row.n_failed_relevant + row.n_passed_relevant
+    if relevant == 0:
+        return price
+    lacking = row.n_failed_lacking + row.n_passed_lacking
+    p = min(max(1 - lacking / relevant, 0.5 / relevant), 1 - 0.5 / relevant)
+    k = section.cost_group_size
+    return price / float(1 - p**k - (1 - p) ** k)
 
 
 def shortcoming(row: Contrast, section: Selection) -> str:
@@ -100,146 +163,35 @@ def shortcoming(row: Contrast, section: Selection) -> str:
     for side, n in (("failures", row.n_failed_relevant), ("successes", row.n_passed_relevant)):
         if n < section.min_relevant:
             reasons.append(f"only {n} relevant {side}, {section.min_relevant} are needed")
+    gap = interval_words(row.gap, row.gap_low, row.gap_high)
     if row.gap < section.min_gap:
-        reasons.append(f"gap {_figure(row.gap, row.gap_low, row.gap_high)} is below {section.min_gap:.2f}")
+        reasons.append(f"gap {gap} is below {section.min_gap:.2f}")
+    elif row.gap_low is None or row.gap_low < section.min_gap_low:
+        reasons.append(f"the lower bound of the gap {gap} is below {section.min_gap_low:.2f}")
+    coverage = interval_words(row.coverage, row.coverage_low, row.coverage_high)
     if row.coverage < section.min_coverage:
-        figure = _figure(row.coverage, row.coverage_low, row.coverage_high)
-        reasons.append(f"coverage {figure} is below {section.min_coverage:.2f}")
+        reasons.append(f"coverage {coverage} is below {section.min_coverage:.2f}")
+    elif row.coverage_low is None or row.coverage_low < section.min_coverage_low:
+        reasons.append(f"the lower bound of the coverage {coverage} is below {section.min_coverage_low:.2f}")
     if row.q_value is None or row.q_value > section.max_q:
         shown = "undefined" if row.q_value is None else f"{row.q_value:.3f}"
         reasons.append(f"q value {shown} is above {section.max_q:.2f}")
-    if row.alpha is not None and row.alpha < section.min_alpha:
+    if row.alpha is not None and row.alpha < section.min_alpha and not section.override_agreement:
+        alpha = interval_words(row.alpha, row.alpha_low, row.alpha_high)
+        reasons.append(f"labels agree to alpha {alpha} only, {section.min_alpha:.2f} is needed")
+    if _difficulty(row, section):
+        varying = interval_words(row.varying_gap or 0.0, row.varying_gap_low, row.varying_gap_high)
         reasons.append(
-            f"labelling passes agree to alpha {row.alpha:.2f} only, {section.min_alpha:.2f} is needed"
+            f"in the {row.n_varying_tasks} tasks with runs that lack it and runs that do not, the former do "
+            f"not fail more often (gap {varying}): hard tasks are behind the gap, not the lack"
         )
     return "; ".join(reasons)
 
 
-@dataclass
-class _Taken:
-    order: list[str] = field(default_factory=list)
-    verdicts: dict[str, tuple[bool, float | None, str]] = field(default_factory=dict)
-
-
-class _Cover:
-    """Greedy marginal coverage over the candidates of one target that passed the thresholds."""
-
-    def __init__(
-        self,
-        passing: Sequence[Contrast],
-        matrix: LabelMatrix,
-        names: dict[str, str],
-        section: Selection,
-    ) -> None:
-        self.rows, self.matrix, self.names, self.section = list(passing), matrix, names, section
-        line = {capability: place for place, capability in enumerate(matrix.capabilities)}
-        codes = {row.capability_id: matrix.codes[line[row.capability_id]] for row in passing}
-        self.lacking = {capability: code == LACKING for capability, code in codes.items()}
-        self.present = {capability: code == PRESENT for capability, code in codes.items()}
-        self.evidence = {row.capability_id: matrix.evidence[line[row.capability_id]] for row in passing}
-        self.n_failed = int(matrix.failed.sum())
-
-    def take(self) -> _Taken:
-        taken = _Taken()
-        explained = np.zeros(len(self.matrix.failed), dtype=np.bool_)
-        left = list(self.rows)
-        while left and len(taken.order) < self.section.max_capabilities:
-            fit = [row for row in left if self._stands(row.capability_id, explained)]
-            if not fit:
-                break
-            best = self._cause(fit, explained)
-            capability = best.capability_id
-            new = self._new(capability, explained)
-            taken.order.append(capability)
-            taken.verdicts[capability] = (True, new / self.n_failed, self._praise(best, new))
-            explained |= self.lacking[capability]
-            left = [row for row in left if row is not best]
-        for row in left:
-            new = self._new(row.capability_id, explained)
-            reason = self._excuse(row, new, explained, taken.order)
-            taken.verdicts[row.capability_id] = (False, new / self.n_failed, reason)
-        return taken
-
-    def _new(self, capability: str, explained: NDArray[np.bool_]) -> int:
-        return int((self.lacking[capability] & ~explained & self.matrix.failed).sum())
-
-    def _gap(self, capability: str, aside: NDArray[np.bool_]) -> float | None:
-        """Gap on the trajectories that are not set aside; None where a side has none that is relevant."""
-        rates = []
-        for side in (self.matrix.failed, ~self.matrix.failed):
-            lacking = int((self.lacking[capability] & side & ~aside).sum())
-            relevant = lacking + int((self.present[capability] & side & ~aside).sum())
-            if relevant == 0:
-                return None
-            rates.append(lacking / relevant)
-        return rates[0] - rates[1]
-
-    def _stands(self, capability: str, aside: NDArray[np.bool_]) -> bool:
-        """Whether it still covers enough failures, with a gap, on what is not set aside."""
-        if self._new(capability, aside) < self.section.min_marginal_coverage * self.n_failed:
-            return False
-        gap = self._gap(capability, aside)
-        return gap is None or gap >= self.section.min_gap
-
-    def _cause(self, fit: Sequence[Contrast], explained: NDArray[np.bool_]) -> Contrast:
-        """The one with most new coverage that the others together do not explain."""
-        order = sorted(
-            fit,
-            key=lambda row: (-self._new(row.capability_id, explained), -(row.gap or 0.0), row.capability_id),
-        )
-        while True:
-            best = order[0].capability_id
-            others = [
-                row
-                for row in order[1:]
-                if self._precedes(row.capability_id, best)
-                or self._stands(row.capability_id, explained | self.lacking[best])
-            ]
-            together = explained.copy()
-            for row in others:
-                together |= self.lacking[row.capability_id]
-            if not others or self._stands(best, together):
-                return order[0]
-            order = others
-
-    def _precedes(self, first: str, second: str) -> bool:
-        """Whether the first's evidence is the earlier in most failures that lack both."""
-        both = self.lacking[first] & self.lacking[second] & self.matrix.failed
-        one, other = self.evidence[first][both], self.evidence[second][both]
-        return int((one < other).sum()) > len(one) / 2
-
-    def _praise(self, row: Contrast, new: int) -> str:
-        gap = _figure(row.gap or 0.0, row.gap_low, row.gap_high)
-        return f"gap {gap}, lacking in {new} of {self.n_failed} failures that no earlier one explains"
-
-    def _excuse(self, row: Contrast, new: int, explained: NDArray[np.bool_], kept: Sequence[str]) -> str:
-        capability = row.capability_id
-        if self._stands(capability, explained):
-            return (
-                f"{len(kept)} capabilities are already taken, the most allowed: "
-                f"it would add {new} of {self.n_failed} failures"
-            )
-        overlap = [
-            int((self.lacking[capability] & self.lacking[one] & self.matrix.failed).sum()) for one in kept
-        ]
-        if not kept or max(overlap) == 0:
-            return f"it covers {new} of {self.n_failed} failures, {self._least} are needed"
-        other = self.names.get(kept[int(np.argmax(overlap))], kept[int(np.argmax(overlap))])
-        if new < self.section.min_marginal_coverage * self.n_failed:
-            return f"its failures are already covered by '{other}': adds {new} of {self.n_failed}"
-        gap = self._gap(capability, explained)
-        assert gap is not None
-        return (
-            f"explained by '{other}': on the trajectories that do not lack it the gap is {gap:.2f}, "
-            f"below {self.section.min_gap:.2f}"
-        )
-
-    @property
-    def _least(self) -> str:
-        return f"{int(np.ceil(self.section.min_marginal_coverage * self.n_failed))}"
-
-
-def _figure(value: float, low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return f"{value:.2f} [no interval: one task]"
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+def _difficulty(row: Contrast, section: Selection) -> bool:
+    """Whether runs of the same tasks say that the lack costs nothing, on enough tasks to tell."""
+    return (
+        row.n_varying_tasks >= section.min_varying_tasks
+        and row.varying_gap_high is not None
+        and row.varying_gap_high < section.min_gap
+    )

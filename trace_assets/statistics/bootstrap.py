@@ -28,8 +28,8 @@ Floats = NDArray[np.float64]
 
 _BLOCK = 4_000_000
 """Weights held at a time (32 MB)."""
-_FEW = 4
-"""Drawing a multinomial count costs about as much as drawing this many tasks one by one."""
+_FEW = 16
+"""Rows that repeat this often are drawn faster by multinomial counts than task by task."""
 _DENSE = 1 << 22
 """Largest number of possible rows that is counted in an array of that size."""
 
@@ -70,11 +70,11 @@ def resample(counts: NDArray[np.float64] | NDArray[np.int64], resamples: int, se
     """Draw tasks with replacement and sum their counts.
 
     Efron (1979), "Bootstrap methods: another look at the jackknife", Annals of Statistics 7:1, over clusters.
-    How often each distinct row of counts is drawn is multinomial, whichever tasks have it: where rows repeat,
-    that is what is drawn.
+    How often each distinct row of counts is drawn is multinomial, whichever tasks have it: where rows repeat
+    much, that is what is drawn, and otherwise tasks one by one.
 
     Args:
-        counts: Shape `(tasks, columns)`, finite and not negative; the order of tasks does not matter.
+        counts: Shape `(tasks, columns)`, finite; the order of tasks matters to the draw, so sort them.
         resamples: How many times to draw as many tasks as there are.
         seed: The same seed and counts give the same sums.
 
@@ -85,23 +85,49 @@ def resample(counts: NDArray[np.float64] | NDArray[np.int64], resamples: int, se
     >>> sums.shape, set(sums[:, 1].tolist())
     ((1000, 2), {4.0})
     """
-    rng = np.random.default_rng(seed)
-    tasks = counts.shape[0]
-    sums = np.zeros((resamples, counts.shape[1]))
+    return resample_each(counts[:, None, :], resamples, seed)[:, 0]
+
+
+def resample_each(
+    counts: NDArray[np.float64] | NDArray[np.int64], resamples: int, seed: int
+) -> NDArray[np.float64]:
+    """Draw tasks with replacement for several tables of counts; see `resample`.
+
+    Args:
+        counts: Shape `(tasks, tables, columns)`.
+        resamples: How many times to draw.
+        seed: The sums of one table do not depend on the others.
+
+    Returns:
+        Shape `(resamples, tables, columns)`.
+    """
+    tasks, tables, columns = counts.shape
+    sums = np.zeros((resamples, tables, columns))
     if tasks == 0:
         return sums
-    matrix, times = distinct_rows(counts)
-    patterns = len(times)
-    block = max(1, _BLOCK // patterns)
+    singly = []
+    for table in range(tables):
+        rows, times = distinct_rows(counts[:, table])
+        if _FEW * len(times) > tasks:
+            singly.append(table)
+            continue
+        rng = np.random.default_rng(seed)
+        block = max(1, _BLOCK // len(times))
+        for start in range(0, resamples, block):
+            part = slice(start, min(start + block, resamples))
+            weights = rng.multinomial(tasks, times / tasks, size=part.stop - start)
+            sums[part, table] = weights.astype(np.float64) @ rows
+    if not singly:
+        return sums
+    matrix = np.asarray(counts[:, singly], dtype=np.float64).reshape(tasks, -1)
+    rng = np.random.default_rng(seed)
+    block = max(1, _BLOCK // tasks)
     for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        if _FEW * patterns <= tasks:
-            weights = rng.multinomial(tasks, times / tasks, size=rows)
-        else:
-            drawn = np.repeat(np.arange(patterns), times)[rng.integers(0, tasks, size=(rows, tasks))]
-            drawn += np.arange(rows)[:, None] * patterns
-            weights = np.bincount(drawn.ravel(), minlength=rows * patterns).reshape(rows, patterns)
-        sums[start : start + rows] = weights.astype(np.float64) @ matrix
+        part = slice(start, min(start + block, resamples))
+        n = part.stop - start
+        drawn = rng.integers(0, tasks, size=(n, tasks)) + np.arange(n)[:, None] * tasks
+        weights = np.bincount(drawn.ravel(), minlength=n * tasks).reshape(n, tasks)
+        sums[part, singly] = (weights.astype(np.float64) @ matrix).reshape(n, len(singly), columns)
     return sums
 
 

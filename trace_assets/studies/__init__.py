@@ -1,0 +1,1 @@
+"""Simulated studies with known deficits: does the diagnosis hold what it promises?"""
