@@ -68,15 +68,15 @@ def page_metadata(
     """Return what a materialization shows: plots and tables first, then figures, then where it lies.
 
     Figures keep their names from one materialization to the next, so Dagster draws them over time; wall time
-    and money are on every asset.
+    and money are on every asset, and a stage that knows them better gives its own.
     """
     lineage = column_lineage(name, list(records[0].model_fields)) if records else None
     return {
         **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
         **{title: small_table(rows) for title, rows in result.tables.items() if rows},
-        **result.figures,
         "seconds": round(spending.quantities.get(("wall", "s"), 0.0), 3),
         "cost_usd": round(spending.cost_usd, 6),
+        **result.figures,
         "dagster/row_count": result.rows,
         **({"dagster/partition_row_count": result.rows} if partition else {}),
         **({"dagster/column_lineage": lineage} if lineage else {}),

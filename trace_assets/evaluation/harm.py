@@ -5,9 +5,11 @@ Two questions, two rules, both answered on validation seeds and tasks only:
 - *Accepted*: does the adapter do what it was trained for? On the held-out seeds of its own environment the
   lower end of its interval must lie above the base model's rate. Only accepted adapters are choices of a
   router.
-- *Harm*: what does it do to the target's other skills? An adapter that breaks them stays usable behind a
-  router, which sends it its own tasks alone, but it is flagged: it must not be applied to everything, and a
-  router's mistakes cost more with it.
+- *Harm*: what does it do to the target's other skills? An adapter that breaks them and is shown to help its
+  own stays a choice of the router, which sends it its own tasks alone, but it is flagged: it must not be
+  applied to everything, and a router's mistakes cost more with it. One that breaks them and is not shown to
+  help its own skills on the target's tasks (it learned its environment, not the target) is no choice of any
+  router.
 """
 
 from __future__ import annotations
@@ -130,6 +132,18 @@ def no_harm(
             )
         )
     return rows
+
+
+def excluded(rows: Iterable[NoHarm]) -> list[str]:
+    """Return the adapters that no router may choose: harmful to others, not shown to help their own skills.
+
+    The lower end of the interval of the difference on their own validation tasks must lie above 0.
+    """
+    return sorted(
+        row.adapter
+        for row in rows
+        if row.verdict == "harmful" and not (row.own_delta_low is not None and row.own_delta_low > 0)
+    )
 
 
 def _verdict(other: Comparison, margin: float) -> Literal["harmless", "unclear", "harmful"]:

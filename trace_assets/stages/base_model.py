@@ -8,6 +8,7 @@ from pathlib import Path
 from trace_assets.errors import InputError, require_extra
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import BaseCheckpoint
+from trace_assets.report.exhibits.rollouts import base_model_exhibit
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -42,7 +43,11 @@ def write_base_model(study: Study) -> StageResult:
     )
     figures = {"pass_rate": base.pass_rate, "steps": base.steps, "parameters": base.parameters, "n": base.n}
     return StageResult(
-        version, 1, {name: value for name, value in figures.items() if value is not None}, checks=checks
+        version,
+        1,
+        {name: value for name, value in figures.items() if value is not None},
+        pages=base_model_exhibit(base, low, high).pages,
+        checks=checks,
     )
 
 

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 
 from trace_assets.diagnosis.analyst import Analyst
 from trace_assets.diagnosis.contrast import contrast
-from trace_assets.diagnosis.selection import empty_contrast, select
+from trace_assets.diagnosis.outcome_leak import outcome_leak
+from trace_assets.diagnosis.selection import select
 from trace_assets.errors import InputError
 from trace_assets.records import (
     Capability,
@@ -16,6 +17,12 @@ from trace_assets.records import (
     SelectedCapability,
     Trajectory,
     Triage,
+)
+from trace_assets.report.exhibits.diagnosis import (
+    contrast_exhibit,
+    dictionary_exhibit,
+    labels_exhibit,
+    selection_exhibit,
 )
 from trace_assets.stages.batch_capabilities import capabilities_of
 from trace_assets.stages.result import StageCheck, StageResult
@@ -51,7 +58,10 @@ def discover(study: Study) -> StageResult:
         found += analyst.discover([one for one in group if one.trajectory_id in usable])
     version = study.store.write(found, Capability)
     return StageResult(
-        version, len(found), {"candidates": len(found), "targets": len({row.target for row in found})}
+        version,
+        len(found),
+        {"candidates": len(found), "targets": len({row.target for row in found}), "n": len(usable)},
+        tables=dictionary_exhibit(found).tables,
     )
 
 
@@ -72,9 +82,14 @@ def label_batch(study: Study, batch: str) -> StageResult:
     return StageResult(
         version,
         len(labels),
-        dict(sorted(counts.items())),
+        {**dict(sorted(counts.items())), "n": len(labels)},
+        tables=labels_exhibit(labels, _names(study)).tables,
         checks=(StageCheck("labels_complete", done == wanted, f"{done} of {wanted} pairs have a label."),),
     )
+
+
+def _names(study: Study) -> dict[str, str]:
+    return {row.capability_id: row.name for row in study.store.read(Capability)}
 
 
 def _labels_by_target(study: Study) -> dict[str, list[Label]]:
@@ -90,27 +105,30 @@ def estimate_contrast(study: Study) -> StageResult:
     """Write the table `contrast`, target by target."""
     triage = study.store.read(Triage)
     rows: list[Contrast] = []
-    for target, labels in _labels_by_target(study).items():
+    labelled = _labels_by_target(study)
+    for target, labels in labelled.items():
         own = [row for row in triage if row.target == target]
         rows += contrast(labels, own, study.settings.contrast, target)
     version = study.store.write(rows, Contrast)
-    empty = empty_contrast(rows)
-    best = max((row.gap for row in rows if row.gap is not None), default=None)
+    leak = outcome_leak(rows, (label for labels in labelled.values() for label in labels))
+    exhibit = contrast_exhibit(rows, _names(study), study.settings.selection)
     return StageResult(
         version,
         len(rows),
-        {"candidates": len(rows)} | ({"best_gap": best} if best is not None else {}),
-        checks=(
-            StageCheck(
-                "contrast_not_empty",
-                not empty,
-                f"{len(empty)} of {len(rows)} candidates have ER+ of exactly 0 with ten or more relevant "
-                "successes: their labels may follow the outcome."
-                + (f" They are {', '.join(row.capability_id for row in empty[:5])}." if empty else ""),
-                severity="warning",
-            ),
-        ),
+        {"candidates": len(rows), "n": len(triage), **_best(rows)},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+        checks=(StageCheck("contrast_not_empty", leak.passed, leak.detail, leak.severity),),
     )
+
+
+def _best(rows: list[Contrast]) -> dict[str, float]:
+    """Return gap and coverage of the candidate with the widest gap."""
+    known = [row for row in rows if row.gap is not None and row.coverage is not None]
+    if not known:
+        return {}
+    best = max(known, key=lambda row: row.gap or 0.0)
+    return {"gap": best.gap or 0.0, "coverage": best.coverage or 0.0}
 
 
 def select_capabilities(study: Study) -> StageResult:
@@ -130,8 +148,21 @@ def select_capabilities(study: Study) -> StageResult:
             study.settings.selection,
         )
     version = study.store.write(rows, SelectedCapability)
-    kept = sum(row.kept for row in rows)
-    return StageResult(version, len(rows), {"kept": kept, "rejected": len(rows) - kept})
+    every = [row for own in contrasts.values() for row in own]
+    kept = [row for row in rows if row.kept]
+    best = _best([row for row in every if row.capability_id in {one.capability_id for one in kept}])
+    if best:
+        best["coverage"] = max(
+            sum(row.marginal_coverage or 0.0 for row in kept if row.target == target) for target in contrasts
+        )
+    exhibit = selection_exhibit(rows, every, study.settings.selection)
+    return StageResult(
+        version,
+        len(rows),
+        {"kept": len(kept), "rejected": len(rows) - len(kept), **best},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+    )
 
 
 def trainable(study: Study) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from trace_assets.errors import require_extra
-from trace_assets.evaluation.harm import no_harm, own_skills
+from trace_assets.evaluation.harm import excluded, no_harm, own_skills
 from trace_assets.evaluation.oracle import best_single_choice, oracle_choice
 from trace_assets.evaluation.split_lock import Configuration, how_often, open_test_split, openings
 from trace_assets.evaluation.summary import summarise
 from trace_assets.records import (
     ArmSummary,
+    Capability,
     Evaluation,
     NoHarm,
     Route,
@@ -19,10 +20,12 @@ from trace_assets.records import (
     Task,
     Trajectory,
 )
+from trace_assets.report.exhibits.result import evaluation_exhibit
+from trace_assets.report.exhibits.teaching import harm_exhibit
 from trace_assets.routing.regret import regret
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.result import StageCheck, StageResult
-from trace_assets.stages.routing import examples, usable_adapters
+from trace_assets.stages.routing import accepted_adapters, examples, usable_adapters
 from trace_assets.stages.training import read_adapters
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -57,24 +60,35 @@ def validate_adapters(study: Study) -> StageResult:
     rows, trajectories = _play(study, "validation", None, None)
     adapters = [adapter.name for adapter in read_adapters(study) if adapter.kind == "capability"]
     discovery = [task for task in study.store.read(Task) if task.split == "discovery"]
-    own = own_skills(examples(study), discovery)
+    accepted = accepted_adapters(study)
+    own = own_skills(examples(study, accepted), discovery)
     harm = no_harm(rows, own, adapters, resamples=study.settings.evaluation.resamples)
     version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
-    harmful = [row for row in harm if row.verdict == "harmful"]
+    harmful, barred = [row for row in harm if row.verdict == "harmful"], excluded(harm)
+    exhibit = harm_exhibit(
+        harm, barred, {row.capability_id: row.name for row in study.store.read(Capability)}
+    )
     return StageResult(
         version,
         len(rows),
-        {"adapters": len(adapters), "harmful": len(harmful)},
-        checks=(
-            StageCheck(
-                "no_harm",
-                not harmful,
-                "; ".join(f"{row.adapter}: {row.reason}" for row in harm) or "no adapter was trained.",
-                severity="warning",
-            ),
-        ),
+        {"adapters": len(adapters), "harmful": len(harmful), "excluded": len(barred), "n": len(rows)},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+        checks=(_no_harm_check(harm, accepted, barred),),
         spent={("rollouts", "episodes"): float(len(trajectories))},
     )
+
+
+def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -> StageCheck:
+    """Warn of harm; stop where no adapter is left, so that the test split is not opened for nothing."""
+    said = "; ".join(f"{row.adapter}: {row.reason}" for row in harm) or "no adapter was trained."
+    if barred:
+        said += f" No router may choose {', '.join(barred)}: not shown to help on its own tasks either."
+    none_left = bool(accepted) and not set(accepted) - set(barred)
+    if none_left:
+        said += " No adapter is left, so nothing is routed and the test split stays closed."
+    passed = not any(row.verdict == "harmful" for row in harm)
+    return StageCheck("no_harm", passed, said, severity="error" if none_left else "warning")
 
 
 def write_evaluation(study: Study) -> StageResult:
@@ -120,8 +134,11 @@ def write_evaluation(study: Study) -> StageResult:
     overall = {row.arm: row for row in summary if row.skill == "all"}
     routed, opened = overall.get("routed"), openings(lock, target.version)
     figures = {f"pass_rate_{arm}": row.pass_rate for arm, row in overall.items() if row.pass_rate is not None}
+    if routed is not None and routed.pass_rate is not None:
+        figures["pass_rate"] = routed.pass_rate
     if routed is not None and routed.delta is not None:
         figures["delta"] = routed.delta
+    exhibit = evaluation_exhibit(summary, regrets, study.store.read(Capability))
     checks = [
         StageCheck("test_split_opened_once", len(opened) <= 1, how_often(opened), severity="warning"),
         StageCheck(
@@ -137,7 +154,13 @@ def write_evaluation(study: Study) -> StageResult:
     return StageResult(
         version,
         len(rows),
-        {**figures, "n": max((row.n_tasks for row in overall.values()), default=0)},
+        {
+            **figures,
+            "n": max((row.n_tasks for row in overall.values()), default=0),
+            "faults": sum(row.n_faults for row in overall.values()),
+        },
+        pages=exhibit.pages,
+        tables=exhibit.tables,
         checks=tuple(checks),
         spent={("rollouts", "episodes"): float(len(trajectories))},
     )

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from trace_assets.errors import InputError, require_extra
-from trace_assets.evaluation.harm import acceptance
+from trace_assets.evaluation.harm import acceptance, excluded
 from trace_assets.evaluation.oracle import oracle_choice
 from trace_assets.records import (
     NO_ADAPTER,
     Capability,
     Evaluation,
     Label,
+    NoHarm,
     Route,
     RouterScore,
     Task,
     Triage,
 )
+from trace_assets.report.exhibits.result import routing_exhibit
 from trace_assets.routing.examples import RoutingExample, routing_examples
 from trace_assets.routing.scorecard import score
 from trace_assets.stages.base_model import base_folder
@@ -27,7 +30,13 @@ from trace_assets.study import Study
 
 
 def usable_adapters(study: Study) -> list[str]:
-    """Return the names of the capability adapters that a router may choose: accepted ones."""
+    """Return the names of the adapters that a router may choose: accepted, and not excluded for harm."""
+    barred = set(excluded(study.store.read(NoHarm)))
+    return [name for name in accepted_adapters(study) if name not in barred]
+
+
+def accepted_adapters(study: Study) -> list[str]:
+    """Return the names of the capability adapters that learned their environment."""
     return sorted(
         adapter.name
         for adapter in read_adapters(study)
@@ -35,13 +44,18 @@ def usable_adapters(study: Study) -> list[str]:
     )
 
 
-def examples(study: Study) -> list[RoutingExample]:
-    """Return what routers are fitted on: the live target's discovery tasks and their labels."""
+def examples(study: Study, choices: Sequence[str]) -> list[RoutingExample]:
+    """Return what routers are fitted on: the live target's discovery tasks and their labels.
+
+    Args:
+        study: The study.
+        choices: Adapters that a task may be sent to.
+    """
     target = study.settings.targets.name
     tasks = [task for task in study.store.read(Task) if task.target == target]
     triage = [row for row in study.store.read(Triage) if row.target == target]
     cost = study.settings.routing.unneeded_cost
-    return routing_examples(tasks, study.store.read(Label), triage, usable_adapters(study), None, cost)
+    return routing_examples(tasks, study.store.read(Label), triage, choices, None, cost)
 
 
 def write_routing(study: Study) -> StageResult:
@@ -54,7 +68,7 @@ def write_routing(study: Study) -> StageResult:
     from trace_assets.routing.classifier import fit_classifier
 
     choices, base = usable_adapters(study), base_folder(study)
-    fitted_on = examples(study)
+    fitted_on = examples(study, choices)
     classifier = fit_classifier(base, fitted_on, choices, study.settings.routing)
     classifier.save(study.home.models / "router")
     tasks = list(study.target.tasks("test"))
@@ -63,10 +77,20 @@ def write_routing(study: Study) -> StageResult:
     validation = [row for row in study.store.read(Evaluation) if row.split == "validation"]
     wanted = oracle_choice([row for row in validation if _usable(row.arm, choices)], tasks)
     called_for = {example.task_id: example.choice for example in fitted_on}
+    by_router = {name: list(own) for name, own in groupby(routes, key=lambda route: route.router)}
+    held_out = "discovery (held out)"
     scores = [
-        score(classifier.held_out, called_for, "discovery (held out)"),
-        *(score(list(own), wanted, "test") for _, own in groupby(routes, key=lambda route: route.router)),
+        score(classifier.held_out, called_for, held_out),
+        *(score(own, wanted, "test") for own in by_router.values()),
     ]
+    exhibit = routing_exhibit(
+        {
+            f"classifier on {held_out}": (classifier.held_out, called_for),
+            **{f"{name} on test tasks": (own, wanted) for name, own in by_router.items()},
+        },
+        scores,
+        {row.capability_id: row.name for row in study.store.read(Capability)},
+    )
     version = text_version(study.store.write(routes, Route), study.store.write(scores, RouterScore))
     figures = {
         f"accuracy_{one.router}_{one.split.split()[0]}": one.accuracy
@@ -77,6 +101,8 @@ def write_routing(study: Study) -> StageResult:
         version,
         len(routes),
         {**figures, "choices": len(choices) + 1, "n": len(tasks)},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
         checks=(StageCheck("label_logits_asked", True if asked else None, said, "warning"),),
     )
 

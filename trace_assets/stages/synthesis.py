@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, ContractRow, Environment, EnvironmentCheck
+from trace_assets.report.exhibits.teaching import audit_exhibit
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.stages.base_model import open_policy
@@ -125,8 +125,13 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
     return StageResult(
         version,
         len(checks),
-        {**dict(sorted(counts.items())), "accepted": accepted, "isolation_level": isolation},
-        pages={"audit": _audit_table(checks)},
+        {
+            **dict(sorted(counts.items())),
+            **_base_rate(checks),
+            "accepted": accepted,
+            "isolation_level": isolation,
+        },
+        tables=audit_exhibit(checks).tables,
         checks=(
             StageCheck(
                 "environment_accepted",
@@ -153,15 +158,6 @@ def audit_source(study: Study, source: str) -> tuple[list[EnvironmentCheck], boo
     return checks, accepted, list(reasons)
 
 
-def accepted_environment(study: Study, capability_id: str) -> tuple[bool, list[str]]:
-    """Return whether an environment's audit accepted it, and why not."""
-    checks = study.store.read(EnvironmentCheck, capability_id)
-    if not checks:
-        return False, ["it was not audited yet"]
-    accepted, reasons = verdict_of(checks)
-    return accepted, list(reasons)
-
-
 @contextmanager
 def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
     """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation."""
@@ -171,12 +167,9 @@ def training_target(study: Study, environment: Environment) -> Iterator[Sandboxe
         yield SandboxedTarget(environment, pool, validation_seeds=held_out)
 
 
-def _audit_table(checks: list[EnvironmentCheck]) -> str:
-    lines = ["| check | status | value | n | bound | evidence |", "|---|---|---|---|---|---|"]
+def _base_rate(checks: list[EnvironmentCheck]) -> dict[str, float | int]:
+    """Return the base model's pass rate in the environment, where the audit measured it."""
     for check in checks:
-        value = "" if check.value is None else f"{check.value:.3g}"
-        evidence = json.dumps(check.evidence)[1:-1].replace("|", "\\|")[:160]
-        lines.append(
-            f"| {check.check_id} | {check.status} | {value} | {check.n or ''} | {check.bound} | {evidence} |"
-        )
-    return "\n".join(lines)
+        if check.check_id.endswith("pass_band") and check.value is not None:
+            return {"pass_rate": check.value, "n": check.n or 0}
+    return {}

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import require_extra
-from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint
+from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.report.exhibits.teaching import adapter_exhibit
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.result import StageCheck, StageResult
-from trace_assets.stages.synthesis import accepted_environment, read_environment, training_target
+from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 
@@ -31,10 +33,10 @@ def train_capability(study: Study, capability_id: str, on_point: OnPoint | None 
         capability_id: A kept capability.
         on_point: Told of each iteration as it is made.
     """
-    accepted, reasons = accepted_environment(study, capability_id)
-    if not accepted:
+    verdict = read_verdict(study, capability_id)
+    if not verdict.accepted:
         version = _write(study, [], [], capability_id)
-        detail = f"refused: its environment was rejected ({'; '.join(reasons)})."
+        detail = f"refused: its environment was rejected ({'; '.join(verdict.reasons)})."
         return StageResult(
             version, 0, {"refused": True}, checks=(StageCheck("adapter_trained", False, detail, "warning"),)
         )
@@ -67,8 +69,7 @@ def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
     The comparison that a capability adapter has to stand: it is reported whether or not it wins.
     """
     section = study.settings.training
-    specs = study.store.read(CapabilitySpec)
-    wanted = [spec for spec in specs if spec.capability_id in _kept(study)]
+    wanted = taught(study)
     if not section.mixed_arm or not wanted:
         return StageResult(_write(study, [], [], MIXED), 0, {"refused": True})
     require_extra("torch", "train", "training an adapter")
@@ -95,12 +96,6 @@ def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
     return _result(study, adapter, curve, MIXED)
 
 
-def _kept(study: Study) -> set[str]:
-    from trace_assets.stages.diagnosis import trainable
-
-    return {name for name in trainable(study) if accepted_environment(study, name)[0]}
-
-
 def _write(study: Study, adapters: list[Adapter], curve: list[TrainingPoint], partition: str) -> str:
     study.store.write(curve, TrainingPoint, partition)
     return study.store.write(adapters, Adapter, partition)
@@ -120,15 +115,24 @@ def _result(study: Study, adapter: Adapter, curve: list[TrainingPoint], partitio
             "validation_before": adapter.validation_before,
             "validation_after": adapter.validation_after,
             "validation_n": adapter.validation_n,
-            "reward": curve[-1].reward_mean if curve else 0.0,
+            **({"reward": curve[-1].reward_mean, "success_rate": curve[-1].success_rate} if curve else {}),
+            "pass_rate": adapter.validation_after,
+            "gain": adapter.validation_after - adapter.validation_before,
+            "n": adapter.validation_n,
             "accepted": judged.accepted,
         },
+        pages=adapter_exhibit(adapter, curve, _name(study, adapter)).pages,
         checks=(
             StageCheck("adapter_trained", judged.accepted, f"{judged.reason}.", "warning"),
             StageCheck("adapter_parity", agreement.problem is None, agreement.sentence),
         ),
         spent={("rollouts", "episodes"): float(adapter.rollouts)},
     )
+
+
+def _name(study: Study, adapter: Adapter) -> str:
+    names = {spec.capability_id: spec.name for spec in study.store.read(CapabilitySpec)}
+    return names.get(adapter.name, "GRPO on the target itself" if adapter.kind == "mixed" else adapter.name)
 
 
 def _parity(study: Study, adapter: Adapter) -> Parity:
@@ -156,8 +160,8 @@ def _parity(study: Study, adapter: Adapter) -> Parity:
 
 
 def read_adapters(study: Study) -> list[Adapter]:
-    """Return the adapters of kept capabilities, and the mixed arm's, that were trained on the base model."""
-    kept, base = _kept(study), base_checkpoint(study)
+    """Return the adapters of what is taught, and the mixed arm's, that were trained on the base model."""
+    kept, base = taught(study), base_checkpoint(study)
     return [
         adapter
         for adapter in study.store.read(Adapter)

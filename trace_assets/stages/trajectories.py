@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Task, Trajectory, Triage
+from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.stages.base_model import open_policy, policy_home
@@ -19,6 +21,7 @@ from trace_assets.study import Study
 
 def write_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of trajectories: rolled out on the live target, or taken from the inbox."""
+    recorded: Callable[[], None] | None = None
     if batch in batches(study):
         trajectories = read_trajectories(inbox(study, batch))
         version = write_trajectories(study.store, trajectories, batch)
@@ -27,14 +30,18 @@ def write_batch(study: Study, batch: str) -> StageResult:
         journal = _journal(study, batch)
         trajectories = _roll_out(study, batch, journal)
         version = write_trajectories(study.store, trajectories, batch)
-        journal.clear()
+        recorded = journal.clear
         spent = {("rollouts", "episodes"): float(len(trajectories))}
     faults = sum(one.fault is not None for one in trajectories)
     cost = sum(one.cost_usd or 0.0 for one in trajectories)
+    tasks = {task.task_id: task for task in study.store.read(Task, batch)}
+    exhibit = trajectories_exhibit(trajectories, tasks)
     return StageResult(
         version,
         len(trajectories),
         {**pass_figures(trajectories), "faults": faults, "cost_usd": round(cost, 6)},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
         checks=(
             StageCheck(
                 "few_faults",
@@ -45,17 +52,25 @@ def write_batch(study: Study, batch: str) -> StageResult:
         ),
         spent=spent,
         cost_usd=cost,
+        recorded=recorded,
     )
 
 
 def pass_figures(trajectories: list[Trajectory]) -> dict[str, Figure]:
-    """Return the pass rate of judged trajectories with its Wilson interval and n."""
+    """Return the pass rate of judged trajectories with its Wilson interval and n, and their mean reward."""
     judged = [one for one in trajectories if one.success is not None]
     passed = sum(bool(one.success) for one in judged)
     if not judged:
         return {"n": 0}
     low, high = wilson(passed, len(judged))
-    return {"pass_rate": passed / len(judged), "pass_rate_low": low, "pass_rate_high": high, "n": len(judged)}
+    rewards = [one.reward for one in judged if one.reward is not None]
+    return {
+        "pass_rate": passed / len(judged),
+        "pass_rate_low": low,
+        "pass_rate_high": high,
+        **({"reward": sum(rewards) / len(rewards)} if rewards else {}),
+        "n": len(judged),
+    }
 
 
 def _journal(study: Study, batch: str) -> Journal:
@@ -90,4 +105,11 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     version = study.store.write(rows, Triage, batch)
     faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
     outcomes = Counter(row.outcome for row in rows)
-    return StageResult(version, len(rows), {**dict(sorted(outcomes.items())), **dict(sorted(faults.items()))})
+    exhibit = triage_exhibit(rows)
+    return StageResult(
+        version,
+        len(rows),
+        {**dict(sorted(outcomes.items())), **dict(sorted(faults.items())), "n": len(rows)},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+    )

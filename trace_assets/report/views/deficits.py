@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -48,8 +49,14 @@ def anchor(target: str, capability: str) -> str:
     return "c-" + "".join(one if one.isalnum() else "-" for one in f"{target}-{capability}")
 
 
-def gap_plot(data: ReportData, target: str) -> str:
-    """Return gap against coverage of one target's candidates as an SVG."""
+def gap_plot(data: ReportData, target: str, marks: Mapping[str, str] | None = None) -> str:
+    """Return gap against coverage of one target's candidates as an SVG.
+
+    Args:
+        data: The contrasts, and the decisions where there are any.
+        target: Whose candidates.
+        marks: Capability id to what is written on it; the rank of the kept ones unless given.
+    """
     decisions = {row.capability_id: row for row in data.selected if row.target == target}
     points, lowest = [], 0.0
     for row in data.contrasts:
@@ -68,8 +75,12 @@ def gap_plot(data: ReportData, target: str) -> str:
                 title=f"{name}: gap {figures.share(row.gap, row.gap_low, row.gap_high)}, coverage "
                 f"{figures.share(row.coverage, row.coverage_low, row.coverage_high)}, "
                 f"n = {row.n_failed_relevant} failures and {row.n_passed_relevant} successes",
-                mark=str(decision.rank) if decision is not None and kept else "",
-                tone="strong" if kept else "",
+                mark=marks.get(row.capability_id, "")
+                if marks is not None
+                else str(decision.rank)
+                if decision is not None and kept
+                else "",
+                tone="strong" if kept or (marks is not None and row.capability_id in marks) else "",
             )
         )
     return scatter(

@@ -1,0 +1,92 @@
+"""What base model, trajectories and triage show: pass rates by tag, faults, and who is to blame."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from trace_assets.records import BaseCheckpoint, Task, TrajectoryHead, Triage
+from trace_assets.report import figures
+from trace_assets.report.drawing import svg_markdown
+from trace_assets.report.exhibits.exhibit import Exhibit, Row, Share, share_plot, shares
+from trace_assets.report.plots import Dot, interval_dots
+
+BLAME = {
+    "agent": "the agent",
+    "user_simulator": "the user simulator",
+    "environment": "environment or grader",
+    "infrastructure": "infrastructure",
+    None: "not judged",
+}
+
+
+def base_model_exhibit(base: BaseCheckpoint, low: float, high: float) -> Exhibit:
+    """Show the base model's pass rate beside the band it should lie in."""
+    if base.pass_rate is None or base.pass_rate_low is None or base.pass_rate_high is None:
+        return Exhibit()
+    dot = Dot(
+        label="base model",
+        value=base.pass_rate,
+        low=base.pass_rate_low,
+        high=base.pass_rate_high,
+        text=f"{figures.percent(base.pass_rate, base.pass_rate_low, base.pass_rate_high)}, n = {base.n}",
+        tone="strong",
+    )
+    plot = svg_markdown(interval_dots([dot], title="Pass rate of the base model", reference=low), "pass rate")
+    words = f"{figures.count(base.n, 'validation episode')}; wanted {low:.0%} (dashed) to {high:.0%}."
+    return Exhibit(pages={"pass rate": f"{plot}\n\n{words} 95 % interval."})
+
+
+def trajectories_exhibit(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Task]) -> Exhibit:
+    """Show pass rates by task tag (a generator's skill, a domain), how conversations ended, and faults.
+
+    Args:
+        heads: Trajectories of one batch.
+        tasks: Task id to task, for its tags; a trajectory of another task counts under its target.
+    """
+    trials: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    for one in heads:
+        if one.success is not None:
+            tags = tasks[one.task_id].tags if one.task_id in tasks else ()
+            for tag in tags or (one.target,):
+                trials[tag].append((one.task_id, one.success))
+    groups = sorted(shares(trials), key=lambda share: share.estimate.value or 0.0)
+    ends = Counter((one.stop, one.fault or "none") for one in heads)
+    return Exhibit(
+        pages={"pass rate by tag": share_plot(groups, "pass rate by tag")} if groups else {},
+        tables={
+            "pass rates": _share_rows(groups, "tag"),
+            "how it ended": [
+                {"stop": stop, "fault": fault, "trajectories": n} for (stop, fault), n in ends.most_common()
+            ],
+        },
+    )
+
+
+def triage_exhibit(rows: Sequence[Triage]) -> Exhibit:
+    """Show to whom failures are put down, and by which rules."""
+    failed = [row for row in rows if row.outcome != "passed"]
+    if not failed:
+        return Exhibit()
+    trials = {
+        words: [(row.task_id, row.fault == fault) for row in failed]
+        for fault, words in BLAME.items()
+        if any(row.fault == fault for row in failed)
+    }
+    rules = Counter((BLAME[row.fault], row.rule) for row in failed)
+    blamed = shares(trials)
+    return Exhibit(
+        pages={"who is to blame": share_plot(blamed, "share of failures by who is to blame")},
+        tables={
+            "rules": [
+                {"to blame": who, "rule": rule, "failures": n} for (who, rule), n in rules.most_common()
+            ]
+        },
+    )
+
+
+def _share_rows(groups: Sequence[Share], column: str) -> list[Row]:
+    return [
+        {column: one.name, "pass rate": one.words, "tasks": one.n_tasks, "trials": one.n_trials}
+        for one in groups
+    ]
