@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from trace_assets.training.adapter import adapter_id  # noqa: E402
-from trace_assets.training.grpo import CURVE, train_adapter  # noqa: E402
+from trace_assets.training.grpo import CURVE, RECORD, train_adapter  # noqa: E402
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.train
@@ -90,6 +91,7 @@ def test_the_folder_is_an_ordinary_peft_adapter(trained: Any, base: Path) -> Non
     assert sorted(path.name for path in folder.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
+        RECORD,
         CURVE,
     ]
     assert not list(folder.parent.glob(".*")), "the workplace was left behind"
@@ -110,6 +112,19 @@ def test_the_same_arguments_give_the_same_adapter(
 ) -> None:
     again, _ = train(words, base, tmp_path / "again")
     assert again.adapter_id == trained[0].adapter_id
+
+
+def test_a_finished_run_is_not_made_again(
+    trained: Any, words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    adapter, points, _, folder = trained
+    copied, told = Path(shutil.copytree(folder, tmp_path / "words")), list[TrainingPoint]()
+    (tmp_path / ".words.work").mkdir()  # of a process that was killed between the folder and the clearing
+    again, same = train(words, base, copied, on_point=told.append)
+    assert (again, same, told) == (adapter, points, [])
+    assert not (tmp_path / ".words.work").exists()
+    (copied / "adapter_model.safetensors").write_bytes(b"torn")
+    assert train(words, base, copied)[0].adapter_id == adapter.adapter_id
 
 
 @pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.slow), 7])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import dagster as dg
 
@@ -12,6 +14,8 @@ from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.task_inbox import task_batches
 from trace_assets.store import Home
+from trace_assets.store.home import replace_folder
+from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
 
 DAGSTER_YAML = """\
@@ -30,12 +34,33 @@ run_monitoring:
 
 def prepare_instance(home: Home) -> dg.DagsterInstance:
     """Make the Dagster home if it is not there, and open its instance."""
-    home.dagster.mkdir(parents=True, exist_ok=True)
-    configuration = home.dagster / "dagster.yaml"
-    if not configuration.exists():
-        configuration.write_text(DAGSTER_YAML.format(limit=_heavy_steps()), encoding="utf-8")
+    if not (home.dagster / "dagster.yaml").exists():
+        _make_dagster_home(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
     return dg.DagsterInstance.get()
+
+
+def _make_dagster_home(home: Home) -> None:
+    """Make the Dagster home with its databases, whole or not at all.
+
+    A database whose tables were made and whose version was not yet noted when the process was killed would
+    be taken for one of an old Dagster that needs migration.
+    """
+    with exclusive(home.path / "locks" / "dagster.lock", "making the Dagster home"):
+        if (home.dagster / "dagster.yaml").exists():
+            return
+        with TemporaryDirectory(dir=home.path, prefix=".dagster.", suffix=".partial") as name:
+            building = Path(name)
+            if home.dagster.is_dir():  # somebody laid it out by hand, without a configuration
+                shutil.copytree(home.dagster, building, dirs_exist_ok=True)
+            text = DAGSTER_YAML.format(limit=_heavy_steps())
+            (building / "dagster.yaml").write_text(text, encoding="utf-8")
+            with dg.DagsterInstance.from_config(str(building)) as instance:
+                instance.get_runs(limit=1)
+                instance.get_dynamic_partitions(str(TASK_BATCH.name))
+                instance.event_log_storage.get_concurrency_keys()
+                instance.all_instigator_state()
+            replace_folder(building, home.dagster)
 
 
 def _heavy_steps() -> int:

@@ -12,12 +12,21 @@ from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
-from trace_assets.assets.crew import Crew
+from trace_assets.assets.crew import Crew, WorkerDied
+from trace_assets.assets.heal import Healed, heal
 from trace_assets.assets.staleness import Item, Planner, Step
 from trace_assets.assets.worker import Outcome, materialize_here, materialize_items
 from trace_assets.errors import Unavailable
 from trace_assets.store import Home
-from trace_assets.store.locks import Holder, due_items, exclusive, holder, is_item_held, sync_lock
+from trace_assets.store.locks import (
+    INTERRUPTED,
+    Holder,
+    due_items,
+    exclusive,
+    holder,
+    is_item_held,
+    sync_lock,
+)
 from trace_assets.study import Study
 
 
@@ -28,10 +37,12 @@ class Synced:
     Attributes:
         outcomes: In the order in which they finished.
         held_back: Steps that are due but lie behind a failure or a failed check.
+        healed: What an earlier process had left behind and was put right before the start.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
     held_back: list[Step] = field(default_factory=list)
+    healed: Healed = field(default_factory=Healed)
 
     @property
     def exit_code(self) -> int:
@@ -92,9 +103,14 @@ def sync(
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
         **environment,
     }
-    with _turn(study.home, waiting), Crew(width, ("trace_assets.definitions",)) as crew:
+    with ExitStack() as stack:
+        stack.enter_context(_turn(study.home, waiting))
+        healed = heal(instance, study.home)
+        stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
+        crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
         marked = {Item(*name): reason for name, reason in due_items(study.home).items()}
         run = _Run(Planner(definitions, instance, selection, partitions), {**marked, **(force or {})}, listen)
+        run.done.healed = healed
         while True:
             for step in run.ready(heavy=True):
                 if len(run.running) >= width:
@@ -110,7 +126,11 @@ def sync(
             elif run.running:
                 finished, _ = wait(run.running, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    run.end(_results(future, run.running.pop(future)))
+                    items = run.running.pop(future)
+                    if isinstance(future.exception(), WorkerDied):
+                        heal(instance, study.home)  # it held a slot that others wait for
+                    if not run.try_again(future, items):
+                        run.end(_results(future, items))
             elif not run.look_again(study.home):
                 return run.done
 
@@ -124,6 +144,8 @@ class _Run:
         self.running: dict[Future[list[Outcome]], tuple[Item, ...]] = {}
         self.over: set[Item] = set()
         """Items that failed or whose blocking check did: not tried again in this call."""
+        self.lost: set[Item] = set()
+        """Items whose worker was killed once."""
         self.made: Counter[Item] = Counter()
         self.elsewhere: set[Item] = set()
         """Items that another process is making."""
@@ -150,6 +172,15 @@ class _Run:
             for step in unit:
                 self.listen("start", step.item, step)
         return not taken
+
+    def try_again(self, future: Future[list[Outcome]], items: tuple[Item, ...]) -> bool:
+        """Tell whether items stay due because their worker was killed, for the first time."""
+        if not isinstance(future.exception(), WorkerDied) or self.lost & set(items):
+            return False
+        self.lost |= set(items)
+        self.force |= dict.fromkeys(items, INTERRUPTED)
+        self.steps = self.planner.look({item.asset for item in items}, self.force)
+        return True
 
     def end(self, outcomes: Iterable[Outcome]) -> None:
         """Take in what was done, and see what is due now."""
@@ -194,7 +225,12 @@ def _results(future: Future[list[Outcome]], items: Sequence[Item]) -> list[Outco
     error = future.exception()
     if error is None:
         return future.result()
-    reason = f"the worker process died ({error}); run the command again."
+    reason = f"its worker process failed ({type(error).__name__}: {error}); run the command again."
+    if isinstance(error, WorkerDied):
+        reason = (
+            f"the process that made it died twice ({error}), for want of memory perhaps: free some, or try "
+            "`--jobs 1`; what was finished is kept."
+        )
     return [Outcome(item, False, 0.0, error=reason, exit_code=3) for item in items]
 
 

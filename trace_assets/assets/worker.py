@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from trace_assets.assets.heal import PROCESS_TAG
 from trace_assets.assets.stage_asset import BLOCKED_BY
 from trace_assets.assets.staleness import Item
-from trace_assets.store import presence
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
 
@@ -77,7 +78,7 @@ def materialize_here(
     Returns:
         One outcome an item, in order.
     """
-    presence.announce(study.home)
+    process = announce(study.home)
     started = time.monotonic()
     result = dg.materialize(
         list(definitions.assets or []),  # type: ignore[arg-type]
@@ -87,7 +88,7 @@ def materialize_here(
         resources={"study": study},
         run_config=QUIET,
         raise_on_error=False,
-        tags={"trace/by": "sync"},
+        tags={"trace/by": "sync", PROCESS_TAG: process},
     )
     seconds = time.monotonic() - started
     return [_outcome(item, result, seconds) for item in items]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -58,7 +59,9 @@ class Journal:
         """Forget everything: the run is complete and stored elsewhere."""
         self.close()
         for path in self.folder.glob("*.jsonl"):
-            path.unlink()
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made, or something else lies in it
+            self.folder.rmdir()
 
     def close(self) -> None:
         """Close this process's file; a later append opens a new one."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import TraceError, Unavailable
+from trace_assets.lifeline import die_with_parent
 from trace_assets.policies.protocol import Policy
 from trace_assets.progress import Bar, progress
 from trace_assets.records import Trajectory
@@ -111,6 +112,7 @@ def _work(
     make: Make, trials: Sequence[Trial], max_turns: int, concurrency: int, folder: Path, reports: Any
 ) -> None:
     """Play one share; the parent decides about interrupts."""
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         target, policy = make()
@@ -132,7 +134,7 @@ def _work(
 
 
 class _ReportingJournal(Journal):
-    """A journal that tells the parent of every trajectory, and ends the process when the parent is gone."""
+    """A journal that tells the parent of every trajectory."""
 
     def __init__(self, folder: Path, reports: Any) -> None:
         super().__init__(folder)
@@ -144,9 +146,6 @@ class _ReportingJournal(Journal):
         self._untold += 1
         if self._untold >= _REPORT_EVERY:
             self._tell()
-            parent = multiprocessing.parent_process()
-            if parent is not None and not parent.is_alive():
-                os._exit(1)
 
     def close(self) -> None:
         super().close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 from collections.abc import Iterator
@@ -111,9 +112,37 @@ def replacing_folder(target: Path) -> Iterator[Path]:
 
 
 def replace_folder(new: Path, target: Path) -> None:
-    """Put a finished folder in the place of `target`, which is never seen half written."""
+    """Put a finished folder in the place of `target`, which is never seen half written nor missing.
+
+    Where the file system can (Linux on ext4, xfs, btrfs, tmpfs, overlayfs) the two change places in one step.
+    Elsewhere `target` is missing for a moment; if the program is killed right then, the old folder lies
+    beside it as `.<name>.<id>.old`, and the next command puts it back (`store.leftovers`).
+
+    Args:
+        new: The finished folder, on the same file system; afterwards it is gone.
+        target: Where it shall be.
+    """
+    if not target.exists():
+        os.rename(new, target)
+        return
     old = target.parent / f".{target.name}.{uuid4().hex[:8]}.old"
-    if target.exists():
-        os.replace(target, old)
-    os.replace(new, target)
+    if _exchange(new, target):
+        os.rename(new, old)
+    else:
+        os.rename(target, old)
+        os.rename(new, target)
     shutil.rmtree(old, ignore_errors=True)
+
+
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two paths change places in one step; tell whether the system could."""
+    try:
+        renameat2 = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):
+        return False
+    code = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return bool(code == 0)

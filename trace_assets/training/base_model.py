@@ -83,6 +83,9 @@ def train_base(target: Target, section: BaseModelSection, folder: Path) -> BaseC
     recipe = recipe_version(target, section)
     found = _finished(folder, recipe)
     if found is not None:
+        shutil.rmtree(
+            _scratch(target, section, folder), ignore_errors=True
+        )  # of a run killed at its very end
         return found
     started = time.monotonic()
     with _one_thread():
@@ -90,6 +93,10 @@ def train_base(target: Target, section: BaseModelSection, folder: Path) -> BaseC
     made = _finished(folder, recipe)
     assert made is not None
     return made
+
+
+def _scratch(target: Target, section: BaseModelSection, folder: Path) -> Path:
+    return folder.parent / ".training" / _run_version(target, section)
 
 
 def _finished(folder: Path, recipe: str) -> BaseCheckpoint | None:
@@ -108,7 +115,7 @@ def _train(target: Target, section: BaseModelSection, folder: Path, recipe: str,
     from trace_assets.training.base_run import BaseRun
     from trace_assets.training.tiny_agent import save_agent
 
-    scratch = folder.parent / ".training" / _run_version(target, section)
+    scratch = _scratch(target, section, folder)
     run = BaseRun(section.seed, scratch / "run.pt")
     # Of a run that was resumed in a later leg, the checks of the earlier ones have failed before.
     stops = [stop for stop in _stops(section) if stop >= run.leg[1]] or [run.step]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import time
@@ -17,7 +18,8 @@ from trace_assets.records import Adapter, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.store.home import replace_folder
 from trace_assets.targets.protocol import Target
-from trace_assets.training.adapter import write_adapter
+from trace_assets.training.adapter import adapter_id, write_adapter
+from trace_assets.training.curve import read_curve
 from trace_assets.training.plan import make_plan
 from trace_assets.training.validation import split_held_out
 from trace_assets.training.workplace import Workplace
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 CURVE = "training_curve.jsonl"
 """The learning curve beside the weights."""
+RECORD = "training.json"
+"""What the weights were trained by, and how they did: a finished run is not made again."""
 
 
 def train_adapter(
@@ -53,7 +57,7 @@ def train_adapter(
 
     A run that was killed goes on from its last checkpoint when it is called again with the same arguments:
     everything meanwhile lies in `.<folder name>.work` beside the folder. On one machine the same arguments
-    give the same adapter, interrupted or not.
+    give the same adapter, interrupted or not. A run that was finished is read from its folder.
 
     Checkpoints are compared on `section.validation_seeds` tasks. The two figures of the record come from
     other tasks (where there are enough) and fresh episodes, one a task, so that they do not carry the luck of
@@ -87,16 +91,19 @@ def train_adapter(
     if not held_out:
         raise InputError(f"{target.name} has no validation tasks to compare checkpoints on; ask for more.")
     compare_on, report_on = split_held_out(held_out, section.validation_seeds, section.validation_episodes)
-    workplace = Workplace(
-        folder,
-        {
-            "name": name,
-            "base": base_id,
-            "target": target.version,
-            "section": section.model_dump(mode="json"),
-            "iterations": plan.iterations,
-        },
-    )
+    fingerprint = {
+        "name": name,
+        "base": base_id,
+        "target": target.version,
+        "section": section.model_dump(mode="json"),
+        "iterations": plan.iterations,
+    }
+    whose = {"kind": kind, "capability_id": capability_id, "environment_id": environment_id}
+    workplace = Workplace(folder, fingerprint)
+    found = _finished(folder, fingerprint)
+    if found is not None:
+        workplace.clear()
+        return found.model_copy(update={**whose, "path": path or folder.name}), read_curve(folder / CURVE)
     began = time.perf_counter()
     with _calm(), progress(f"training {name}", plan.iterations) as bar:
         from trace_assets.training.episodes import Player
@@ -133,15 +140,10 @@ def train_adapter(
         finished = workplace.path / "adapter"
         identity = write_adapter(run.model, finished, base_id if Path(base_dir).is_dir() else str(base_dir))
         shutil.copyfile(workplace.curve, finished / CURVE)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    replace_folder(finished, folder)
-    workplace.clear()
     adapter = Adapter(
         adapter_id=identity,
         name=name,
-        kind=kind,
-        capability_id=capability_id,
-        environment_id=environment_id,
+        **whose,
         base_id=base_id,
         path=path or folder.name,
         iterations=plan.iterations,
@@ -156,7 +158,23 @@ def train_adapter(
         validation_n=min(before.n, after.n),
         seconds=time.perf_counter() - began,
     )
+    record = {"run": fingerprint, "adapter": adapter.model_dump(mode="json")}
+    (finished / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    replace_folder(finished, folder)
+    workplace.clear()
     return adapter, points
+
+
+def _finished(folder: Path, fingerprint: dict[str, object]) -> Adapter | None:
+    """Return the record of a run that ended in this folder, when it is this run and its weights are whole."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        adapter = Adapter.model_validate(record["adapter"])
+        same = record["run"] == json.loads(json.dumps(fingerprint))
+        return adapter if same and adapter_id(folder) == adapter.adapter_id else None
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return None
 
 
 def open_policy(base_dir: Path | str, section: Training) -> TrainablePolicy:

@@ -1,0 +1,165 @@
+"""Put right what killed processes left behind: runs that seem to go on, claimed slots, half-made files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+from trace_assets.records import LedgerEntry
+from trace_assets.store import Home, Store
+from trace_assets.store.leftovers import clear_half_made
+from trace_assets.store.presence import forget_dead, is_alive
+
+PROCESS_TAG = "trace/process"
+"""Tag of a run: the name under which its process is known to the home (`store.presence`)."""
+
+_SILENCE = 60.0
+"""Seconds without an event after which a run of another program is looked up by its process ids."""
+_GOING_ON = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+KILLED = "The process of this run ended without a word (killed, perhaps for want of memory)."
+
+
+@dataclass(frozen=True)
+class Healed:
+    """What was put right.
+
+    Attributes:
+        runs: Ids of runs that seemed to go on and whose process is dead; they are marked as failed.
+        slots: Claims of concurrency slots that were given back, as `pool: run id`.
+        half_made: Files and folders that were removed or put back.
+        ledger: Entries of the ledger that belonged to no recorded materialization and were removed.
+    """
+
+    runs: tuple[str, ...] = ()
+    slots: tuple[str, ...] = ()
+    half_made: tuple[Path, ...] = ()
+    ledger: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        counts = {
+            "interrupted run": len(self.runs),
+            "claimed slot": len(self.slots),
+            "half-made file": len(self.half_made),
+            "ledger entry": len(self.ledger),
+        }
+        named = [f"{n} {name if n == 1 else _plural(name)}" for name, n in counts.items() if n]
+        return ", ".join(named) or "nothing"
+
+    def __bool__(self) -> bool:
+        return bool(self.runs or self.slots or self.half_made or self.ledger)
+
+
+def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
+    """Put right what dead processes left; what the living are at is not touched, so call it at any time.
+
+    Every step can itself be interrupted and done again.
+
+    Args:
+        instance: The home's Dagster instance.
+        home: The home.
+    """
+    dead = dead_runs(instance, home)
+    ledger = [name for run in dead for name in _drop_unrecorded(instance, Store(home.tables), run.run_id)]
+    for run in dead:
+        instance.report_run_failed(run, KILLED)
+    slots = tuple(_free_slots(instance))
+    half_made = tuple(clear_half_made(home))
+    forget_dead(home)
+    return Healed(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger))
+
+
+def dead_runs(instance: dg.DagsterInstance, home: Home) -> list[dg.DagsterRun]:
+    """Return the runs that Dagster believes to go on and whose process is gone.
+
+    A run that this program started names its process. A run of another (the Dagster UI, `dg launch`) is
+    taken for dead when it has been silent for a minute and none of the processes it ever named is there.
+    """
+    records = instance.get_run_records(dg.RunsFilter(statuses=_GOING_ON))
+    return [one.dagster_run for one in records if _is_dead(instance, home, one.dagster_run)]
+
+
+def _is_dead(instance: dg.DagsterInstance, home: Home, run: dg.DagsterRun) -> bool:
+    name = run.tags.get(PROCESS_TAG)
+    if name is not None:
+        return not is_alive(home, name)
+    entries = instance.all_logs(run.run_id)
+    pids = {pid: entry.timestamp for entry in entries for pid in _pids(entry)}
+    if not pids or max(entry.timestamp for entry in entries) > time.time() - _SILENCE:
+        return False
+    return all(_gone(pid, seen) for pid, seen in pids.items())
+
+
+def _pids(entry: dg.EventLogEntry) -> Iterator[int]:
+    data = entry.dagster_event.event_specific_data if entry.dagster_event else None
+    named = getattr(data, "metadata", None) or {}
+    for key in ("pid", "child_pid"):
+        value = getattr(named.get(key), "text", None)
+        if isinstance(value, str) and value.isdigit():
+            yield int(value)
+
+
+def _gone(pid: int, seen: float) -> bool:
+    """Whether the process that had this id at some time has ended; the id may be another's by now."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            ticks = int(file.read().rsplit(")", 1)[1].split()[19])
+        with open("/proc/uptime", encoding="utf-8") as file:
+            booted = time.time() - float(file.read().split()[0])
+    except FileNotFoundError:
+        return os.path.isdir("/proc/self")
+    return booted + ticks / os.sysconf("SC_CLK_TCK") > seen + 1.0
+
+
+def _drop_unrecorded(instance: dg.DagsterInstance, store: Store, run_id: str) -> Iterator[str]:
+    """Drop a dead run's ledger entries when its materialization was not recorded: it is booked when made.
+
+    What was booked without a run (money that is gone whatever came of it) stays.
+    """
+    for name in store.partitions(LedgerEntry):
+        frame = store.frame(LedgerEntry, name)
+        if not frame.height or frame["run_id"][0] != run_id:
+            continue
+        asset, partition = frame["asset"][0], frame["partition"][0]
+        recorded = instance.fetch_materializations(
+            dg.AssetRecordsFilter(
+                asset_key=dg.AssetKey(asset.split("/")),
+                asset_partitions=[partition] if partition else None,
+            ),
+            limit=20,
+        ).records
+        if run_id not in {one.event_log_entry.run_id for one in recorded}:
+            store.drop(LedgerEntry, name)
+            yield name
+
+
+def _free_slots(instance: dg.DagsterInstance) -> Iterator[str]:
+    """Give back the slots of runs that have ended, and their places in the queue."""
+    storage = instance.event_log_storage
+    if not storage.supports_global_concurrency_limits:
+        return
+    claims: dict[tuple[str, str], None] = {}
+    for pool in sorted(storage.get_concurrency_keys()):
+        info = storage.get_concurrency_info(pool)
+        claims |= {(pool, slot.run_id): None for slot in info.claimed_slots}
+        claims |= {(pool, step.run_id): None for step in info.pending_steps}
+    for pool, run_id in claims:
+        run = instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            with suppress(NotImplementedError):
+                storage.free_concurrency_slots_for_run(run_id)
+                yield f"{pool}: {run_id}"
+
+
+def _plural(name: str) -> str:
+    return name[:-1] + "ies" if name.endswith("y") else name + "s"
