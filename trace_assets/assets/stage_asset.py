@@ -114,6 +114,8 @@ def stage_asset(
                 )
                 # Only here the materialization is recorded: a process that dies before leaves the item due.
                 lock.settle()
+                if result.recorded is not None:
+                    result.recorded()
 
         compute.__name__ = name
         return dg.asset(
