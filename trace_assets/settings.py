@@ -102,6 +102,8 @@ class Analyst(Section):
     timeout_seconds: float = Field(120.0, gt=0)
     retries: int = Field(5, ge=0)
     """Further attempts at a request that met passing trouble; rate limits are waited for beside these."""
+    pause_seconds: float = Field(0.5, ge=0)
+    """Before the second attempt; each further pause is twice as long, up to eight seconds."""
     longest_wait_seconds: float = Field(300.0, ge=0)
     """Longest Retry-After that is kept to."""
     repairs: int = Field(4, ge=0)

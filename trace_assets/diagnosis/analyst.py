@@ -18,7 +18,7 @@ class Analyst(Protocol):
 
     @property
     def name(self) -> str:
-        """Who this is, as stored in `Label.labeller`."""
+        """Who this is, as stored in `Label.labeller`: `detectors`, `model:<name>`, or a name of your own."""
         ...
 
     @property
@@ -47,5 +47,13 @@ class Analyst(Protocol):
         Returns:
             Exactly one label for each (trajectory, capability, pass), evidence as indices into the
             trajectory's messages.
+        """
+        ...
+
+    def input_hashes(self, trajectory: Trajectory, capabilities: Sequence[Capability]) -> list[str]:
+        """Return, for each capability, a hash of all that decides the trajectory's label besides the pass.
+
+        It goes into `Label.input_hash`. Stored labels with the same hash are kept and not asked for again, so
+        it has to cover what is shown, and the code, prompts, model and settings that make a label of it.
         """
         ...

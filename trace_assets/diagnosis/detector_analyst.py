@@ -133,16 +133,22 @@ class DetectorAnalyst:
             InputError: A capability names no known detector family.
         """
         detectors = [_detector(capability) for capability in capabilities]
-        shown = [_hash(json.dumps([one.detector, one.detector_args], sort_keys=True)) for one in capabilities]
         labels: list[Label] = []
         for trajectory in trajectories:
             transcript = Transcript(trajectory)
-            messages = _hash(_MESSAGES.dump_json(trajectory.messages))
-            for capability, detector, instance in zip(capabilities, detectors, shown, strict=True):
+            hashes = self.input_hashes(trajectory, capabilities)
+            for capability, detector, input_hash in zip(capabilities, detectors, hashes, strict=True):
                 finding = detector.label(transcript, capability.detector_args)
-                input_hash = _hash(messages + instance)[:16]
                 labels.append(_label(trajectory, capability, finding, self.name, input_hash))
         return labels
+
+    def input_hashes(self, trajectory: Trajectory, capabilities: Sequence[Capability]) -> list[str]:
+        """Return a hash of the messages, the instance and the detectors' code, one a capability."""
+        messages = _hash(_MESSAGES.dump_json(trajectory.messages)) + _sources_hash()
+        return [
+            _hash(messages + json.dumps([one.detector, one.detector_args], sort_keys=True))[:16]
+            for one in capabilities
+        ]
 
 
 def _target(trajectories: Sequence[Trajectory]) -> str | None:

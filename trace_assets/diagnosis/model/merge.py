@@ -1,0 +1,201 @@
+"""Proposals become capabilities: those that mean the same are one, and it is recorded which they were."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_assets.diagnosis.model.prompt import render
+from trace_assets.diagnosis.model.question import Answer, Question
+from trace_assets.diagnosis.model.server import ModelServer, Unanswered
+from trace_assets.records import Capability, Proposal
+from trace_assets.settings import Discovery
+
+SAMPLE = 8
+"""How many of the trajectories behind a capability are named in `Capability.proposed_by`."""
+
+
+class Group(Answer):
+    """Proposals that mean the same."""
+
+    name: str
+    description: str
+    members: list[str]
+
+
+class MergeAnswer(Answer):
+    """All proposals, grouped."""
+
+    groups: list[Group]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of proposals.
+
+    Attributes:
+        capabilities: Those most often proposed first, at most as many as are allowed.
+        proposals: All of them, with what they became.
+        n_groups: Groups before the limit on candidates.
+        by: Who merged: the model, or equal names where it gave no usable answer.
+        reason: Why the model's answer was not usable.
+        complete: False when the cap left nothing for it.
+    """
+
+    capabilities: list[Capability]
+    proposals: list[Proposal]
+    n_groups: int
+    by: Literal["model", "name"]
+    reason: str = ""
+    complete: bool = True
+
+
+def merge_question(section: Discovery, proposals: Sequence[Proposal]) -> Question[MergeAnswer]:
+    """Return the question that groups proposals."""
+    ids = [f"P{place}" for place in range(1, len(proposals) + 1)]
+    lines = [
+        json.dumps({"id": name, "name": one.name, "description": one.description}, ensure_ascii=False)
+        for name, one in zip(ids, proposals, strict=True)
+    ]
+    return Question(
+        kind="merge",
+        model=section.model,
+        system=render("merge.md"),
+        user="The proposals, one JSON object a line:\n" + "\n".join(lines),
+        schema=MergeAnswer,
+        temperature=0.0,
+        examine=lambda answer: _complaints(answer, ids),
+    )
+
+
+def _complaints(answer: MergeAnswer, ids: Sequence[str]) -> list[str]:
+    members = [name for group in answer.groups for name in group.members]
+    found = [f"there is no proposal '{name}'" for name in members if name not in ids]
+    found += [f"{name} is in no group" for name in ids if name not in members]
+    found += [f"{name} is in more than one group" for name in ids if members.count(name) > 1]
+    names = [_plain(group.name) for group in answer.groups]
+    found += [
+        f"two groups are named '{name}'" for name in sorted({one for one in names if names.count(one) > 1})
+    ]
+    found += [
+        f"group {number} needs a name, a description and members"
+        for number, group in enumerate(answer.groups, start=1)
+        if not (group.name.strip() and group.description.strip() and group.members)
+    ]
+    return found
+
+
+def merge(
+    server: ModelServer, section: Discovery, analyst: str, target: str, proposals: Sequence[Proposal]
+) -> Merged:
+    """Group proposals and make a capability of each group.
+
+    Equal names are one group without asking. Where the model gives no usable answer that is all that is
+    merged, which is recorded: nothing is lost, some capabilities may be there twice.
+
+    Args:
+        server: Whom to ask.
+        section: Model, and how many candidates there may be.
+        analyst: As in `Capability.analyst`.
+        target: Of the proposals.
+        proposals: Of all passes.
+    """
+    by_name: dict[str, list[Proposal]] = {}
+    for one in proposals:
+        by_name.setdefault(_plain(one.name), []).append(one)
+    first = [same[0] for same in by_name.values()]
+    groups = [Group(name=one.name, description=one.description, members=[one.proposal_id]) for one in first]
+    by: Literal["model", "name"] = "name"
+    reason, complete = "", True
+    if len(first) > 1:
+        answers: list[MergeAnswer] = []
+
+        async def work(question: Question[MergeAnswer]) -> None:
+            nonlocal reason
+            try:
+                answers.append(await server.ask(question))
+            except Unanswered as fault:
+                reason = fault.reason
+
+        complete = server.run([merge_question(section, first)], work)
+        if answers:
+            by, groups = "model", [_with_ids(group, first) for group in answers[0].groups]
+    return _merged(groups, by_name, first, section, analyst, target, by, reason, complete)
+
+
+def _with_ids(group: Group, first: Sequence[Proposal]) -> Group:
+    """Return a group whose members are proposal ids instead of places in the question."""
+    return group.model_copy(
+        update={"members": [first[int(name[1:]) - 1].proposal_id for name in group.members]}
+    )
+
+
+def _merged(
+    groups: Sequence[Group],
+    by_name: dict[str, list[Proposal]],
+    first: Sequence[Proposal],
+    section: Discovery,
+    analyst: str,
+    target: str,
+    by: Literal["model", "name"],
+    reason: str,
+    complete: bool,
+) -> Merged:
+    same = {one.proposal_id: by_name[_plain(one.name)] for one in first}
+    whole = [(group, [row for name in group.members for row in same[name]]) for group in groups]
+    whole.sort(key=lambda pair: (-len({row.discovery_pass for row in pair[1]}), -len(pair[1]), pair[0].name))
+    capabilities: list[Capability] = []
+    became: dict[str, str | None] = {}
+    for place, (group, members) in enumerate(whole):
+        kept = place < section.max_candidates
+        capability = _capability(group, members, analyst, target)
+        capabilities += [capability] if kept else []
+        became |= {row.proposal_id: capability.capability_id if kept else None for row in members}
+    rows = [
+        row.model_copy(
+            update={
+                "merged_into": became[row.proposal_id],
+                "merged_by": by if became[row.proposal_id] else "none",
+            }
+        )
+        for rows in by_name.values()
+        for row in rows
+    ]
+    return Merged(capabilities, rows, len(whole), by, reason, complete)
+
+
+def _capability(group: Group, members: Sequence[Proposal], analyst: str, target: str) -> Capability:
+    trajectories = sorted({name for row in members for name in row.trajectories})
+    return Capability(
+        capability_id=model_capability_id(target, group.name),
+        target=target,
+        name=" ".join(group.name.split()),
+        description=" ".join(group.description.split()),
+        analyst=analyst,
+        proposed_by=tuple(trajectories[:SAMPLE]),
+        n_proposals=len(members),
+    )
+
+
+def model_capability_id(target: str, name: str) -> str:
+    """Return the slug of a capability that a model named: the same name has the same one.
+
+    >>> model_capability_id("desk", "Look up the order first!")[:32]
+    'desk-model-look-up-the-order-fir'
+    """
+    plain = _plain(name)
+    slug = re.sub(r"[^a-z0-9_]+", "-", f"{target}-model-{plain}".lower()).strip("-")
+    return f"{slug[:71].strip('-')}-{hashlib.sha256(f'{target}/{plain}'.encode()).hexdigest()[:8]}"
+
+
+def _plain(name: str) -> str:
+    """Return a name in the form in which equal ones are equal.
+
+    >>> _plain(" Look up  the order. ")
+    'look up the order'
+    """
+    return re.sub(r"[^\w]+", " ", name.lower()).strip()

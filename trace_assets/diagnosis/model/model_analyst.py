@@ -1,0 +1,123 @@
+"""The analyst that asks a language model, behind the same protocol as the detectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from trace_assets.diagnosis.model.discovery import Proposed, propose
+from trace_assets.diagnosis.model.labelling import Labelled, ModelLabeller, label_hashes
+from trace_assets.diagnosis.model.merge import Merged, merge
+from trace_assets.diagnosis.model.prompt import discovery_version, labelling_version
+from trace_assets.diagnosis.model.server import ModelServer
+from trace_assets.errors import CheckFailed, InputError
+from trace_assets.records import Capability, Label, Trajectory
+from trace_assets.settings import Discovery, Labels
+
+
+class ModelAnalyst:
+    """Proposes and labels through an OpenAI-compatible server.
+
+    Discovery sees outcomes, labelling never does. What was done besides the result is kept in the attributes
+    of the last call.
+
+    Args:
+        server: Whom to ask; it carries the memory and the account.
+        discovery: Which model proposes, and how.
+        labels: Which model labels, and how.
+
+    Attributes:
+        proposed: Passes of the last `discover`.
+        merged: What became of its proposals.
+        labelled: The last `label`.
+    """
+
+    def __init__(self, server: ModelServer, discovery: Discovery, labels: Labels) -> None:
+        self._server, self._discovery, self._labels = server, discovery, labels
+        self.proposed = Proposed()
+        self.merged = Merged([], [], 0, "name")
+        self.labelled = Labelled()
+
+    @property
+    def name(self) -> str:
+        """`model:<name>` of the model that labels; capabilities name the one that proposed them."""
+        return f"model:{self._labels.model}"
+
+    @property
+    def version(self) -> str:
+        """Hash of prompts, code and settings; the weights behind a model's name are not known."""
+        parts = (
+            discovery_version(),
+            labelling_version(),
+            self._discovery.fingerprint(),
+            self._labels.fingerprint(),
+        )
+        return hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]
+
+    def discover(self, trajectories: Sequence[Trajectory]) -> list[Capability]:
+        """Propose capabilities in several passes and merge the proposals.
+
+        Args:
+            trajectories: Judged ones of one target.
+
+        Returns:
+            At most `max_candidates`, those that most passes proposed first.
+
+        Raises:
+            InputError: They are of several targets, or no model is set.
+            TraceError: The server cannot be used.
+        """
+        targets = sorted({one.target for one in trajectories})
+        if len(targets) > 1:
+            raise InputError(
+                "capabilities are discovered within one target, but these trajectories are of "
+                f"{', '.join(targets)}; discover in each of them alone."
+            )
+        self.proposed, self.merged = Proposed(), Merged([], [], 0, "name")
+        if not self._discovery.model:
+            raise InputError("no model is set that proposes: set discovery.model.")
+        if targets:
+            proposer = f"model:{self._discovery.model}"
+            where = (self._server, self._discovery, proposer, targets[0])
+            self.proposed = propose(*where, trajectories)
+            self.merged = merge(*where, self.proposed.proposals)
+        return self.merged.capabilities
+
+    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
+        """Label every trajectory with every capability in every pass.
+
+        Raises:
+            InputError: No model is set.
+            CheckFailed: The cap stopped it, or the server gave no usable answer for some; what there is can
+                be had from `labelled`, and asking again asks only for the rest.
+            TraceError: The server cannot be used.
+        """
+        done = self.label_what_can_be(trajectories, capabilities)
+        if done.missing or not done.complete:
+            wanted = len(trajectories) * self._labels.passes
+            have = len({(one.trajectory_id, one.labelling_pass) for one in done.labels})
+            raise CheckFailed(f"{wanted - have} of {wanted} transcripts got no labels: {shortfall(done)}.")
+        place = {one.trajectory_id: number for number, one in enumerate(trajectories)}
+        return sorted(
+            done.labels, key=lambda one: (one.labelling_pass, place[one.trajectory_id], one.capability_id)
+        )
+
+    def label_what_can_be(
+        self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]
+    ) -> Labelled:
+        """Label as far as the cap and the server allow, and say what is missing."""
+        if not self._labels.model:
+            raise InputError("no model is set that labels: set labels.model.")
+        self.labelled = ModelLabeller(self._server, self._labels, self.name).run(trajectories, capabilities)
+        return self.labelled
+
+    def input_hashes(self, trajectory: Trajectory, capabilities: Sequence[Capability]) -> list[str]:
+        """Return a hash of all that decides the label, one a capability."""
+        return label_hashes(self._labels, trajectory, capabilities)
+
+
+def shortfall(done: Labelled) -> str:
+    """Say in a few words why labels are missing."""
+    reasons = [] if done.complete else ["the cap on spending was reached"]
+    reasons += sorted({reason[:120] for reason in done.missing.values()})[:3]
+    return "; ".join(reasons)

@@ -1,0 +1,231 @@
+"""Asks questions of an OpenAI-compatible server and hands back only answers that passed their examination."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from trace_assets.diagnosis.model.account import Account, CapReached
+from trace_assets.diagnosis.model.answers import Answers
+from trace_assets.diagnosis.model.prompt import render
+from trace_assets.diagnosis.model.question import A, Question
+from trace_assets.errors import InputError
+from trace_assets.policies.openai_connection import Connection, Retries
+from trace_assets.policies.openai_faults import ServerFault
+from trace_assets.settings import Analyst
+
+FULL_TWICE = 2
+"""How often a server must say that a question does not fit before it is believed: replicas differ."""
+_ONE_QUESTION = ("request", "server", "garbage", "empty", "timeout")
+"""Faults that may lie in one question: where others were served meanwhile, only that one is given up."""
+LONGEST_ECHO = 4000
+"""Characters of an unusable answer that are sent back with the complaints."""
+
+Item = TypeVar("Item")
+
+
+class Unanswered(Exception):
+    """A question got no usable answer in all rounds; others may have.
+
+    Attributes:
+        reason: `full` (it does not fit the context), `cut` (its answer does not fit a reply), or what was
+            wrong with the last answer.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ModelServer:
+    """The server, behind the memory of its answers and the account of its cost.
+
+    A question whose answer is remembered makes no request. Otherwise structured output is asked for by JSON
+    schema; a server that refuses the schema, the temperature or the seed is asked without from then on. An
+    answer that does not fit the schema or its question is sent back with what is wrong, a bounded number of
+    times. What could not be had is raised as `Unanswered` and not remembered.
+
+    Args:
+        section: Address, limits, prices.
+        answers: Remembered answers.
+        account: What it may cost.
+    """
+
+    def __init__(self, section: Analyst, answers: Answers, account: Account) -> None:
+        if not section.base_url:
+            raise InputError(
+                "a model analyst needs a server: set analyst.base_url, such as http://127.0.0.1:8000/v1."
+            )
+        self.section, self.answers, self.account = section, answers, account
+        self.remembered = 0
+        self.refused: set[str] = set()
+        retries = Retries(
+            more=section.retries,
+            first_pause=section.pause_seconds,
+            longest_wait=section.longest_wait_seconds,
+        )
+        self._connection = Connection(
+            section.base_url,
+            key_variable=section.key_variable,
+            timeout_seconds=section.timeout_seconds,
+            retries=retries,
+            on_fault=lambda fault: account.faults.update([fault.kind]),
+        )
+        self._asked: dict[str, asyncio.Lock] = {}
+        self._ended = asyncio.Event()
+        self._served = 0
+
+    def run(self, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> bool:
+        """Work on items, a bounded number at once, and close the connections.
+
+        Args:
+            items: Taken from as there is room.
+            work: What to do with one; asks questions.
+
+        Returns:
+            Whether all were begun: False when the cap was reached, after what was in flight ended.
+
+        Raises:
+            TraceError: The server cannot be used; what was answered is remembered.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run(items, work))
+        from concurrent.futures import ThreadPoolExecutor  # a notebook has a loop of its own
+
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, self._run(items, work)).result()
+
+    async def _run(self, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> bool:
+        left = iter(items)
+        stopped: list[Exception] = []
+        self._asked, self._ended = {}, asyncio.Event()
+
+        async def worker() -> None:
+            for item in left:
+                if stopped:
+                    return
+                try:
+                    await work(item)
+                except Exception as error:  # whatever it is, the others end what they have begun
+                    stopped.append(error)
+                    return
+
+        try:
+            await asyncio.gather(*(worker() for _ in range(self.section.concurrency)))
+        finally:
+            await self._connection.close()
+        real = [error for error in stopped if not isinstance(error, CapReached)]
+        if real:
+            raise real[0]
+        return not stopped
+
+    async def ask(self, question: Question[A]) -> A:
+        """Return an answer that passed its examination.
+
+        Raises:
+            Unanswered: There is none.
+            CapReached: The next request might cost more than is left.
+            TraceError: The server cannot be used.
+        """
+        async with self._asked.setdefault(question.key, asyncio.Lock()):  # equal questions are asked once
+            known = self.answers.get(question)
+            if known is not None:
+                self.remembered += 1
+                if isinstance(known, str):
+                    raise Unanswered(known)
+                return known
+            answer = await self._rounds(question)
+            self.answers.put(question, answer)
+            return answer
+
+    async def _rounds(self, question: Question[A]) -> A:
+        messages, complaints = question.messages, ["nothing was asked"]
+        for _ in range(self.section.repairs + 1):
+            text, finish = await self._complete(question, messages)
+            if finish == "length":
+                self.account.faults["cut"] += 1
+                self.answers.put(question, "cut")
+                raise Unanswered("cut")
+            answer, complaints = question.read(text)
+            if answer is not None:
+                return answer
+            self.account.faults["unusable_answer"] += 1
+            messages = [
+                *question.messages,
+                {"role": "assistant", "content": text[:LONGEST_ECHO]},
+                {"role": "user", "content": render("repair.md", complaints=complaints)},
+            ]
+        raise Unanswered("; ".join(complaints[:3]))
+
+    async def _complete(
+        self, question: Question[A], messages: list[dict[str, str]]
+    ) -> tuple[str, str | None]:
+        """Make one request; return what was said and why it ended."""
+        full, before = 0, self._served
+        while True:
+            body = self._body(question, messages)
+            ticket = await self._ticket(messages)
+            try:
+                completion = await self._connection.complete(body)
+            except ServerFault as fault:
+                if fault.kind == "full":
+                    full += 1
+                    if full < FULL_TWICE:
+                        continue
+                    if len(messages) == len(question.messages):
+                        self.answers.put(question, "full")
+                    raise Unanswered("full") from None
+                if fault.kind == "request" and self._does_without(fault, body):
+                    continue
+                if fault.kind in _ONE_QUESTION and self._served > before:
+                    raise Unanswered(f"the server failed on it ({fault.said})") from None
+                times = f"{self.section.retries + 1} times "
+                raise self._connection.explain(
+                    fault, model=question.model, setting="analyst.base_url", attempts=times
+                ) from None
+            finally:
+                self.account.release(ticket)
+                self._ended.set()
+            self._served += 1
+            usage = completion.usage
+            details = usage.prompt_tokens_details if usage else None
+            self.account.book(
+                question.kind,
+                usage.prompt_tokens if usage else sum(len(one["content"]) for one in messages) // 4,
+                usage.completion_tokens if usage else 0,
+                (details.cached_tokens or 0) if details else 0,
+            )
+            choice = completion.choices[0]
+            return choice.message.content or "", choice.finish_reason
+
+    async def _ticket(self, messages: list[dict[str, str]]) -> int:
+        """Set the request's highest price aside; wait for room that requests in flight still hold."""
+        size = sum(len(one["content"].encode()) + 64 for one in messages)  # 64: what templates add
+        while (ticket := self.account.reserve(size, self.section.reply_tokens)) is None:
+            self._ended.clear()
+            await self._ended.wait()
+        return ticket
+
+    def _body(self, question: Question[A], messages: list[dict[str, str]]) -> dict[str, Any]:
+        body = {
+            "model": question.model,
+            "messages": messages,
+            "temperature": question.temperature,
+            "seed": question.seed,
+            "response_format": question.response_format,
+            "max_tokens": self.section.reply_tokens,
+        }
+        return {name: value for name, value in body.items() if name not in self.refused}
+
+    def _does_without(self, fault: ServerFault, body: dict[str, Any]) -> bool:
+        """Leave away what the server refuses; False when there is nothing left to leave away."""
+        said = fault.said.lower()
+        optional = [name for name in ("temperature", "seed", "response_format") if name in body]
+        named = [name for name in optional if name in said]
+        if not named and "response_format" in optional:
+            named = ["response_format"]  # servers word a schema that they cannot use in many ways
+        self.refused.update(named[:1])
+        return bool(named)
