@@ -72,7 +72,8 @@ def interval_dots(
     for place, dot in enumerate(dots):
         y = row * place + 18
         words = f"{dot.label}: {dot.text}; {dot.note}"
-        parts.append(text(left, y, short(dot.label, 32), "b" if dot.tone == "strong" else ""))
+        room = max(10, min(32, 54 - len(dot.text)))
+        parts.append(text(left, y, short(dot.label, room), "b" if dot.tone == "strong" else ""))
         parts.append(text(right, y, dot.text, "r b" if dot.tone == "strong" else "r"))
         parts.append(line(at(dot.low), y + 14, at(dot.high), y + 14, f"whisker {dot.tone}"))
         parts.append(circle(at(dot.value), y + 14, 5.5, f"dot {dot.tone}", words))
@@ -206,12 +207,12 @@ def reliability(bins: Sequence[tuple[Sampled, int]], *, title: str) -> str:
         bins: Mean confidence `x`, share that was right `y` with its interval, and how many choices it is of.
         title: What it shows, for those who cannot see it.
     """
-    left, top, right, bottom = 60, 14, WIDTH - 60, 354
+    left, top, right, bottom = 60, 40, WIDTH - 60, 380
 
     def at(x: float, y: float) -> tuple[float, float]:
         return left + x * (right - left), bottom - y * (bottom - top)
 
-    parts = []
+    parts = [text(left - 6, 22, "n =", "m r")]
     for tick in ticks(0.0):
         x, y = at(tick, tick)
         parts.append(line(x, top, x, bottom, "grid"))
@@ -229,6 +230,5 @@ def reliability(bins: Sequence[tuple[Sampled, int]], *, title: str) -> str:
         parts.append(line(x, at(0, sample.low)[1], x, at(0, sample.high)[1], "whisker strong"))
         words = f"{sample.x:.2f}: {percent(sample.y, sample.low, sample.high)}, n = {n}"
         parts.append(circle(x, y, 5, "dot strong", words))
-        inside = x + 50 < right
-        parts.append(text(x + 8 if inside else x - 8, y + 4, f"n = {n}", "m" if inside else "m r"))
+        parts.append(text(x, 22, f"{n:,}", "m c"))
     return picture(parts, bottom + 44, title)

@@ -10,7 +10,7 @@ from trace_assets.report.data import ReportData
 from trace_assets.report.drawing import svg_markdown
 from trace_assets.report.exhibits.exhibit import Exhibit, Row
 from trace_assets.report.plots import Sampled, reliability
-from trace_assets.report.views.result import arms_plot, basis
+from trace_assets.report.views.result import arms_plot, basis, place
 from trace_assets.report.views.routing import confusion_plot
 from trace_assets.routing.scorecard import confusion
 from trace_assets.statistics.calibration import reliability_bins
@@ -74,15 +74,14 @@ def evaluation_exhibit(
     data = ReportData(summary=summary, capabilities=capabilities)
     if not data.overall:
         return Exhibit()
+    arms = sorted(data.overall.values(), key=lambda row: place(row.arm))
     largest = max(data.overall.values(), key=lambda row: row.n_trials)
     plot = svg_markdown(arms_plot(data), "pass rates")
     return Exhibit(
         {"pass rates of all arms": f"{plot}\n\n95 % intervals over tasks; {basis(largest)} an arm."},
         {
-            "pass rates": [_arm(row, data.names) for row in data.overall.values()],
-            "pass rates by skill": [
-                {"skill": row.skill, **_arm(row, data.names)} for row in summary if row.skill != "all"
-            ],
+            "pass rates": [_arm(row, data.names) for row in arms],
+            "pass rates by skill": _by_skill(summary, [row.arm for row in arms], data.names),
             "regret": [
                 {
                     "router": row.router,
@@ -96,6 +95,26 @@ def evaluation_exhibit(
             ],
         },
     )
+
+
+def _by_skill(summary: Sequence[ArmSummary], arms: Sequence[str], names: dict[str, str]) -> list[Row]:
+    """Return a row an arm and a column a skill, with the skill's number of tasks in its heading."""
+    rows = {(row.arm, row.skill): row for row in summary if row.skill != "all"}
+    tasks: dict[str, int] = {}
+    for row in rows.values():
+        tasks[row.skill] = max(row.n_tasks, tasks.get(row.skill, 0))
+    table: list[Row] = []
+    for arm in arms:
+        line: Row = {"arm": figures.arm_name(arm, names)}
+        for skill, n in sorted(tasks.items()):
+            cell = rows.get((arm, skill))
+            line[f"{skill} ({figures.count(n, 'task')})"] = (
+                figures.percent(cell.pass_rate, cell.pass_rate_low, cell.pass_rate_high)
+                if cell
+                else figures.NONE
+            )
+        table.append(line)
+    return table
 
 
 def _arm(row: ArmSummary, names: dict[str, str]) -> Row:

@@ -91,7 +91,7 @@ def harm_exhibit(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping
         plot = interval_dots(
             dots, title="Adapter minus base on own and other skills", reference=0.0, low=-1.0, high=1.0
         )
-        pages["harm"] = (
+        pages["own and other skills"] = (
             f"{svg_markdown(plot, 'harm')}\n\nPass-rate points, adapter minus base, paired; n counts "
             "validation tasks; 95 % intervals over tasks."
         )

@@ -14,7 +14,7 @@ from trace_assets.report.plots import Dot, interval_dots
 
 def result_view(data: ReportData) -> dict[str, Any] | None:
     """Return arms, plot, skills and notes; None when nothing was evaluated."""
-    arms = sorted(data.overall.values(), key=lambda row: _place(row.arm))
+    arms = sorted(data.overall.values(), key=lambda row: place(row.arm))
     if not arms:
         return None
     base = data.overall.get("base")
@@ -55,7 +55,7 @@ def arms_plot(data: ReportData) -> str:
             note=basis(row),
             tone="strong" if row.arm == "routed" else "",
         )
-        for row in sorted(data.overall.values(), key=lambda row: _place(row.arm))
+        for row in sorted(data.overall.values(), key=lambda row: place(row.arm))
         if row.pass_rate is not None and row.pass_rate_low is not None and row.pass_rate_high is not None
     ]
     return interval_dots(dots, title="Pass rate of each arm", reference=base.pass_rate if base else None)
@@ -66,7 +66,8 @@ def basis(row: ArmSummary) -> str:
     return f"{figures.count(row.n_tasks, 'task')}, {figures.count(row.n_trials, 'trial')}"
 
 
-def _place(arm: str) -> tuple[int, str]:
+def place(arm: str) -> tuple[int, str]:
+    """Return where an arm stands among the others: base first, then what the study is about."""
     order = ["base", "routed", "oracle_routed", "mixed_grpo"]
     return (order.index(arm) if arm in order else len(order), arm)
 
