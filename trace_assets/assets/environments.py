@@ -2,8 +2,9 @@
 
 from trace_assets.assets.partitions import CAPABILITY
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import ContractRow, Environment, EnvironmentCheck
+from trace_assets.records import ContractRow, Environment, EnvironmentCheck, EnvironmentVerdict
 from trace_assets.stages import synthesis
+from trace_assets.stages.curriculum import write_verdict
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
 from trace_assets.synthesis.versions import AUDIT_VERSION, CONTRACT_VERSION, WRITER_VERSION
@@ -48,7 +49,6 @@ def environment(study: Study, capability: str) -> StageResult:
     ],
     partitions=CAPABILITY,
     checks={"environment_accepted": "No required check of the audit failed; a rejected one trains nothing."},
-    blocking=["environment_accepted"],
     kinds=("parquet", "docker"),
     code_version=AUDIT_VERSION,
     pool="gpu",
@@ -56,3 +56,15 @@ def environment(study: Study, capability: str) -> StageResult:
 def environment_audit(study: Study, capability: str) -> StageResult:
     """Whether the environment can be trusted: run only in the sandbox, attacked, and played by the base."""
     return synthesis.audit_environment(study, capability)
+
+
+@stage_asset(
+    group="synthesis",
+    records=(EnvironmentVerdict,),
+    deps=["environment", "environment_audit"],
+    partitions=CAPABILITY,
+    light=True,
+)
+def environment_verdict(study: Study, capability: str) -> StageResult:
+    """A firewall: whether the environment was accepted, and all that training may know of its audit."""
+    return write_verdict(study, capability)

@@ -10,7 +10,14 @@ from trace_assets.study import Study
 @stage_asset(
     group="evaluation",
     records=(NoHarm, Evaluation),
-    deps=["adapter", "labels", "triage", "tasks", "selected_capabilities", "base_model", "config/evaluation"],
+    deps=[
+        "adapter",
+        "curriculum",
+        "routing_trials",
+        "base_model",
+        "config/evaluation",
+        "config/targets",
+    ],
     checks={
         "no_harm": "No adapter makes other skills worse. One that does, and is not shown to help its own "
         "skills, is no choice of the router. Stops what follows when no adapter is left."
@@ -27,7 +34,16 @@ def adapter_validation(study: Study) -> StageResult:
 @stage_asset(
     group="evaluation",
     records=(Evaluation, ArmSummary, RouterRegret),
-    deps=["routing", "adapter", "mixed_adapter", "adapter_validation", "base_model", "config/evaluation"],
+    deps=[
+        "routing",
+        "adapter",
+        "curriculum",
+        "mixed_adapter",
+        "adapter_validation",
+        "base_model",
+        "config/evaluation",
+        "config/targets",
+    ],
     checks={
         "test_split_opened_once": "One configuration alone was ever shown the test tasks.",
         "routed_better_than_base": "The interval of routed minus base lies above 0.",

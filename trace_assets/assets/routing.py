@@ -1,10 +1,21 @@
 """Where each task is sent."""
 
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import Route, RouterScore
+from trace_assets.records import Route, RouterScore, RoutingTrial
 from trace_assets.stages.result import StageResult
-from trace_assets.stages.routing import write_routing
+from trace_assets.stages.routing import write_routing, write_trials
 from trace_assets.study import Study
+
+
+@stage_asset(
+    group="routing",
+    records=(RoutingTrial,),
+    deps=["curriculum", "labels", "triage", "tasks", "config/targets"],
+    light=True,
+)
+def routing_trials(study: Study) -> StageResult:
+    """A firewall: what the live target's discovery trials lacked, which is all that routers are fitted on."""
+    return write_trials(study)
 
 
 @stage_asset(
@@ -13,12 +24,11 @@ from trace_assets.study import Study
     deps=[
         "adapter",
         "adapter_validation",
-        "labels",
-        "triage",
-        "tasks",
-        "selected_capabilities",
+        "curriculum",
+        "routing_trials",
         "base_model",
         "config/routing",
+        "config/targets",
     ],
     checks={"label_logits_asked": "The base model's context could hold the question of the second router."},
     kinds=("parquet", "pytorch"),

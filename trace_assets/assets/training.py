@@ -6,7 +6,8 @@ import dagster as dg
 
 from trace_assets.assets.partitions import CAPABILITY
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.records import Adapter, Lesson, TrainingPoint
+from trace_assets.stages.curriculum import write_curriculum
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.training import train_capability, train_mixed
 from trace_assets.study import Study
@@ -38,7 +39,7 @@ CHECKS = {
 @stage_asset(
     group="training",
     records=(Adapter, TrainingPoint),
-    deps=["environment", "environment_audit", "base_model", "config/training", "config/sandbox"],
+    deps=["environment", "environment_verdict", "base_model", "config/training"],
     partitions=CAPABILITY,
     checks=CHECKS,
     blocking=["adapter_parity"],
@@ -46,14 +47,28 @@ CHECKS = {
     pool="gpu",
 )
 def adapter(study: Study, capability: str, context: dg.AssetExecutionContext) -> StageResult:
-    """A LoRA adapter trained with GRPO in the capability's environment, best checkpoint on held-out seeds."""
+    """A LoRA adapter trained with GRPO in the capability's environment, best checkpoint on held-out seeds.
+
+    How the sandbox is set up is no part of it: the audit has shown that the environment runs there.
+    """
     return train_capability(study, capability, _curve(context))
 
 
 @stage_asset(
     group="training",
+    records=(Lesson,),
+    deps=["environment_verdict", "selected_capabilities", "config/targets"],
+    light=True,
+)
+def curriculum(study: Study) -> StageResult:
+    """A firewall: the kept capabilities whose environment was accepted, which are those that are taught."""
+    return write_curriculum(study)
+
+
+@stage_asset(
+    group="training",
     records=(Adapter, TrainingPoint),
-    deps=["environment_audit", "base_model", "config/training", "config/targets"],
+    deps=["curriculum", "base_model", "config/training", "config/targets"],
     checks=CHECKS,
     blocking=["adapter_parity"],
     kinds=("pytorch", "huggingface"),

@@ -7,16 +7,19 @@ from trace_assets.records.base import Json, Record, Split
 from trace_assets.records.batch_capability import BatchCapability
 from trace_assets.records.capability import Capability, Label, LabelValue
 from trace_assets.records.contrast import CapabilitySpec, Contrast, SelectedCapability
+from trace_assets.records.curriculum import EnvironmentVerdict, Lesson
 from trace_assets.records.drift import Drift
 from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
 from trace_assets.records.harm import NoHarm
 from trace_assets.records.label_leak import LabelLeak
 from trace_assets.records.ledger import LedgerEntry
+from trace_assets.records.lineage import LineageEdge, LineageMember, LineageNode
 from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
 from trace_assets.records.policy_contrast import PolicyContrast
 from trace_assets.records.proposal import Proposal
 from trace_assets.records.route import NO_ADAPTER, Route, RouterRegret, RouterScore
+from trace_assets.records.routing_trial import RoutingTrial
 from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
 from trace_assets.records.task import Task
@@ -46,9 +49,12 @@ TABLES: tuple[type[Record], ...] = (
     ContractRow,
     Environment,
     EnvironmentCheck,
+    EnvironmentVerdict,
+    Lesson,
     BaseCheckpoint,
     Adapter,
     TrainingPoint,
+    RoutingTrial,
     Route,
     RouterScore,
     Evaluation,
@@ -56,6 +62,9 @@ TABLES: tuple[type[Record], ...] = (
     NoHarm,
     ArmSummary,
     LedgerEntry,
+    LineageEdge,
+    LineageMember,
+    LineageNode,
     Arrival,
     Quarantined,
 )
@@ -82,6 +91,7 @@ __all__ = [
     "Drift",
     "Environment",
     "EnvironmentCheck",
+    "EnvironmentVerdict",
     "Evaluation",
     "Fault",
     "Json",
@@ -89,6 +99,10 @@ __all__ = [
     "LabelLeak",
     "LabelValue",
     "LedgerEntry",
+    "Lesson",
+    "LineageEdge",
+    "LineageMember",
+    "LineageNode",
     "Message",
     "MessageRow",
     "NoHarm",
@@ -100,6 +114,7 @@ __all__ = [
     "Route",
     "RouterRegret",
     "RouterScore",
+    "RoutingTrial",
     "SelectedCapability",
     "ShownTranscript",
     "Split",

@@ -16,13 +16,16 @@ from trace_assets.records import (
     NoHarm,
     Route,
     RouterScore,
+    RoutingTrial,
     Task,
     Triage,
 )
 from trace_assets.report.exhibits.result import routing_exhibit
-from trace_assets.routing.examples import RoutingExample, routing_examples
+from trace_assets.routing.examples import RoutingExample
 from trace_assets.routing.scorecard import score
+from trace_assets.routing.trials import examples_of_trials, routing_trials
 from trace_assets.stages.base_model import base_folder
+from trace_assets.stages.curriculum import taught
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.training import read_adapters
 from trace_assets.store.content import text_version
@@ -51,11 +54,17 @@ def examples(study: Study, choices: Sequence[str]) -> list[RoutingExample]:
         study: The study.
         choices: Adapters that a task may be sent to.
     """
+    return examples_of_trials(study.store.read(RoutingTrial), choices, study.settings.routing.unneeded_cost)
+
+
+def write_trials(study: Study) -> StageResult:
+    """Write the table `routing_trials` from the live target's tasks, triage and labels."""
     target = study.settings.targets.name
     tasks = [task for task in study.store.read(Task) if task.target == target]
     triage = [row for row in study.store.read(Triage) if row.target == target]
-    cost = study.settings.routing.unneeded_cost
-    return routing_examples(tasks, study.store.read(Label), triage, choices, None, cost)
+    rows = routing_trials(tasks, study.store.read(Label), triage, taught(study))
+    version = study.store.write(rows, RoutingTrial)
+    return StageResult(version, len(rows), {"n": len({row.task_id for row in rows})})
 
 
 def write_routing(study: Study) -> StageResult:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import require_extra
-from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint
 from trace_assets.report.exhibits.teaching import adapter_exhibit
 from trace_assets.stages.base_model import base_checkpoint, base_folder
-from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
