@@ -22,6 +22,8 @@ DAGSTER_YAML = """\
 # Written by trace-assets when this home was made; edit freely.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 concurrency:
   pools:
     # Steps of the pool `gpu` at once: one a GPU; without any, as many as share the processor well.
@@ -49,18 +51,27 @@ def _make_dagster_home(home: Home) -> None:
     with exclusive(home.path / "locks" / "dagster.lock", "making the Dagster home"):
         if (home.dagster / "dagster.yaml").exists():
             return
+        if (home.dagster / "history").is_dir():
+            # A plain `dagster dev` made the databases (see dagster.yaml of the checkout) and may be at work.
+            _write_configuration(home.dagster)
+            return
         with TemporaryDirectory(dir=home.path, prefix=".dagster.", suffix=".partial") as name:
             building = Path(name)
             if home.dagster.is_dir():  # somebody laid it out by hand, without a configuration
                 shutil.copytree(home.dagster, building, dirs_exist_ok=True)
-            text = DAGSTER_YAML.format(limit=_heavy_steps())
-            (building / "dagster.yaml").write_text(text, encoding="utf-8")
+            _write_configuration(building)
             with dg.DagsterInstance.from_config(str(building)) as instance:
                 instance.get_runs(limit=1)
                 instance.get_dynamic_partitions(str(TASK_BATCH.name))
                 instance.event_log_storage.get_concurrency_keys()
                 instance.all_instigator_state()
             replace_folder(building, home.dagster)
+
+
+def _write_configuration(folder: Path) -> None:
+    partial = folder / ".dagster.yaml.partial"
+    partial.write_text(DAGSTER_YAML.format(limit=_heavy_steps()), encoding="utf-8")
+    os.replace(partial, folder / "dagster.yaml")
 
 
 def _heavy_steps() -> int:
