@@ -10,8 +10,10 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import Task, TrajectoryHead
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
-from trace_assets.stages.diagnosis import discover, estimate_contrast, label_batch, select_capabilities
+from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
+from trace_assets.stages.discovery import discover
 from trace_assets.stages.ingest import batches, inbox, ingest
+from trace_assets.stages.labels import label_batch
 from trace_assets.stages.tasks import write_tasks
 from trace_assets.stages.trajectories import triage_batch, write_batch
 from trace_assets.study import Study

@@ -5,33 +5,44 @@ import dagster as dg
 from trace_assets.assets.partitions import CAPABILITY, TASK_BATCH
 from trace_assets.assets.stage_asset import stage_asset
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.model.prompt import discovery_version, labelling_version
 from trace_assets.records import (
     BatchCapability,
     Capability,
     CapabilitySpec,
     Contrast,
     Label,
+    Proposal,
     SelectedCapability,
+    ShownTranscript,
 )
 from trace_assets.settings import Discovery
-from trace_assets.stages import diagnosis
+from trace_assets.stages import diagnosis, discovery
+from trace_assets.stages import labels as labels_stage
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
 
 DETECTORS = DetectorAnalyst(Discovery()).version
 """Moves with the detectors' code; their settings come in through `config/discovery`."""
+DISCOVERY = f"{DETECTORS}-{discovery_version()}"
+"""Moves also with the prompts that propose and merge."""
+LABELLING = f"{DETECTORS}-{labelling_version()}"
+"""Moves also with the prompt that labels."""
 
 
 @stage_asset(
     group="diagnosis",
-    records=(Capability,),
+    records=(Capability, Proposal),
     deps=["trajectories", "triage", "config/discovery"],
-    code_version=DETECTORS,
+    checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
+    blocking=["discovery_complete"],
+    unfinished=["discovery_complete"],
+    code_version=DISCOVERY,
 )
 def capability_dictionary(study: Study) -> StageResult:
     """Candidate capabilities: what failures seem to lack, each with its proposals."""
-    return diagnosis.discover(study)
+    return discovery.discover(study)
 
 
 @stage_asset(
@@ -48,16 +59,17 @@ def batch_capabilities(study: Study, batch: str) -> StageResult:
 
 @stage_asset(
     group="diagnosis",
-    records=(Label,),
+    records=(Label, ShownTranscript),
     deps=["trajectories", "batch_capabilities", "config/labels"],
     partitions=TASK_BATCH,
-    checks={"labels_complete": "Every trajectory has a label for every candidate of its target."},
+    checks={"labels_complete": "Every trajectory has a label for every candidate, labeller and pass."},
     blocking=["labels_complete"],
-    code_version=DETECTORS,
+    unfinished=["labels_complete"],
+    code_version=LABELLING,
 )
 def labels(study: Study, batch: str) -> StageResult:
     """NA, PRESENT or LACKING for every trajectory and candidate, given blind to the outcome."""
-    return diagnosis.label_batch(study, batch)
+    return labels_stage.label_batch(study, batch)
 
 
 @stage_asset(

@@ -1,10 +1,9 @@
-"""The stages from `capability_dictionary` to `capability_spec`: what the agent lacks, and what to teach."""
+"""The stages from `contrast` to `capability_spec`: what the agent lacks, and what to teach."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
-from trace_assets.diagnosis.analyst import Analyst
 from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.outcome_leak import outcome_leak
 from trace_assets.diagnosis.selection import select
@@ -15,77 +14,14 @@ from trace_assets.records import (
     Contrast,
     Label,
     SelectedCapability,
-    Trajectory,
     Triage,
 )
 from trace_assets.report.exhibits.diagnosis import (
     contrast_exhibit,
-    dictionary_exhibit,
-    labels_exhibit,
     selection_exhibit,
 )
-from trace_assets.stages.batch_capabilities import capabilities_of
 from trace_assets.stages.result import StageCheck, StageResult
-from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
-
-
-def open_analyst(study: Study, target: str) -> Analyst:
-    """Return the analyst that `discovery.analyst` names; it is told the tools of the live target."""
-    from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
-
-    live = target == study.settings.targets.name
-    return DetectorAnalyst(study.settings.discovery, tools=study.target.tools if live else ())
-
-
-def _by_target(trajectories: list[Trajectory]) -> dict[str, list[Trajectory]]:
-    groups: dict[str, list[Trajectory]] = defaultdict(list)
-    for one in trajectories:
-        groups[one.target].append(one)
-    return dict(sorted(groups.items()))
-
-
-def discover(study: Study) -> StageResult:
-    """Write the table `capabilities`: candidates of every target, from successes and the agent's failures."""
-    usable = {
-        row.trajectory_id
-        for row in study.store.read(Triage)
-        if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
-    }
-    found: list[Capability] = []
-    for target, group in _by_target(read_trajectories(study.store)).items():
-        analyst = open_analyst(study, target)
-        found += analyst.discover([one for one in group if one.trajectory_id in usable])
-    version = study.store.write(found, Capability)
-    return StageResult(
-        version,
-        len(found),
-        {"candidates": len(found), "targets": len({row.target for row in found}), "n": len(usable)},
-        tables=dictionary_exhibit(found).tables,
-    )
-
-
-def label_batch(study: Study, batch: str) -> StageResult:
-    """Write one batch of the table `labels`, from blind trajectories."""
-    capabilities: dict[str, list[Capability]] = defaultdict(list)
-    for capability in capabilities_of(study, batch):
-        capabilities[capability.target].append(capability)
-    labels: list[Label] = []
-    wanted = 0
-    for target, group in _by_target(read_trajectories(study.store, batch)).items():
-        analyst = open_analyst(study, target)
-        labels += analyst.label([one.blind() for one in group], capabilities[target])
-        wanted += len(group) * len(capabilities[target])
-    version = study.store.write(labels, Label, batch)
-    counts = Counter(row.label.lower() for row in labels)
-    done = len({(row.trajectory_id, row.capability_id) for row in labels})
-    return StageResult(
-        version,
-        len(labels),
-        {**dict(sorted(counts.items())), "n": len(labels)},
-        tables=labels_exhibit(labels, _names(study)).tables,
-        checks=(StageCheck("labels_complete", done == wanted, f"{done} of {wanted} pairs have a label."),),
-    )
 
 
 def _names(study: Study) -> dict[str, str]:

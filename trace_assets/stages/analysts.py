@@ -1,0 +1,54 @@
+"""Which analysts a study's settings name, and how they are opened."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.model.account import open_account
+from trace_assets.diagnosis.model.answers import Answers
+from trace_assets.diagnosis.model.model_analyst import ModelAnalyst
+from trace_assets.diagnosis.model.server import ModelServer
+from trace_assets.records import Trajectory
+from trace_assets.stages.result import Figure
+from trace_assets.study import Study
+
+
+def open_detectors(study: Study, target: str) -> DetectorAnalyst:
+    """Return the detectors; they are told the tools of the live target."""
+    live = target == study.settings.targets.name
+    return DetectorAnalyst(study.settings.discovery, tools=study.target.tools if live else ())
+
+
+@contextmanager
+def open_model(study: Study, asset: str, partition: str = "") -> Iterator[tuple[ModelAnalyst, ModelServer]]:
+    """Open the model analyst for one stage: takes the home's account, and books what was spent at the end.
+
+    Args:
+        study: Its settings name the server and the models.
+        asset: For which it is spent.
+        partition: The same.
+
+    Raises:
+        InputError: No server is set.
+    """
+    settings = study.settings
+    with open_account(study.store, study.home.answers, settings.analyst, asset, partition) as account:
+        server = ModelServer(settings.analyst, Answers(study.home.answers), account)
+        yield ModelAnalyst(server, settings.discovery, settings.labels), server
+
+
+def model_figures(server: ModelServer) -> dict[str, Figure]:
+    """Return what a stage's calls were and cost, under stable names."""
+    refused = {"server_refuses": ", ".join(sorted(server.refused))} if server.refused else {}
+    return {**server.account.figures, "remembered_answers": server.remembered, **refused}
+
+
+def by_target(trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
+    """Group trajectories by target, targets sorted."""
+    groups: dict[str, list[Trajectory]] = defaultdict(list)
+    for one in trajectories:
+        groups[one.target].append(one)
+    return dict(sorted(groups.items()))

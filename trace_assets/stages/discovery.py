@@ -1,0 +1,96 @@
+"""The stage `capability_dictionary`: candidates of detectors, of a model, or of both side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trace_assets.records import Capability, Proposal, Trajectory, Triage
+from trace_assets.report.exhibits.diagnosis import dictionary_exhibit
+from trace_assets.stages.analysts import by_target, model_figures, open_detectors, open_model
+from trace_assets.stages.result import Figure, StageCheck, StageResult
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.study import Study
+
+
+@dataclass
+class _Model:
+    """What the model's part came to."""
+
+    capabilities: list[Capability] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    stopped: bool = False
+
+
+def discover(study: Study) -> StageResult:
+    """Write `capabilities` and `proposals`: candidates of every target, from successes and agent failures."""
+    usable = {
+        row.trajectory_id
+        for row in study.store.read(Triage)
+        if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
+    }
+    trajectories = [one for one in read_trajectories(study.store) if one.trajectory_id in usable]
+    groups, who = by_target(trajectories), study.settings.discovery.analyst
+    found: list[Capability] = []
+    if who in ("detectors", "both"):
+        for target, group in groups.items():
+            found += open_detectors(study, target).discover(group)
+    model = _ask_model(study, groups) if who in ("model", "both") else _Model()
+    found += model.capabilities
+    study.store.write(model.proposals, Proposal)
+    version = study.store.write(found, Capability)
+    return StageResult(
+        version,
+        len(found),
+        {
+            "candidates": len(found),
+            "targets": len({row.target for row in found}),
+            "n": len(usable),
+            **model.figures,
+        },
+        tables=dictionary_exhibit(found).tables,
+        checks=(_complete(model),),
+    )
+
+
+def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
+    done, passes, groups_made, compacted = _Model(), 0, 0, 0
+    with open_model(study, "capability_dictionary") as (analyst, server):
+        for target, group in groups.items():
+            done.capabilities += analyst.discover(group)
+            done.proposals += analyst.merged.proposals
+            proposed, merged = analyst.proposed, analyst.merged
+            passes += len({row.discovery_pass for row in proposed.proposals})
+            groups_made += merged.n_groups
+            compacted += proposed.n_compacted
+            done.stopped |= not (proposed.complete and merged.complete)
+            done.remarks += [
+                f"{target}: pass {number} gave no usable answer ({reason[:120]})"
+                for number, reason in sorted(proposed.missing.items())
+            ]
+            if merged.reason:
+                done.remarks.append(
+                    f"{target}: proposals were merged by equal names only ({merged.reason[:120]})"
+                )
+            if not proposed.complete or not merged.complete:
+                done.remarks.append(f"{target}: the cap on spending was reached")
+    done.figures = {
+        "proposals": len(done.proposals),
+        "proposing_passes": passes,
+        "merged_groups": groups_made,
+        "compacted_transcripts": compacted,
+        **model_figures(server),
+    }
+    return done
+
+
+def _complete(model: _Model) -> StageCheck:
+    """Whether all passes were read: a cap stops what comes next, a pass that the model spoilt does not."""
+    if not model.remarks:
+        return StageCheck("discovery_complete", True, "every pass was read and its proposals merged.")
+    mend = (
+        " Raise analyst.cap_usd or analyst.cap_calls and run the same command again." if model.stopped else ""
+    )
+    severity = "error" if model.stopped else "warning"
+    return StageCheck("discovery_complete", False, f"{'; '.join(model.remarks)}.{mend}", severity)
