@@ -1,0 +1,119 @@
+"""The button for everything: a job that brings the whole study up to date, as `trace sync` does.
+
+Dagster cannot launch all assets in one run, because capabilities become partitions only on the way. The
+job's one step runs the project's own sync in a process of its own; every item is then a run of its own, with
+the same history, checks and pages as if it had been materialized by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import dagster as dg
+
+from trace_assets.assets.instance import prepare_instance
+from trace_assets.assets.stage_asset import OWNERS
+from trace_assets.study import Study
+
+PATIENCE_SECONDS = 15.0
+"""How long a sync that was told to stop may take to put its work away."""
+
+
+class WholeLoop(dg.Config):  # type: ignore[misc]
+    """What to bring up to date: nothing given takes all."""
+
+    select: list[str] = []
+    jobs: int | None = None
+
+
+@dg.op(required_resource_keys={"study"}, tags={"layer": "gpu"})  # type: ignore[untyped-decorator, unused-ignore]
+def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
+    """Materialize what is missing or stale, in order, until nothing is; each item is a run of its own."""
+    study: Study = context.resources.study
+    _same_history(context, study)
+    command = [sys.executable, "-m", "trace_assets", "sync", "--json"]
+    command += [part for name in config.select for part in ("--select", name)]
+    command += ["--jobs", str(config.jobs)] if config.jobs else []
+    with _sync(command, study) as process:
+        assert process.stderr is not None and process.stdout is not None
+        for line in process.stderr:
+            if line.strip():
+                context.log.info(line.rstrip())
+        said, code = process.stdout.read(), process.wait()
+    result = json.loads(said) if said.strip() else {}
+    made = result.get("made", [])
+    context.add_output_metadata(
+        {"made": len(made), "items": dg.MetadataValue.md("\n".join(f"- {item}" for item in made) or "none")}
+    )
+    if code != 0:
+        raise dg.Failure(_reason(result, code), metadata={"exit_code": code}, allow_retries=False)
+
+
+@dg.job(  # type: ignore[untyped-decorator, unused-ignore]
+    description="Bring everything up to date: the whole loop on the first press, what an edit touched on "
+    "later ones. The log of its run names each item with the reason; `select` in the launchpad narrows it.",
+    executor_def=dg.in_process_executor,
+    tags={"trace/by": "whole_loop"},
+    owners=OWNERS,
+)
+def whole_loop() -> None:
+    """Bring the whole study up to date."""
+    bring_up_to_date()
+
+
+def _same_history(context: dg.OpExecutionContext, study: Study) -> None:
+    """Refuse to work where this run is recorded in another history than the study's own."""
+    with prepare_instance(study.home) as own:
+        if own.get_run_by_id(context.run_id) is None:
+            raise dg.Failure(
+                f"this page keeps its history elsewhere than the study in {study.home.path}, so what is "
+                "made would not be seen here; open it with `trace ui`, or export "
+                f"DAGSTER_HOME={study.home.dagster}.",
+                allow_retries=False,
+            )
+
+
+@contextmanager
+def _sync(command: list[str], study: Study) -> Iterator[subprocess.Popen[str]]:
+    """Run a sync whose process group ends with the body, however that ends."""
+    environment = {**os.environ, "TRACE_HOME": str(study.home.path), "NO_COLOR": "1", "COLUMNS": "200"}
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _reason(result: dict[str, dict[str, object]], code: int) -> str:
+    """Say why a sync did not end well, in one sentence."""
+    failed = [f"{item}: {error}" for item, error in result.get("failed", {}).items()]
+    checks = [f"{item}: {said}" for item, said in result.get("failed_checks", {}).items()]
+    held = result.get("held_back", [])
+    parts = [
+        f"failed: {'; '.join(failed)}" if failed else "",
+        f"checks failed: {'; '.join(checks)}" if checks else "",
+        f"held back: {', '.join(map(str, held))}" if held else "",
+    ]
+    said = ". ".join(part for part in parts if part)
+    return said or f"the sync ended with exit code {code} and said nothing; its log lines above say why."
