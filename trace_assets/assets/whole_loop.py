@@ -5,8 +5,6 @@ job's one step runs the project's own sync in a process of its own; every item i
 the same history, checks and pages as if it had been materialized by hand.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
