@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 import dagster as dg
 
 from trace_assets.assets.asset_page import definition_metadata, describe, page_metadata
+from trace_assets.assets.decided_by import DECIDED_BY
 from trace_assets.errors import TraceError
 from trace_assets.records import Record
+from trace_assets.stages.lineage import record_lineage
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store import presence
 from trace_assets.store.ledger import metered
 from trace_assets.store.locks import item_lock
+from trace_assets.store.sources import source_version
 from trace_assets.study import Study
 
 OWNERS = ["team:trace-assets"]
@@ -40,7 +43,7 @@ def stage_asset(
     blocking: Sequence[str] = (),
     unfinished: Sequence[str] = (),
     kinds: Sequence[str] = ("parquet",),
-    code_version: str = "1",
+    code_version: str | None = None,
     pool: str | None = None,
     light: bool = False,
     tags: dict[str, str] | None = None,
@@ -60,7 +63,7 @@ def stage_asset(
         unfinished: Those of them whose failure says that the work was stopped before its end, by a budget for
             instance: the item is due again at the next sync.
         kinds: Icons in the UI.
-        code_version: To be raised when equal inputs shall give another result.
+        code_version: Version of the code that decides the result; None takes that of `DECIDED_BY`.
         pool: Concurrency pool, for work that takes the whole accelerator.
         light: Takes well under a second of one core, so that a process of its own would cost more.
         tags: Further tags, beside `layer` (cpu or gpu), `light`, and `door` (diagnosis, which needs no
@@ -89,6 +92,7 @@ def stage_asset(
                         study.store, stage=group, asset=name, partition=partition, run_id=context.run_id
                     ) as spending:
                         result = work(*arguments, **extra)
+                        record_lineage(study, name, partition)
                         for (kind, unit), quantity in result.spent.items():
                             spending.add(kind, quantity, unit)
                         spending.cost_usd += result.cost_usd
@@ -132,7 +136,7 @@ def stage_asset(
                 **({"light": "true"} if light else {}),
                 **(tags or {}),
             },
-            code_version=code_version,
+            code_version=code_version or source_version(*DECIDED_BY.get(name, ())),
             pool=pool,
             required_resource_keys={"study"},
             metadata=definition_metadata(name, records),

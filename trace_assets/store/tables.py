@@ -56,7 +56,10 @@ class Store:
         Raises:
             InputError: Two rows have the same key.
         """
-        frame = to_frame(rows, record)
+        return self.write_frame(to_frame(rows, record), record, partition)
+
+    def write_frame(self, frame: pl.DataFrame, record: type[Record], partition: str = WHOLE) -> str:
+        """Replace a partition of a table by a frame that has its columns and order; see `write`."""
         if record.key and frame.height:
             doubled = frame.filter(pl.struct(record.key).is_duplicated())
             if doubled.height:
