@@ -9,12 +9,12 @@ from trace_assets.assets.asset_page import definition_metadata, describe, page_m
 from trace_assets.assets.decided_by import DECIDED_BY
 from trace_assets.errors import TraceError
 from trace_assets.records import Record
+from trace_assets.sources import source_version
 from trace_assets.stages.lineage import record_lineage
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store import presence
 from trace_assets.store.ledger import metered
 from trace_assets.store.locks import item_lock
-from trace_assets.store.sources import source_version
 from trace_assets.study import Study
 
 OWNERS = ["team:trace-assets"]

@@ -1,0 +1,46 @@
+"""Which code decides an asset's content: the asset is due when that code changes, and not before.
+
+What only shows a result (pages, figures) is left out, and so is what only moves data about. Assets that are
+cheap name the whole stage; those that take an accelerator or money name what their numbers rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_PLAYED = ("policies", "rollout.episode", "rollout.runner")
+_LEARNED = tuple(
+    f"training.{name}"
+    for name in ("adapter", "curve", "episodes", "grpo", "plan", "run", "trainer", "validation")
+)
+
+DECIDED_BY: Mapping[str, tuple[str, ...]] = {
+    "tasks": ("stages.tasks", "targets"),
+    "base_model": (
+        *_PLAYED,
+        "targets.embedded",
+        *(f"training.{name}" for name in ("base_check", "base_model", "base_run", "corpus", "muon")),
+        *(f"training.{name}" for name in ("named_model", "tiny_agent", "tokenizer")),
+    ),
+    "trajectories": (*_PLAYED, "targets"),
+    "triage": ("diagnosis.triage", "stages.trajectories"),
+    "batch_capabilities": ("stages.batch_capabilities",),
+    "contrast": ("diagnosis.contrast", "diagnosis.label_matrix", "stages.diagnosis", "statistics"),
+    "selected_capabilities": (
+        "diagnosis.label_matrix",
+        "diagnosis.selection",
+        "stages.diagnosis",
+        "statistics",
+    ),
+    "capability_spec": ("stages.diagnosis",),
+    "environment_verdict": ("stages.curriculum", "synthesis.severity"),
+    "curriculum": ("stages.curriculum",),
+    "adapter": (*_PLAYED, *_LEARNED, "targets.sandboxed"),
+    "mixed_adapter": (*_PLAYED, *_LEARNED, "targets.embedded"),
+    "routing_trials": ("routing.trials",),
+    "routing": ("routing", "stages.routing"),
+    "adapter_validation": (*_PLAYED, "evaluation", "statistics"),
+    "evaluation": (*_PLAYED, "evaluation", "routing.regret", "statistics"),
+    "report": ("report", "stages.report"),
+}
+"""Asset to modules, packages and files below `trace_assets`."""
