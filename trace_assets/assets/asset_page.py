@@ -84,6 +84,19 @@ def page_metadata(
     }
 
 
+def show_on(context: dg.AssetExecutionContext, asset: str, partition: str, result: StageResult) -> None:
+    """Show a result's plots and tables on the page of another asset too: of the one that it judges.
+
+    It is an observation, which makes nothing due again.
+    """
+    metadata = {
+        **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
+        **{title: small_table(rows) for title, rows in result.tables.items() if rows},
+    }
+    if metadata:
+        context.log_event(dg.AssetObservation(asset, partition=partition, metadata=metadata))
+
+
 def small_table(rows: Sequence[TableRow]) -> dg.TableMetadataValue:
     """Return rows as Dagster shows them in place.
 

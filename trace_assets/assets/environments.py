@@ -1,5 +1,8 @@
 """One environment a kept capability, and its audit."""
 
+import dagster as dg
+
+from trace_assets.assets.asset_page import show_on
 from trace_assets.assets.partitions import CAPABILITY
 from trace_assets.assets.stage_asset import stage_asset
 from trace_assets.records import ContractRow, Environment, EnvironmentCheck, EnvironmentVerdict
@@ -53,9 +56,11 @@ def environment(study: Study, capability: str) -> StageResult:
     code_version=AUDIT_VERSION,
     pool="gpu",
 )
-def environment_audit(study: Study, capability: str) -> StageResult:
+def environment_audit(study: Study, capability: str, context: dg.AssetExecutionContext) -> StageResult:
     """Whether the environment can be trusted: run only in the sandbox, attacked, and played by the base."""
-    return synthesis.audit_environment(study, capability)
+    result = synthesis.audit_environment(study, capability)
+    show_on(context, "environment", capability, result)
+    return result
 
 
 @stage_asset(

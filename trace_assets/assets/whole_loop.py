@@ -10,20 +10,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import dagster as dg
 
 from trace_assets.assets.instance import prepare_instance
-from trace_assets.assets.stage_asset import OWNERS
 from trace_assets.study import Study
 
 PATIENCE_SECONDS = 15.0
 """How long a sync that was told to stop may take to put its work away."""
 
 
-class WholeLoop(dg.Config):  # type: ignore[misc]
+class WholeLoop(dg.Config):
     """What to bring up to date: nothing given takes all."""
 
     select: list[str] = []
@@ -58,7 +58,6 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     "later ones. The log of its run names each item with the reason; `select` in the launchpad narrows it.",
     executor_def=dg.in_process_executor,
     tags={"trace/by": "whole_loop"},
-    owners=OWNERS,
 )
 def whole_loop() -> None:
     """Bring the whole study up to date."""
@@ -103,7 +102,7 @@ def _sync(command: list[str], study: Study) -> Iterator[subprocess.Popen[str]]:
                 process.wait()
 
 
-def _reason(result: dict[str, dict[str, object]], code: int) -> str:
+def _reason(result: Mapping[str, Any], code: int) -> str:
     """Say why a sync did not end well, in one sentence."""
     failed = [f"{item}: {error}" for item, error in result.get("failed", {}).items()]
     checks = [f"{item}: {said}" for item, said in result.get("failed_checks", {}).items()]
