@@ -2,7 +2,9 @@
 
 import dagster as dg
 
+from trace_assets.assets.automation import automation_sensors, with_automation
 from trace_assets.assets.configuration import configuration_assets
+from trace_assets.assets.whole_loop import whole_loop
 from trace_assets.study import Study
 
 STAGE_MODULES = (
@@ -32,8 +34,11 @@ def stage_assets() -> list[dg.AssetsDefinition]:
 
 def build(study: Study) -> dg.Definitions:
     """Return the definitions of one study: its settings decide the versions of the `config/` assets."""
+    assets = with_automation([*configuration_assets(study), *stage_assets()])
     return dg.Definitions(
-        assets=[*configuration_assets(study), *stage_assets()],
+        assets=assets,
+        jobs=[whole_loop],
+        sensors=automation_sensors(assets, study.settings.automation),
         resources={"study": study},
         executor=dg.multiprocess_executor.configured(
             {

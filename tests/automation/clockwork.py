@@ -1,0 +1,81 @@
+"""The daemon's automation loop without a daemon: evaluate, make what was requested, evaluate again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dagster as dg
+from dagster import AssetKey
+
+from trace_assets.assets.automation import is_heavy
+from trace_assets.assets.partitions import TASK_BATCH
+from trace_assets.definitions import build
+from trace_assets.stages.watch import look, pending
+from trace_assets.study import Study
+
+Request = tuple[str, str]
+
+
+@dataclass
+class Clockwork:
+    """A home, its Dagster history and where the automation sensor of the light layers stands."""
+
+    home: Path
+    overrides: Sequence[str] = ()
+    heavy: bool = False
+    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+    cursor: object = None
+
+    @property
+    def study(self) -> Study:
+        return Study.open(self.home, None, list(self.overrides))
+
+    def drop(self) -> str:
+        """Take what lies in the watched folders, and copy it as the sensor's run does."""
+        look(self.study, "trajectories")
+        (one,) = pending(self.study)
+        self.instance.add_dynamic_partitions(str(TASK_BATCH.name), [one.batch])
+        self.make([AssetKey("tasks"), AssetKey("trajectories")], one.batch)
+        return one.batch
+
+    def make(self, keys: Sequence[AssetKey], partition: str | None) -> None:
+        definitions = build(self.study)
+        result = dg.materialize(
+            list(definitions.assets or []),  # type: ignore[arg-type]
+            selection=list(keys),
+            partition_key=partition,
+            instance=self.instance,
+            resources={"study": self.study},
+        )
+        assert result.success
+
+    def tick(self) -> list[Request]:
+        """Evaluate once; make what is requested, as (asset, partition)."""
+        definitions = build(self.study)
+        assets = [asset for asset in definitions.assets or [] if isinstance(asset, dg.AssetsDefinition)]
+        result = dg.evaluate_automation_conditions(
+            definitions,
+            instance=self.instance,
+            asset_selection=dg.AssetSelection.assets(
+                *(asset for asset in assets if is_heavy(asset) == self.heavy)
+            ),
+            cursor=self.cursor,  # type: ignore[arg-type]
+        )
+        self.cursor = result.cursor
+        requested: list[Request] = []
+        for key in build(self.study).resolve_asset_graph().toposorted_asset_keys:
+            for partition in result.get_requested_partitions(key):
+                requested.append(("/".join(key.path), partition or ""))
+        return requested
+
+    def run(self, most: int = 20) -> list[list[Request]]:
+        """Tick until nothing is requested any more; return what each tick requested."""
+        ticks: list[list[Request]] = []
+        while requested := self.tick():
+            for name, partition in requested:
+                self.make([AssetKey(name.split("/"))], partition or None)
+            ticks.append(requested)
+            assert len(ticks) < most, ticks
+        return ticks
