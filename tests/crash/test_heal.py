@@ -1,0 +1,136 @@
+"""What a killed run leaves in Dagster's store and in the home is put right; the living are not touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from trace_assets.assets import heal as healing
+from trace_assets.assets.heal import heal
+from trace_assets.assets.instance import prepare_instance
+from trace_assets.records import LedgerEntry
+from trace_assets.store import Home, Store
+from trace_assets.store.locks import INTERRUPTED, due_items
+from trace_assets.store.presence import living
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import killed_run  # noqa: E402
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home.open(tmp_path / "home")
+    prepare_instance(home).dispose()
+    text = (home.dagster / "dagster.yaml").read_text()
+    lines = [
+        "    default_limit: 1" if line.strip().startswith("default_limit") else line
+        for line in text.splitlines()
+    ]
+    (home.dagster / "dagster.yaml").write_text("\n".join(lines) + "\n")  # one slot: the dead one's
+    return home
+
+
+def start(home: Home, kind: str) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "killed_run.py"), str(home.path), kind],
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+    )
+    give_up = time.monotonic() + 60
+    while not (home.path / "at_work").exists():
+        assert process.poll() is None and time.monotonic() < give_up, "the run never came to its work"
+        time.sleep(0.01)
+    return process
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    time.sleep(0.2)  # its worker, where it has one, goes by itself
+
+
+@pytest.mark.parametrize("kind", ["before", "crew"])
+def test_a_killed_run_is_failed_its_slot_freed_and_its_item_due(home: Home, kind: str) -> None:
+    process = start(home, kind)
+    with prepare_instance(home) as instance:
+        assert not heal(instance, home), "it lives"
+        assert len(living(home)) == 1 and due_items(home) == {}
+        kill(process)
+        (run,) = instance.get_runs()
+        assert run.status == dg.DagsterRunStatus.STARTED
+        storage = instance.event_log_storage
+        assert [slot.run_id for slot in storage.get_concurrency_info("gpu").claimed_slots] == [run.run_id]
+        assert due_items(home) == {("weights", ""): INTERRUPTED}
+        store = Store(home.tables)
+        assert len(store.partitions(LedgerEntry)) == 1
+
+        healed = heal(instance, home)
+        assert healed.runs == (run.run_id,) and healed.slots == (f"gpu: {run.run_id}",)
+        assert str(healed) == "1 interrupted run, 1 claimed slot, 1 ledger entry"
+        assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE  # type: ignore[union-attr]
+        assert storage.get_concurrency_info("gpu").claimed_slots == []
+        assert store.partitions(LedgerEntry) == [] and living(home) == {}
+        assert not heal(instance, home), "a second look finds nothing"
+
+        assert killed_run.run(str(home.path), 0.0)  # would wait for the slot for ever
+        assert due_items(home) == {} and len(store.partitions(LedgerEntry)) == 1
+        assert not heal(instance, home) and len(store.partitions(LedgerEntry)) == 1
+
+
+def test_a_run_killed_after_its_work_was_recorded_keeps_its_books(home: Home) -> None:
+    process = start(home, "after")
+    kill(process)
+    with prepare_instance(home) as instance:
+        healed = heal(instance, home)
+        assert len(healed.runs) == 1 and not healed.ledger
+        assert due_items(home) == {} and len(Store(home.tables).partitions(LedgerEntry)) == 1
+
+
+def test_a_run_of_another_program_is_judged_by_its_processes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(home, "untagged")
+    with prepare_instance(home) as instance:
+        monkeypatch.setattr(healing, "_SILENCE", 0.0)
+        assert not heal(instance, home).runs, "its process lives"
+        kill(process)
+        monkeypatch.setattr(healing, "_SILENCE", 60.0)
+        assert not heal(instance, home).runs, "it spoke a moment ago"
+        monkeypatch.setattr(healing, "_SILENCE", 0.0)
+        assert len(heal(instance, home).runs) == 1
+
+
+def test_a_process_id_that_was_given_again_is_another_process() -> None:
+    assert not healing._gone(os.getpid(), time.time())
+    assert healing._gone(os.getpid(), time.time() - 10 * 365 * 86_400)
+    assert healing._gone(2**22 - 7, time.time())
+
+
+def test_a_dagster_home_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trace_assets.assets import instance as instances
+    from trace_assets.store.leftovers import clear_half_made
+
+    home = Home.open(tmp_path / "home")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(instances, "replace_folder", killed)
+        prepare_instance(home)
+    assert not home.dagster.exists()
+    (home.path / ".dagster.abc.partial").mkdir()  # what a kill, other than an interrupt, leaves
+    assert clear_half_made(home) == [home.path / ".dagster.abc.partial"]
+    with prepare_instance(home) as instance:
+        assert instance.get_runs() == []
+    (home.dagster / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    prepare_instance(home).dispose()
+    assert (home.dagster / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n", "it is the user's"

@@ -1,0 +1,122 @@
+"""Worker processes: they end with their parent at once, and one's death is no other's concern."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, wait
+from pathlib import Path
+
+import pytest
+
+from trace_assets.assets.crew import Crew, WorkerDied
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from killed_processes import answer, fail, own_pid, pid_and_wait  # noqa: E402
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import killed_processes as here
+
+if __name__ == "__main__":
+    folder, start, work = Path(sys.argv[1]), sys.argv[2], getattr(here, sys.argv[3])
+    arguments = (folder, 60.0) if work is here.pid_and_wait else (folder,)
+    if start == "crew":
+        from trace_assets.assets.crew import Crew
+        crew = Crew(2)
+        for _ in range(2):
+            crew.submit(work, *arguments)
+    else:
+        import multiprocessing
+        context = multiprocessing.get_context(start)
+        children = [context.Process(target=here.with_lifeline, args=(work, *arguments)) for _ in range(2)]
+        for child in children:
+            child.start()
+    import time
+    time.sleep(60)
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until(condition, seconds: float) -> bool:  # type: ignore[no-untyped-def]
+    give_up = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+@pytest.mark.parametrize("start", ["crew", "forkserver", "spawn"])
+@pytest.mark.parametrize("work", ["pid_and_wait", "spin_in_one_call"])
+def test_workers_end_with_a_killed_parent(tmp_path: Path, start: str, work: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    parent = subprocess.Popen(
+        [sys.executable, str(program), str(tmp_path), start, work],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        assert until(lambda: len(list(tmp_path.glob("*.pid"))) == 2, 60)
+        pids = [int(file.stem) for file in tmp_path.glob("*.pid")]
+        assert all(is_running(pid) for pid in pids)
+        parent.kill()  # the parent alone: what it started must notice by itself
+        assert until(lambda: not any(is_running(pid) for pid in pids), 2), "orphans are still at work"
+    finally:
+        parent.kill()
+        parent.wait()
+        for file in tmp_path.glob("*.pid"):
+            if is_running(int(file.stem)):
+                os.kill(int(file.stem), signal.SIGKILL)
+
+
+def test_answers_errors_and_reuse() -> None:
+    with Crew(1) as crew:
+        assert crew.submit(answer, {"a": 1}).result(60) == {"a": 1}
+        first = crew.submit(own_pid).result(60)
+        with pytest.raises(ValueError, match="no good"):
+            crew.submit(fail, "no good").result(60)
+        assert crew.submit(own_pid).result(60) == first != os.getpid()
+        with pytest.raises(RuntimeError, match="cannot be sent"):
+            crew.submit(answer, 1).result(60) and crew.submit(eval, "lambda: 1").result(60)
+    assert not is_running(first)
+
+
+def test_the_death_of_one_worker_fails_its_own_call_only(tmp_path: Path) -> None:
+    with Crew(2) as crew:
+        calls: list[Future[int]] = [crew.submit(pid_and_wait, tmp_path, 1.5) for _ in range(2)]
+        assert until(lambda: len(list(tmp_path.glob("*.pid"))) == 2, 60)
+        victim = int(next(tmp_path.glob("*.pid")).stem)
+        os.kill(victim, signal.SIGKILL)
+        wait(calls, 60)
+        failed = [call.exception() for call in calls if call.exception() is not None]
+        assert [type(error) for error in failed] == [WorkerDied] and "signal 9" in str(failed[0])
+        assert victim not in [call.result() for call in calls if call.exception() is None]
+        assert crew.submit(own_pid).result(60) != victim  # and there is a new one
+
+
+def test_a_dismissed_crew_leaves_nobody_and_takes_no_more(tmp_path: Path) -> None:
+    crew = Crew(2)
+    call = crew.submit(pid_and_wait, tmp_path, 60.0)
+    assert until(lambda: any(tmp_path.glob("*.pid")), 60)
+    began = time.monotonic()
+    crew.dismiss(0.1)
+    assert time.monotonic() - began < 5
+    assert not any(is_running(int(file.stem)) for file in tmp_path.glob("*.pid"))
+    assert isinstance(call.exception(10), WorkerDied)
+    with pytest.raises(WorkerDied):
+        crew.submit(own_pid).result(10)
