@@ -1,6 +1,7 @@
 -- Every recorded ancestor of everything that was made, however far back. An input's own inputs count only as
 -- far as they were recorded before it was used: what a thing was made from again later made nothing older.
--- `direct` is false where some step on every way there only weighed in on a decision.
+-- `direct` is false where every way there has a step that only weighed in on a decision; else depth and roles
+-- are those of the ways without one.
 CREATE VIEW ancestors AS
 WITH RECURSIVE walk AS (
     SELECT kind, id, version, input_kind, input_id, input_version, role, direct, 1 AS depth, recorded_at
@@ -15,8 +16,10 @@ WITH RECURSIVE walk AS (
     WHERE w.depth < 20
 )
 SELECT kind, id, version, input_kind AS ancestor_kind, input_id AS ancestor_id,
-    input_version AS ancestor_version, min(depth) AS depth, bool_or(direct) AS direct,
-    list_sort(list_distinct(list(role))) AS roles
+    input_version AS ancestor_version,
+    coalesce(min(depth) FILTER (WHERE direct), min(depth)) AS depth,
+    bool_or(direct) AS direct,
+    list_sort(list_distinct(coalesce(list(role) FILTER (WHERE direct), list(role)))) AS roles
 FROM walk
 GROUP BY ALL;
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -83,7 +83,11 @@ def table_select(connection: duckdb.DuckDBPyConnection, tables: Path, record: ty
 
 
 def statements(
-    connection: duckdb.DuckDBPyConnection, tables: Path, *, copy: bool = False
+    connection: duckdb.DuckDBPyConnection,
+    tables: Path,
+    *,
+    copy: bool = False,
+    only: Sequence[type[Record]] = (),
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, statement) for everything that SQL sees, in an order in which each can be run.
 
@@ -91,10 +95,11 @@ def statements(
         connection: Where they will be run; it is asked for the files' columns.
         tables: The home's folder of tables.
         copy: Make tables that hold the rows instead of views of the files.
+        only: These tables alone, without the views of `sql/views/`; none stands for everything.
     """
     what = "TABLE" if copy else "VIEW"
-    for record in TABLES:
+    for record in only or TABLES:
         select = table_select(connection, tables, record)
         yield record.table, f'CREATE {what} "{record.table}" AS {select}'
-    for file in sorted((sql_folder() / "views").glob("*.sql")):
+    for file in [] if only else sorted((sql_folder() / "views").glob("*.sql")):
         yield file.name, file.read_text(encoding="utf-8")

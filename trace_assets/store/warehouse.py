@@ -15,7 +15,7 @@ import duckdb
 import polars as pl
 
 from trace_assets.errors import InputError
-from trace_assets.records import TABLES
+from trace_assets.records import TABLES, Record
 from trace_assets.store.catalog import quoted, statements
 from trace_assets.store.home import Home
 from trace_assets.store.ready_query import ready_queries
@@ -39,13 +39,19 @@ class Warehouse:
     [0]
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, only: Sequence[type[Record]] = ()) -> None:
+        """Open the tables.
+
+        Args:
+            home: Whose tables.
+            only: These tables alone and no further view, which opens faster; none stands for everything.
+        """
         self.home = home
         self.connection = duckdb.connect(":memory:")
         self.connection.execute("SET TimeZone = 'UTC'")
         spill = Path(tempfile.gettempdir()) / f"trace-sql-{os.getpid()}"
         self.connection.execute(f"SET temp_directory = {quoted(spill)}")
-        for _, statement in statements(self.connection, home.tables):
+        for _, statement in statements(self.connection, home.tables, only=only):
             self.connection.execute(statement)
         self.connection.execute(f"SET allowed_directories = [{quoted(home.tables)}]")
         self.connection.execute("SET python_enable_replacements = false")

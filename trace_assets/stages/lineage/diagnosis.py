@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.records import Capability, Label, TrajectoryHead
+from trace_assets.records import Capability, Label, TrajectoryHead, Triage
 from trace_assets.stages.lineage.nodes import (
     base,
     batches_by_target,
@@ -55,7 +55,7 @@ def made_labels(study: Study, batch: str) -> Made:
         labels_of(study, batch),
         [
             Input(trajectories_of(study, batch), "labels of"),
-            *some((known.get(name) for name in labelled), "labelled for"),
+            *some((known.get(name) for name in labelled), "labelled for", direct=False),
         ],
     )
     return made
@@ -77,6 +77,7 @@ def made_contrast(study: Study, partition: str) -> Made:
         )
     rows = query(
         study,
+        (Label, Capability, Triage),
         """
         SELECT l.capability_id AS id, l.capability_id, l.trajectory_id, t.outcome,
             CASE WHEN count(DISTINCT l.label) = 1 THEN min(l.label) ELSE 'mixed' END AS label,
@@ -127,6 +128,7 @@ def made_contract(study: Study, partition: str) -> Made:
         made.add(node, [Input(trajectories_of(study, study.live_batch), "learned from")])
     rows = query(
         study,
+        (TrajectoryHead, Triage),
         """
         SELECT t.target AS id, '' AS capability_id, t.trajectory_id, coalesce(g.outcome, '') AS outcome,
             '' AS label, true AS relevant

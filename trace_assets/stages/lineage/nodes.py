@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from trace_assets.records import (
     Label,
     LineageMember,
     MessageRow,
+    Record,
     Route,
     SelectedCapability,
     Split,
@@ -131,9 +132,11 @@ def routings(study: Study) -> dict[str, Node]:
     return {router: Node("routing", router, version) for router in names}
 
 
-def query(study: Study, sql: str, parameters: dict[str, object] | None = None) -> pl.DataFrame:
-    """Run one query over the study's tables."""
-    with Warehouse(study.home) as warehouse:
+def query(
+    study: Study, only: Sequence[type[Record]], sql: str, parameters: dict[str, object] | None = None
+) -> pl.DataFrame:
+    """Run one query over some of the study's tables."""
+    with Warehouse(study.home, only) as warehouse:
         return warehouse.query(sql, parameters)
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
-from trace_assets.records import NO_ADAPTER, Adapter, Environment, Evaluation, Route, Split
+from trace_assets.records import (
+    NO_ADAPTER,
+    Adapter,
+    Environment,
+    Evaluation,
+    Label,
+    Route,
+    Split,
+    Task,
+    Triage,
+)
 from trace_assets.stages.lineage.nodes import (
     adapter,
     audit_of,
@@ -108,6 +118,7 @@ def made_routing(study: Study, partition: str) -> Made:
             made.add(node, some((triage_of(study, batch) for batch in batches), "fitted on"))
     rows = query(
         study,
+        (Label, Triage, Task),
         """
         SELECT 'classifier' AS id, l.capability_id, l.trajectory_id, g.outcome,
             CASE WHEN count(DISTINCT l.label) = 1 THEN min(l.label) ELSE 'mixed' END AS label,
