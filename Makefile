@@ -12,7 +12,7 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-slow test-fast base lint ui clean
+.PHONY: demo test test-slow test-fast snapshot base lint ui clean
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
@@ -22,6 +22,10 @@ test: $(VENV)/.dev lint
 
 test-slow: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q -m slow
+
+# Write down all definitions as they are now; commit the file with the change that moved it.
+snapshot: $(VENV)/.dev
+	TRACE_REWRITE_SNAPSHOT=1 $(VENV)/bin/python -m pytest -q tests/assets/test_definitions.py -k snapshot
 
 test-fast: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q -m "not slow and not docker and not train"
