@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -15,66 +13,22 @@ from trace_assets.diagnosis.conformance import check_analyst
 from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst, capability_id
 from trace_assets.diagnosis.detectors.protocol import Proposal
+from trace_assets.diagnosis.rehearsal import rehearse
 from trace_assets.diagnosis.selection import select
 from trace_assets.diagnosis.triage import triage
-from trace_assets.errors import CheckFailed, InputError
-from trace_assets.records import Capability, Label, Message, Trajectory
+from trace_assets.errors import InputError
+from trace_assets.records import Capability, Trajectory
 from trace_assets.settings import ContrastSection, Discovery, Selection
-from trace_assets.targets.embedded.demonstrations import WRONG_SHARE, mistaken
-from trace_assets.targets.embedded.episode import DeskEpisode
-from trace_assets.targets.embedded.generator import Drawn, stream
-from trace_assets.targets.embedded.rules import solve
 from trace_assets.targets.embedded.tools import TOOLS
 
-SLIPS = 0.05
-"""Share of conversations that end after their first call, whatever the skill."""
 
-
-async def _play(drawn: Drawn, turns: Sequence[Message]) -> tuple[list[Message], bool | None]:
-    episode = DeskEpisode(drawn.case(), drawn.text, "policy")
-    messages = list(await episode.reset())
-    for turn in turns:
-        messages.append(turn)
-        step = await episode.step(turn)
-        messages += step.messages
-        if step.done or step.truncated:
-            break
-    return messages, (await episode.verdict()).success
-
-
-def play(tasks: int, trials: int = 2, seed: int = 0) -> tuple[list[Trajectory], dict[str, str]]:
-    """Return what a scripted agent with the planted deficits does, and the skill of each trajectory."""
-    rng = random.Random(seed)
-    trajectories: list[Trajectory] = []
-    skills: dict[str, str] = {}
-    for number, drawn in enumerate(islice(stream(seed, "discovery"), tasks)):
-        for trial in range(trials):
-            flawed = rng.random() < WRONG_SHARE.get(drawn.skill, 0.0)
-            turns = mistaken(drawn) if flawed else solve(drawn.case())
-            if rng.random() < SLIPS:
-                turns = [turns[0], turns[-1]]
-            messages, success = asyncio.run(_play(drawn, turns))
-            trajectories.append(
-                Trajectory(
-                    trajectory_id=f"{number}-{trial}",
-                    task_id=f"embedded/{number}",
-                    target="embedded",
-                    task_batch="b",
-                    trial=trial,
-                    policy="scripted",
-                    success=success,
-                    reward=float(bool(success)),
-                    stop="completed",
-                    n_messages=len(messages),
-                    messages=tuple(messages),
-                )
-            )
-            skills[trajectories[-1].trajectory_id] = drawn.skill
-    return trajectories, skills
+def play(tasks: int) -> tuple[list[Trajectory], Mapping[str, str]]:
+    made = rehearse(tasks)
+    return made.trajectories, made.skills
 
 
 @pytest.fixture(scope="module")
-def desk() -> tuple[list[Trajectory], dict[str, str]]:
+def desk() -> tuple[list[Trajectory], Mapping[str, str]]:
     return play(400)
 
 
@@ -95,7 +49,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("tools", [TOOLS, ()], ids=["specified", "inferred"])
 def test_the_planted_deficits_are_the_first_candidates(
-    desk: tuple[list[Trajectory], dict[str, str]], tools: Sequence[object]
+    desk: tuple[list[Trajectory], Mapping[str, str]], tools: Sequence[object]
 ) -> None:
     trajectories, skills = desk
     analyst = DetectorAnalyst(Discovery(), tools)  # type: ignore[arg-type]
@@ -117,7 +71,7 @@ def test_the_planted_deficits_are_the_first_candidates(
         assert len(covered & flawed) >= 0.75 * len(flawed), f"{found.name} explains too few of {skill}"
 
 
-def test_names_read_like_sentences(desk: tuple[list[Trajectory], dict[str, str]]) -> None:
+def test_names_read_like_sentences(desk: tuple[list[Trajectory], Mapping[str, str]]) -> None:
     names = [one.name for one in DetectorAnalyst(Discovery(), TOOLS).discover(desk[0])[:3]]
     assert set(names) == {
         "Look up the order before cancelling the order",
@@ -127,7 +81,7 @@ def test_names_read_like_sentences(desk: tuple[list[Trajectory], dict[str, str]]
 
 
 def test_eight_hundred_trajectories_take_less_than_two_seconds(
-    desk: tuple[list[Trajectory], dict[str, str]],
+    desk: tuple[list[Trajectory], Mapping[str, str]],
 ) -> None:
     analyst = DetectorAnalyst(Discovery())
     started = time.process_time()
@@ -180,7 +134,7 @@ def test_nothing_is_proposed_without_two_sides(small: list[Trajectory]) -> None:
     assert analyst.discover([one for one in small if not one.success]) == []
 
 
-def test_samples_are_bounded_and_name_failures(desk: tuple[list[Trajectory], dict[str, str]]) -> None:
+def test_samples_are_bounded_and_name_failures(desk: tuple[list[Trajectory], Mapping[str, str]]) -> None:
     failed = {one.trajectory_id for one in desk[0] if not one.success}
     for candidate in DetectorAnalyst(Discovery()).discover(desk[0]):
         assert len(candidate.proposed_by) <= 8
@@ -215,41 +169,3 @@ def test_ids_are_slugs_and_tell_close_instances_apart() -> None:
     ids = [capability_id("tau2:air", "family", proposal) for proposal in (one, two)]
     assert ids[0] != ids[1]
     assert all(len(one) <= 80 and set(one) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for one in ids)
-
-
-class Peeking(DetectorAnalyst):
-    """Labels by the outcome when it can see it."""
-
-    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
-        labels = super().label(trajectories, capabilities)
-        seen = {one.trajectory_id: one.success for one in trajectories}
-        return [
-            one if seen[one.trajectory_id] is None else one.model_copy(update={"label": "NA", "evidence": ()})
-            for one in labels
-        ]
-
-
-class Forgetful(DetectorAnalyst):
-    """Leaves one label out."""
-
-    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
-        return super().label(trajectories, capabilities)[1:]
-
-
-class Inventive(DetectorAnalyst):
-    """Cites messages that do not exist."""
-
-    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
-        labels = super().label(trajectories, capabilities)
-        return [one.model_copy(update={"evidence": (999,)}) for one in labels]
-
-
-@pytest.mark.parametrize(
-    ("broken", "fault"),
-    [(Peeking, "outcome"), (Forgetful, "no label"), (Inventive, "outside of the transcript")],
-)
-def test_the_conformance_check_fails_analysts_that_break_a_promise(
-    small: list[Trajectory], broken: type[DetectorAnalyst], fault: str
-) -> None:
-    with pytest.raises(CheckFailed, match=fault):
-        check_analyst(broken(Discovery(min_support=2)), small)

@@ -1,30 +1,85 @@
-"""What every analyst must hold to, as one function: for tests here and for analysts made elsewhere.
+"""What every analyst must hold to: a kit that anybody can run on an analyst of their own.
 
-from trace_assets.diagnosis.conformance import check_analyst
+    trace analyst check my_package.my_module:make_analyst
+    python -m trace_assets.diagnosis.conformance my_package.my_module:make_analyst
 
-def test_my_analyst(trajectories):
-    check_analyst(MyAnalyst(...), trajectories)
+or in a test: `check_analyst(MyAnalyst(...), trajectories)`. Each check has a name and fails for one reason.
+Every call gets copies of its own, so a broken analyst cannot spoil the checks after it. A check that cannot
+tell, because another one failed before it, is reported as not run and is no pass.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 
 from trace_assets.diagnosis.analyst import Analyst
-from trace_assets.errors import CheckFailed
-from trace_assets.records import Capability, Label, Trajectory
+from trace_assets.diagnosis.conformance_checks import CHECKS, Broken, Subject, Undecided
+from trace_assets.errors import CheckFailed, InputError, TraceError
+from trace_assets.records import Capability, Trajectory
 
-_SLUG = re.compile(r"[a-z0-9_-]{1,80}\Z")
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        check: Its name.
+        passed: None when it could not tell.
+        promise: What it demands.
+        detail: What is wrong, or why it could not tell.
+    """
+
+    check: str
+    passed: bool | None
+    promise: str
+    detail: str = ""
 
 
-def check_analyst(analyst: Analyst, trajectories: Sequence[Trajectory]) -> list[Capability]:
-    """Run an analyst on judged trajectories of one target and check everything the protocol promises.
+def examine_analyst(analyst: Analyst, trajectories: Sequence[Trajectory]) -> list[Finding]:
+    """Run every check on an analyst.
 
     Args:
         analyst: The analyst.
-        trajectories: Some of them successes and some failures.
+        trajectories: Judged ones of one target, some of them successes and some failures, such as those of
+            `trace_assets.diagnosis.rehearsal.rehearse`.
+
+    Returns:
+        One finding a check, in the order of `CHECKS`.
+
+    Raises:
+        InputError: The trajectories cannot show anything.
+        Unavailable: A service that the analyst needs is not there.
+    """
+    outcomes = {one.success for one in trajectories}
+    if not {True, False} <= outcomes or len({one.target for one in trajectories}) != 1:
+        raise InputError(
+            "an analyst is checked on trajectories of one target, successes and failures among them."
+        )
+    subject = Subject(analyst, trajectories)
+    return [_finding(name, check, subject) for name, check in CHECKS.items()]
+
+
+def _finding(name: str, check: Callable[[Subject], None], subject: Subject) -> Finding:
+    promise = " ".join((check.__doc__ or "").split())
+    try:
+        check(subject)
+    except Undecided as reason:
+        return Finding(name, None, promise, str(reason))
+    except Broken as fault:
+        return Finding(name, False, promise, str(fault))
+    return Finding(name, True, promise)
+
+
+def check_analyst(analyst: Analyst, trajectories: Sequence[Trajectory]) -> list[Capability]:
+    """Run every check and fail with the first broken promise.
+
+    Args:
+        analyst: The analyst.
+        trajectories: As for `examine_analyst`.
 
     Returns:
         The capabilities it proposed, for further checks of one's own.
@@ -32,69 +87,65 @@ def check_analyst(analyst: Analyst, trajectories: Sequence[Trajectory]) -> list[
     Raises:
         CheckFailed: A promise is broken; the message says which, and where.
     """
-    _demand(isinstance(analyst, Analyst), "it lacks a method or property of the Analyst protocol")
-    _demand(bool(analyst.name) and bool(analyst.version), "its name or version is empty")
-    capabilities = analyst.discover(trajectories)
-    _check_capabilities(analyst, capabilities, trajectories)
-    blind = [trajectory.blind() for trajectory in trajectories]
-    labels = analyst.label(blind, capabilities)
-    _check_labels(labels, capabilities, blind)
-    flipped = [
-        one.model_copy(update={"success": not one.success, "reward": 0.0, "stop": "agent_error"})
-        for one in trajectories
-    ]
-    _demand(analyst.label(flipped, capabilities) == labels, "its labels depend on the outcome")
-    backwards = analyst.label(blind[::-1], capabilities[::-1])
-    _demand(_by_pair(backwards) == _by_pair(labels), "its labels depend on the order of what it is given")
-    _demand(analyst.label([], capabilities) == [], "it labels trajectories that it was not given")
-    return capabilities
+    findings = examine_analyst(analyst, trajectories)
+    broken = next((one for one in findings if one.passed is False), None)
+    if broken is not None:
+        raise CheckFailed(
+            f"this analyst does not conform ({broken.check}): {broken.detail}; "
+            "see trace_assets.diagnosis.analyst."
+        )
+    return analyst.discover(trajectories)
 
 
-def _demand(holds: bool, fault: str) -> None:
-    if not holds:
-        raise CheckFailed(f"this analyst does not conform: {fault}; see trace_assets.diagnosis.analyst.")
+def load_analyst(spec: str) -> Analyst:
+    """Return the analyst that `module:factory` makes.
+
+    Args:
+        spec: An importable module (the working directory counts) and a callable in it without arguments.
+
+    Raises:
+        InputError: There is no such module or factory, or it fails.
+    """
+    module, colon, name = spec.partition(":")
+    if not colon or not module or not name:
+        raise InputError(f"'{spec}' is not of the form module:factory, such as my_package.analyst:make.")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        factory: Callable[[], Analyst] = getattr(import_module(module), name)
+        return factory()
+    except TraceError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"'{spec}' makes no analyst ({type(error).__name__}: {error}); it must name a callable without "
+            "arguments whose result has the members of trace_assets.diagnosis.analyst.Analyst."
+        ) from error
 
 
-def _check_capabilities(
-    analyst: Analyst, capabilities: Sequence[Capability], trajectories: Sequence[Trajectory]
-) -> None:
-    ids = [capability.capability_id for capability in capabilities]
-    _demand(len(ids) == len(set(ids)), "two of its capabilities have one id")
-    known = {trajectory.trajectory_id for trajectory in trajectories}
-    targets = {trajectory.target for trajectory in trajectories}
-    for one in capabilities:
-        where = f"capability '{one.capability_id}'"
-        _demand(bool(_SLUG.match(one.capability_id)), f"{where}: the id is no slug of at most 80 characters")
-        _demand(bool(one.name) and bool(one.description), f"{where}: the name or description is empty")
-        _demand({one.target} == targets, f"{where}: the target is not that of the trajectories")
-        _demand(one.analyst == analyst.name, f"{where}: the analyst is not named as such")
-        sample = set(one.proposed_by)
-        if one.detector is not None:
-            _demand(sample <= known, f"{where}: it was proposed by trajectories that were not given")
-        _demand(len(sample) <= one.n_proposals, f"{where}: more proposals are named than counted")
+def verdict(findings: Sequence[Finding]) -> Mapping[str, int]:
+    """Count findings: passed, failed, not_run."""
+    states = [one.passed for one in findings]
+    return {"passed": states.count(True), "failed": states.count(False), "not_run": states.count(None)}
 
 
-def _check_labels(
-    labels: Sequence[Label], capabilities: Sequence[Capability], trajectories: Sequence[Trajectory]
-) -> None:
-    passes = {label.labelling_pass for label in labels} or {0}
-    wanted = {
-        (trajectory.trajectory_id, capability.capability_id, number)
-        for trajectory in trajectories
-        for capability in capabilities
-        for number in passes
-    }
-    given = Counter((one.trajectory_id, one.capability_id, one.labelling_pass) for one in labels)
-    _demand(set(given) == wanted, "a pair of trajectory and capability has no label, or was not asked for")
-    _demand(max(given.values(), default=1) == 1, "a pair of trajectory and capability has two labels")
-    lengths = {trajectory.trajectory_id: len(trajectory.messages) for trajectory in trajectories}
-    for label in labels:
-        where = f"label of '{label.trajectory_id}' for '{label.capability_id}'"
-        inside = all(0 <= index < lengths[label.trajectory_id] for index in label.evidence)
-        _demand(inside, f"{where}: its evidence is outside of the transcript")
-        _demand(label.label == "NA" or bool(label.rationale), f"{where}: it has no rationale")
-        _demand(bool(label.input_hash), f"{where}: it does not say by a hash what was shown")
+def main(arguments: Sequence[str]) -> int:
+    """Check the analyst that one argument names; 0 when it conforms, 1 when not, 2 and 3 as `trace` does."""
+    from trace_assets.diagnosis.rehearsal import rehearse
+
+    if len(arguments) != 1:
+        print("usage: python -m trace_assets.diagnosis.conformance module:factory", file=sys.stderr)
+        return 2
+    try:
+        findings = examine_analyst(load_analyst(arguments[0]), rehearse(60).trajectories)
+    except TraceError as error:
+        print(f"trace: {error}", file=sys.stderr)
+        return error.exit_code
+    words = {True: "passed ", False: "FAILED ", None: "not run"}
+    for one in findings:
+        print(f"{words[one.passed]}  {one.check}: {one.detail or one.promise}")
+    return 1 if any(one.passed is False for one in findings) else 0
 
 
-def _by_pair(labels: Sequence[Label]) -> dict[tuple[str, str, int], Label]:
-    return {(one.trajectory_id, one.capability_id, one.labelling_pass): one for one in labels}
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
