@@ -20,7 +20,7 @@ demo: $(VENV)/.train
 test: $(VENV)/.dev lint
 	$(VENV)/bin/python -m pytest -q -m "not slow"
 
-test-slow: $(VENV)/.dev
+test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow
 
 # Write down all definitions as they are now; commit the file with the change that moved it.
@@ -61,6 +61,11 @@ $(VENV)/.train: $(VENV)/.torch pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.train
 	$(PIP) install -q -c constraints.txt -e ".[train,dev]"
+	touch $@
+
+# Drives a Chromium that is there; it brings none.
+$(VENV)/.browser: $(VENV)/.dev
+	$(PIP) install -q -c constraints.txt -e ".[train,dev,browser]"
 	touch $@
 
 clean:
