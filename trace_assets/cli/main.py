@@ -12,7 +12,7 @@ import click
 import typer
 from rich.markup import escape
 
-from trace_assets.cli import audit, data, doctor, pipeline, route, sql
+from trace_assets.cli import audit, data, doctor, pipeline, route, sql, warehouse
 from trace_assets.cli.console import console as make_console
 from trace_assets.errors import TraceError
 
@@ -37,6 +37,7 @@ for command in (
     pipeline.ui,
 ):
     app.command()(command)
+app.add_typer(warehouse.app)
 
 
 def main() -> None:
