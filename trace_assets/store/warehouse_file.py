@@ -98,8 +98,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, home: Home, target: Path, copy:
     note = (
         f"Rows copied from {home.path}."
         if copy
-        else f"Views of the Parquet files in {home.tables}. When that folder moves, or a table is written for "
-        "the first time, build this file again: trace warehouse build FILE"
+        else f"Views of the Parquet files in {home.tables}. When that folder moves, or a table is written "
+        "for the first time, build this file again: trace warehouse build FILE"
     )
     connection.execute(
         f"CREATE VIEW {MARK} AS SELECT {quoted(home.path)} AS home, {quoted(note)} AS note, "
@@ -123,6 +123,6 @@ def _may_replace(target: Path) -> None:
         names = set()
     if MARK not in names:
         raise InputError(
-            f"{target} exists and was not built by `trace warehouse build`: it stays as it is; choose another "
-            "name."
+            f"{target} exists and was not built by `trace warehouse build`: it stays as it is; choose "
+            "another name."
         )
