@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from trace_assets.evaluation.harm import acceptance, no_harm, own_skills
+from trace_assets.evaluation.harm import acceptance, excluded, no_harm, own_skills
 from trace_assets.records import Adapter, Evaluation, NoHarm, Task
 from trace_assets.routing.examples import RoutingExample
 
@@ -106,3 +106,12 @@ def test_a_tag_belongs_to_what_its_tasks_call_for_on_the_whole() -> None:
         for name, share in lacking.items()
     ]
     assert own_skills(examples, tasks) == {"x": frozenset({"refund"})}
+
+
+def test_router_may_not_choose_what_harms_others_and_does_not_help_its_own() -> None:
+    harmful = judged(0.5)
+    assert harmful.verdict == "harmful" and harmful.own_delta_low is not None and harmful.own_delta_low > 0
+    useless = harmful.model_copy(update={"adapter": "useless", "own_delta_low": -0.01})
+    unknown = harmful.model_copy(update={"adapter": "unknown", "own_delta_low": None})
+    harmless = useless.model_copy(update={"adapter": "harmless", "verdict": "harmless"})
+    assert excluded([harmful, useless, unknown, harmless]) == ["unknown", "useless"]
