@@ -62,7 +62,7 @@ def test_majority_of_passes_and_their_agreement() -> None:
     labels += [_label("y", "a", value, turn) for turn, value in enumerate(("PRESENT", "LACKING"))]
     labels += [_label("z", "a", "PRESENT", turn) for turn in range(3)]
     matrix = LabelMatrix.build(labels, TRIAGE, "t")
-    assert matrix.codes.tolist() == [[LACKING, NA, PRESENT]]
+    assert matrix.codes.tolist() == [[LACKING, MISSING, PRESENT]]
     assert matrix.coders == (("x", 0), ("x", 1), ("x", 2))
     assert matrix.votes is not None and matrix.votes[0].tolist() == [[2, 2, 1], [1, 2, -1], [1, 1, 1]]
     assert matrix.posterior is not None and matrix.posterior.sum(axis=-1) == pytest.approx(1)
@@ -71,7 +71,7 @@ def test_majority_of_passes_and_their_agreement() -> None:
 def test_two_labellers_with_one_pass_number_are_two_coders() -> None:
     labels = [_label("x", "a", "LACKING"), _label("x", "a", "PRESENT").model_copy(update={"labeller": "y"})]
     matrix = LabelMatrix.build(labels, TRIAGE, "t")
-    assert matrix.coders == (("x", 0), ("y", 0)) and matrix.codes[0, 0] == NA
+    assert matrix.coders == (("x", 0), ("y", 0)) and matrix.codes[0, 0] == MISSING
 
 
 def test_a_resample_takes_tasks_whole() -> None:

@@ -14,9 +14,9 @@ from trace_assets.statistics.dawid_skene import dawid_skene
 
 MISSING, NA, PRESENT, LACKING = -1, 0, 1, 2
 SETTLED = 0.7
-"""Posterior from which the most probable label counts. Two coders who contradict each other do not reach it,
-and are no evidence either way: in simulations, siding with one of them biases both error rates more than
-leaving the item out."""
+"""Posterior from which the most probable label counts. Two coders who contradict each other do not reach it:
+the item then has no label, which is not the same as NA. In simulations, siding with one of them biases both
+error rates, and counting such items as NA biases the coverage, while leaving them out does neither."""
 
 Codes = NDArray[np.int8]
 Coder = tuple[str, int]
@@ -33,8 +33,8 @@ def reconcile(votes: Codes) -> tuple[Codes, NDArray[np.float64] | None]:
         votes: Codes, shape `(capabilities, trajectories, coders)`, MISSING where a coder says nothing.
 
     Returns:
-        Codes of shape `(capabilities, trajectories)`, MISSING where no coder gave any, and the posterior of
-        shape `(capabilities, trajectories, 3)`; None with a single coder.
+        Codes of shape `(capabilities, trajectories)`, MISSING where no coder gave any or the coders cannot
+        settle it, and the posterior of shape `(capabilities, trajectories, 3)`; None with a single coder.
 
     >>> votes = np.array([[[2, 2, 1], [2, 2, 2], [1, 1, 1], [1, 1, 1], [-1, 2, -1], [-1, -1, -1]]], np.int8)
     >>> reconcile(votes)[0].tolist()
@@ -50,7 +50,7 @@ def reconcile(votes: Codes) -> tuple[Codes, NDArray[np.float64] | None]:
     given = (votes != MISSING).sum(axis=-1)
     best = np.where(given > 0, np.nan_to_num(posterior).argmax(axis=-1), MISSING)
     unsure = (given > 1) & (np.nan_to_num(posterior).max(axis=-1) < SETTLED)
-    codes = np.where(unsure, NA, best)
+    codes = np.where(unsure, MISSING, best)
     alone = votes.max(axis=-1)  # an item that one coder saw has that coder's label
     return np.where(given == 1, alone, codes).astype(np.int8), posterior
 
@@ -118,15 +118,15 @@ def agreement_rows(
 
 
 def majority(votes: Codes) -> Codes:
-    """Return the label that most passes gave; NA on a tie, MISSING where no pass gave any.
+    """Return the label that most passes gave; MISSING on a tie, or where no pass gave any.
 
     Args:
         votes: Codes, passes along the last axis.
 
     >>> majority(np.array([[2, 2, 1], [2, 1, -1], [-1, 2, -1], [-1, -1, -1]], dtype=np.int8)).tolist()
-    [2, 0, 2, -1]
+    [2, -1, 2, -1]
     """
     counts = np.stack([(votes == code).sum(axis=-1) for code in (NA, PRESENT, LACKING)], axis=-1)
     best = counts.max(axis=-1)
-    winner = np.where((counts == best[..., None]).sum(axis=-1) > 1, NA, counts.argmax(axis=-1))
-    return np.where(best == 0, MISSING, winner).astype(np.int8)
+    tie = (counts == best[..., None]).sum(axis=-1) > 1
+    return np.where(tie, MISSING, counts.argmax(axis=-1)).astype(np.int8)

@@ -27,7 +27,8 @@ class LabelMatrix:
         trajectories: Ids sorted by task and id: the columns. Only successes and the agent's own failures.
         tasks: Index of each column's task, shape `(columns,)`, counting from 0 without holes.
         failed: Whether the column is a failure, shape `(columns,)`.
-        codes: MISSING, NA, PRESENT or LACKING as the coders settle it, shape `(rows, columns)`.
+        codes: NA, PRESENT or LACKING as the coders settle it, MISSING where they do not or nobody labelled,
+            shape `(rows, columns)`.
         evidence: First message that shows it, NO_EVIDENCE where none does, shape `(rows, columns)`.
         coders: Who labelled, as labeller and pass; one of them unless there are several.
         votes: What each coder said, shape `(rows, columns, coders)`; None with a single one.

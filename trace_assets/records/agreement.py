@@ -35,8 +35,8 @@ class Agreement(Record):
 class Consensus(Record):
     """Row of the table `consensus`: the label of an item that several labellers or passes labelled.
 
-    Probabilities are those of Dawid and Skene's model. The label is the most probable one, or NA where none
-    is probable enough: what labellers cannot settle is no evidence either way.
+    Probabilities are those of Dawid and Skene's model. The label is the most probable one; null where none
+    is probable enough, and then the item enters no rate: it is no evidence either way.
     """
 
     table: ClassVar[str] = "consensus"
@@ -45,7 +45,7 @@ class Consensus(Record):
     trajectory_id: str
     capability_id: str
     target: str
-    label: LabelValue
+    label: LabelValue | None
     p_na: float
     p_present: float
     p_lacking: float

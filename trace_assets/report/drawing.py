@@ -31,21 +31,26 @@ def stylesheet() -> str:
 def svg_markdown(svg: str, title: str = "plot") -> str:
     """Return the plot as a Markdown image that needs no other file, such as for Dagster metadata.
 
-    It brings its own paper, since it cannot know whether the page around it is light or dark.
-
     Raises:
         ValueError: The image would be larger than 100 kB.
     """
-    height = float(svg.partition('viewBox="0 0 ')[2].partition('"')[0].split()[1])
-    size = f'<svg width="{ALONE * WIDTH:.0f}" height="{ALONE * height:.0f}" '
-    paper = f'<rect class="paper" x="0" y="0" width="{WIDTH}" height="{height:.0f}"/>'
-    alone = svg.replace("<svg ", size, 1).replace(">", f"><style>{stylesheet()}</style>{paper}", 1)
-    data = b64encode(alone.encode()).decode()
+    data = b64encode(alone(svg).encode()).decode()
     if len(data) > MOST_CHARACTERS:
         raise ValueError(
             f"the plot '{title}' has {len(data)} characters, more than {MOST_CHARACTERS:,}: draw fewer points"
         )
     return f"![{title.replace(']', ')')}](data:image/svg+xml;base64,{data})"
+
+
+def alone(svg: str) -> str:
+    """Return the plot as the text of a file of its own.
+
+    It brings its style and its own paper, since it cannot know whether the page around it is light or dark.
+    """
+    height = float(svg.partition('viewBox="0 0 ')[2].partition('"')[0].split()[1])
+    size = f'<svg width="{ALONE * WIDTH:.0f}" height="{ALONE * height:.0f}" '
+    paper = f'<rect class="paper" x="0" y="0" width="{WIDTH}" height="{height:.0f}"/>'
+    return svg.replace("<svg ", size, 1).replace(">", f"><style>{stylesheet()}</style>{paper}", 1)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
