@@ -65,7 +65,8 @@ def contrast_exhibit(
         data = ReportData(contrasts=own, thresholds=thresholds)
         plot = svg_markdown(gap_plot(data, target, marks), "gap and coverage")
         pages[f"gap and coverage in {target}"] = (
-            f"{plot}\n\nNumbers are those of the table; dashed: the thresholds of [selection] in force then. "
+            f"{plot}\n\n{_legend(own[:MOST_MARKS], names)}\n\n"
+            "Dashed: the thresholds of [selection] in force then. "
             f"95 % intervals over {figures.count(max(row.n_tasks for row in own), 'task')}, "
             f"{figures.count(max(row.n_failed for row in own), 'failure')} of the agent and "
             f"{figures.count(max(row.n_passed for row in own), 'success', 'successes')}."
@@ -104,6 +105,16 @@ def selection_exhibit(
             n = figures.count(max(row.n_tasks for row in rows), "task")
             pages[f"kept in {target}"] = f"{plot}\n\nNumbers: rank of what is kept. 95 % intervals over {n}."
     return Exhibit(pages, tables)
+
+
+def _legend(rows: Sequence[Contrast], names: Mapping[str, str]) -> str:
+    """Name the numbered candidates, each with what its place rests on."""
+    return "\n".join(
+        f"{place}. {names.get(row.capability_id, row.capability_id)}: "
+        f"{figures.count(row.n_failed_relevant, 'failure')} and "
+        f"{figures.count(row.n_passed_relevant, 'success', 'successes')} needed it"
+        for place, row in enumerate(rows, 1)
+    )
 
 
 def _gap(row: Contrast | None) -> Row:
