@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class Clockwork:
         assert result.success
 
     def tick(self) -> list[Request]:
-        """Evaluate once; make what is requested, as (asset, partition)."""
+        """Evaluate once; return what is requested, as (asset, partition)."""
         definitions = build(self.study)
         assets = [asset for asset in definitions.assets or [] if isinstance(asset, dg.AssetsDefinition)]
         result = dg.evaluate_automation_conditions(
@@ -74,8 +75,11 @@ class Clockwork:
         """Tick until nothing is requested any more; return what each tick requested."""
         ticks: list[list[Request]] = []
         while requested := self.tick():
+            by_partition: dict[str, list[AssetKey]] = defaultdict(list)
             for name, partition in requested:
-                self.make([AssetKey(name.split("/"))], partition or None)
+                by_partition[partition].append(AssetKey(name.split("/")))
+            for partition, keys in by_partition.items():
+                self.make(keys, partition or None)
             ticks.append(requested)
             assert len(ticks) < most, ticks
         return ticks

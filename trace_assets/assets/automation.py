@@ -1,4 +1,4 @@
-"""What the Dagster daemon makes by itself: the light layers always, the heavy ones when they are switched on."""
+"""What the Dagster daemon makes by itself: the light layers, and the heavy ones when they are switched on."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ def condition(heavy: dg.AssetSelection) -> dg.AutomationCondition[dg.AssetKey]:
     Four points differ from the stock `AutomationCondition.eager()`, which launches a fan-in several times:
 
     - an input that was made again with equal content is no reason;
-    - nothing is requested while one of its inputs, or an input of these, is being made or is itself due, so a
-      fan-in over batches runs once when the last of them is done. (`will_be_requested` does not see this: it
-      is never true between assets of different partitions.)
+    - nothing is requested while one of its inputs is being made or is itself due, so a fan-in over batches
+      runs once, when the last of them is done. (`will_be_requested` does not see this: it is never true
+      between assets of different partitions.) What hangs on labels also waits for the firewall before them,
+      from which it cannot yet be seen whether labels will be due. Looking further everywhere is exact too,
+      and three times as slow.
     - one batch that is missing (refused, or waiting for a GPU) does not keep the others from their fan-in:
       of every input, something must be there;
     - what is missing when the daemon looks for the first time is made as well.
@@ -35,8 +37,9 @@ def condition(heavy: dg.AssetSelection) -> dg.AutomationCondition[dg.AssetKey]:
         heavy: Assets that may be due for days before somebody makes them: nothing waits for these.
     """
     coming = AC.any_deps_match(_READY).ignore(heavy) | AC.any_deps_match(AC.in_progress())
-    further = AC.any_deps_match(AC.any_deps_match(_READY).ignore(heavy) | AC.any_deps_match(AC.in_progress()))
-    at_rest = (~(coming | further)).with_label("inputs_are_at_rest")
+    firewall = dg.AssetSelection.assets("batch_capabilities")
+    behind = AC.any_deps_match(AC.any_deps_match(_READY).allow(firewall))
+    at_rest = (~(coming | behind)).with_label("inputs_are_at_rest")
     return (_READY & at_rest & ~AC.in_progress()).with_label("content_of_an_input_changed")
 
 
@@ -53,7 +56,7 @@ def is_heavy(asset: dg.AssetsDefinition) -> bool:
 
 
 def with_automation(assets: Sequence[dg.AssetsDefinition]) -> list[dg.AssetsDefinition]:
-    """Return the assets with their condition; which of them are looked at is for `automation_sensors` to say."""
+    """Return the assets with their condition; `automation_sensors` says which of them are looked at."""
     when = condition(dg.AssetSelection.assets(*(asset for asset in assets if is_heavy(asset))))
 
     def automated(spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -75,8 +78,8 @@ def automation_sensors(
             default_status=running,
             minimum_interval_seconds=section.interval_seconds,
             run_tags={"trace/by": "light_layers"},
-            description="Makes what is due and needs no GPU: settings, tasks, diagnosis, environments, report. "
-            "After an edit of trace.toml, reload the code location (Deployment > Reload, or let `trace ui` do it).",
+            description="Makes what is due and needs no GPU: settings, tasks, diagnosis, environments, the "
+            "report. An edit of trace.toml is seen when the code location is reloaded.",
         ),
         dg.AutomationConditionSensorDefinition(
             name="heavy_layers",
