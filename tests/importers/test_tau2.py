@@ -166,7 +166,7 @@ def test_a_truncated_file_gives_the_simulations_before_the_break(tmp_path: Path)
     imported = read_trajectories([write(tmp_path / "cut.json", text[:cut])])
     assert [trajectory.trajectory_id for trajectory in imported.trajectories] == ["sim-0", "sim-1"]
     (problem,) = imported.problems
-    assert problem.position.startswith("line ") and "2 simulations" in problem.message
+    assert problem.position.startswith("simulations[2] at byte ") and "2 simulations" in problem.message
     whole = read_trajectories([write(tmp_path / "whole.json", text)])
     assert whole.trajectories[0].messages == imported.trajectories[0].messages
 

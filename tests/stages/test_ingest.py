@@ -57,7 +57,7 @@ def test_the_same_file_again_is_unchanged_and_a_longer_one_is_new(study: Study, 
     longer = simulation_file(tmp_path / "one.json", ["s1", "s2", "s3"])
     assert ingest(study, [longer]).new == {"one": 3}
     assert batches(study) == ["one"]
-    assert not [path for path in study.home.inbox.iterdir() if path.name.startswith(".")]
+    assert [path.name for path in study.home.inbox.iterdir() if path.name != "one"] == [".files.json"]
 
 
 def test_a_trajectory_stays_in_the_batch_that_holds_it(study: Study, tmp_path: Path) -> None:

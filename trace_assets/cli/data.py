@@ -35,20 +35,29 @@ def ingest(
         force=outcome.new,
     )
     console, errors = make_console(), make_console(stderr=True)
-    for problem in outcome.problems:
-        errors.print(f"[yellow]{problem.severity}[/]: {escape(str(problem))}", soft_wrap=True)
+    for severity, line in outcome.problems.lines():
+        errors.print(f"[yellow]{severity}[/]: {escape(line)}", soft_wrap=True)
     if as_json:
         document = {
             "new": outcome.new,
             "unchanged": outcome.unchanged,
+            "messages": outcome.messages,
+            "skipped": list(outcome.skipped),
             "problems": [problem.model_dump() for problem in outcome.problems],
+            "problem_counts": [
+                {"path": path, "kind": kind, "severity": severity, "n": n}
+                for (path, kind, severity), n in outcome.problems.counts.items()
+            ],
         }
         print(json.dumps(document, indent=2))
     else:
-        for batch, n in sorted(outcome.new.items()):
-            console.print(f"{batch}: {n} trajectories")
-        for batch in sorted(outcome.unchanged):
-            console.print(f"{batch}: unchanged")
+        for batch, n in sorted({**outcome.unchanged, **outcome.new}.items()):
+            same = "" if batch in outcome.new else " (unchanged)"
+            messages = outcome.messages.get(batch, 0)
+            console.print(f"{batch}: {n:,} trajectories, {messages:,} messages{same}")
         total = sum(outcome.new.values())
-        console.print(f"{total} trajectories ingested into {study.home.path}. Next: [bold]trace diagnose[/]")
-    raise typer.Exit(max(synced.exit_code, 1 if outcome.errors else 0))
+        console.print(
+            f"{total:,} trajectories ingested into {study.home.path}, {len(outcome.problems):,} problems. "
+            "Next: [bold]trace diagnose[/]"
+        )
+    raise typer.Exit(max(synced.exit_code, 1 if outcome.problems.errors else 0))

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from trace_assets.records import Record
+
+Kind = Literal[
+    "left_out",  # a row that cannot be used
+    "not_judged",  # kept without a verdict
+    "broken_off",  # the file ends too early or is damaged
+    "duplicate",  # the same trajectory again
+    "held",  # another batch has it already
+    "other_task",  # a task of the same name reads otherwise
+    "unknown_format",  # not a file that can be read
+    "unreadable",  # the file cannot be opened
+    "incomplete",  # kept, but something in it could not be taken over
+]
+"""What sort of problem it is; they are counted by it."""
 
 
 class Problem(Record):
@@ -21,6 +37,8 @@ class Problem(Record):
     """What is wrong and what was done about it, without the place."""
     severity: Literal["error", "notice"] = "error"
     """error: something was left out. notice: everything was kept, but look at it."""
+    kind: Kind = "left_out"
+    """For counting: thousands of one kind are one line."""
 
     def __str__(self) -> str:
         """Return the sentence.
@@ -30,3 +48,61 @@ class Problem(Record):
         """
         place = f"{self.path}: {self.position}" if self.position else self.path
         return f"{place}: {self.message.rstrip('.')}."
+
+
+def repeated(name: str, path: Path, where: str, same: bool | None, position: str = "") -> Problem:
+    """Tell of a trajectory that was read before; `same`: whether its content is, None when not compared."""
+    if where.startswith("batch "):
+        message = f"trajectory '{name}' is held by {where} already and stays there"
+        return Problem(path=str(path), position=position, message=message, severity="notice", kind="held")
+    content = {True: "the same", False: "with other content", None: "not compared"}[same]
+    message = f"the trajectory '{name}' occurs twice ({content}, first in {where}); only the first is kept"
+    severity: Literal["error", "notice"] = "notice" if same else "error"
+    return Problem(path=str(path), position=position, message=message, severity=severity, kind="duplicate")
+
+
+class ProblemLog:
+    """Counts problems by file, kind and severity, and keeps the first few of each as examples."""
+
+    def __init__(self, examples: int = 1000) -> None:
+        self.counts: Counter[tuple[str, Kind, str]] = Counter()
+        self._examples = examples
+        self._kept: dict[tuple[str, Kind, str], list[Problem]] = {}
+
+    def add(self, problem: Problem) -> None:
+        """Count one."""
+        key = (problem.path, problem.kind, problem.severity)
+        self.counts[key] += 1
+        kept = self._kept.setdefault(key, [])
+        if len(kept) < self._examples:
+            kept.append(problem)
+
+    def __len__(self) -> int:
+        return self.counts.total()
+
+    def __iter__(self) -> Iterator[Problem]:
+        """Yield the examples, in the order in which their kinds were first met."""
+        for kept in self._kept.values():
+            yield from kept
+
+    @property
+    def errors(self) -> int:
+        """How many left something out."""
+        return sum(n for (_, _, severity), n in self.counts.items() if severity == "error")
+
+    def surplus(self) -> Counter[tuple[str, Kind, str]]:
+        """Return how many were counted without being kept as examples."""
+        return Counter({key: n - len(self._kept[key]) for key, n in self.counts.items()})
+
+    def lines(self, few: int = 3) -> Iterator[tuple[str, str]]:
+        """Yield (severity, line): each problem of a kind that a file has few of, else the first and a count.
+
+        Args:
+            few: Up to how many of one kind are told one by one.
+        """
+        for key, kept in self._kept.items():
+            n = self.counts[key]
+            if n <= few:
+                yield from ((problem.severity, str(problem)) for problem in kept)
+            else:
+                yield key[2], f"{kept[0]} And {n - 1:,} more like it ({key[1].replace('_', ' ')})."

@@ -6,7 +6,7 @@ name it in `IMPORTERS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -81,14 +81,13 @@ def read_trajectories(paths: Iterable[str | Path], format: str = "auto") -> Impo
     Raises:
         InputError: `format` is not known, no file was named, or not one trajectory could be read.
     """
-    chosen = _chosen(format)
     files = [Path(path) for path in paths]
     if not files:
         raise InputError("no file was named to read trajectories from; name at least one.")
     imported, seen, tasks = Imported(), dict[str, Trajectory](), dict[str, Task]()
     with progress("reading trajectories", len(files)) as bar:
         for file in files:
-            for item in _items(file, chosen, format != "auto"):
+            for item in _items(file, format):
                 _keep(item, file, imported, seen, tasks)
             bar.advance(note=file.name)
     if not imported.trajectories:
@@ -98,35 +97,43 @@ def read_trajectories(paths: Iterable[str | Path], format: str = "auto") -> Impo
     return imported
 
 
-def _chosen(format: str) -> Sequence[Importer]:
-    chosen = IMPORTERS if format == "auto" else [one for one in IMPORTERS if one.name == format]
-    if not chosen:
+def choose(path: Path, format: str = "auto") -> Importer | Problem:
+    """Return the importer for a file, or why there is none.
+
+    Raises:
+        InputError: `format` is not known.
+        OSError: The file cannot be opened.
+    """
+    named = [one for one in IMPORTERS if one.name == format]
+    if format != "auto" and not named:
         names = ", ".join(["auto", *(one.name for one in IMPORTERS)])
         raise InputError(f"there is no format '{format}' to read trajectories from; choose one of {names}.")
-    return chosen
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+    fitting = named or [one for one in IMPORTERS if one.sniff(path, head)]
+    if len(fitting) > 1:
+        names = " and ".join(one.name for one in fitting)
+        message = f"the file could be {names}; say which with --format {fitting[0].name}"
+        return Problem(path=str(path), message=message, kind="unknown_format")
+    return fitting[0] if fitting else _unknown(path, head)
 
 
-def _items(file: Path, chosen: Sequence[Importer], named: bool) -> Iterator[Item]:
+def _items(file: Path, format: str) -> Iterator[Item]:
     try:
-        with file.open("rb") as stream:
-            head = stream.read(HEAD_BYTES)
-        if named:
-            yield from chosen[0].read(file)
-            return
-        for importer in chosen:
-            if importer.sniff(file, head):
-                yield from importer.read(file)
-                return
+        importer = choose(file, format)
+        if isinstance(importer, Problem):
+            yield importer
+        else:
+            yield from importer.read(file)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        yield Problem(path=str(file), message=f"the file cannot be opened ({reason}); check its name")
-        return
-    yield _unknown(file, head, chosen)
+        message = f"the file cannot be opened ({reason}); check its name"
+        yield Problem(path=str(file), message=message, kind="unreadable")
 
 
-def _unknown(file: Path, head: bytes, chosen: Sequence[Importer]) -> Problem:
+def _unknown(file: Path, head: bytes) -> Problem:
     """Say what an unreadable file is instead of what it should be."""
-    formats = " or ".join(importer.name for importer in chosen)
+    formats = ", ".join(importer.name for importer in IMPORTERS)
     position = ""
     if not head.strip():
         found = "the file is empty"
@@ -142,7 +149,8 @@ def _unknown(file: Path, head: bytes, chosen: Sequence[Importer]) -> Problem:
                 found = f"the file is a JSON object with the keys {keys or 'none'}"
             else:
                 found = f"the file is a JSON {type(value).__name__}"
-    return Problem(path=str(file), position=position, message=f"{found}, which is not the format {formats}")
+    message = f"{found}, which is none of the formats {formats}"
+    return Problem(path=str(file), position=position, message=message, kind="unknown_format")
 
 
 def _keep(

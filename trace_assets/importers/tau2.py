@@ -1,43 +1,26 @@
-"""tau2-bench simulation files: `{timestamp, info, tasks[], simulations[]}`.
+"""tau2-bench simulation files: `{timestamp, info, tasks[], simulations[]}`, of any size.
 
-What is read, and what is made of it, is in `Tau2Importer.read`; rewards and checks are in `tau2_reward`.
-A solo agent reads its ticket in its system prompt, which the file does not keep with the messages: the
-ticket is put first as a user message, so that a transcript holds all that the agent was asked.
+`read` gives records one by one. `parts` gives tables, and takes the fast way for every simulation of the
+usual form (`tau2_columns`); what is unusual or damaged goes through `read`'s way, one simulation at a time.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from trace_assets.importers.elements import Array, Settled, Span, find_array, settle
 from trace_assets.importers.problem import Problem
+from trace_assets.importers.tau2_file import Tau2File
 from trace_assets.importers.tau2_messages import read_messages
-from trace_assets.importers.tau2_reward import read_checks, read_reward
+from trace_assets.importers.tau2_reward import read_checks
 from trace_assets.records import Message, Task, Trajectory
-from trace_assets.records.trajectory import Fault
-from trace_assets.records.verdict import Stop
 
-_STOPS: Mapping[str, Stop] = {
-    "user_stop": "completed",
-    "agent_stop": "completed",
-    "max_steps": "max_turns",
-    "too_many_errors": "agent_error",
-    "agent_error": "agent_error",
-    "user_error": "user_error",
-    "environment_error": "environment_error",
-    "infrastructure_error": "infrastructure_error",
-}
-_FAULTS: Mapping[Stop, Fault] = {
-    "user_error": "user_simulator",
-    "environment_error": "environment",
-    "infrastructure_error": "infrastructure",
-}
-_TRANSFER = "###TRANSFER###"
 _MARKS = (b'"simulations"', b'"agent_info"', b'"user_info"', b'"environment_info"', b'"num_trials"')
 
 
@@ -52,170 +35,133 @@ class Tau2Importer:
 
     def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
         """Yield the tasks that were simulated, the trajectories, and what could not be read."""
-        data = path.read_bytes()
-        truncated = False
-        try:
-            content = from_json(data, cache_strings="keys")
-        except ValueError as error:
-            reason, _, where = str(error).partition(" at ")
-            content = _rescue(data)
-            truncated = True
-            kept = len(content.get("simulations") or []) if isinstance(content, dict) else 0
-            message = f"the file breaks off or is damaged here ({reason}); "
-            message += (
-                f"the {kept} simulations before it are read" if kept else "nothing before it can be read"
-            )
-            yield Problem(path=str(path), position=where, message=message)
-            if not kept:
-                return
-        try:
-            file = _File(path, content)
-        except ValueError as error:
-            if not truncated:
-                yield Problem(path=str(path), message=str(error))
+        opened = open_tau2(path)
+        if isinstance(opened, Problem):
+            yield opened
             return
-        yield from file.items()
+        file, array = opened
+        known = set[str]()
+        for item in settled_items(file, array.spans):
+            if isinstance(item, Trajectory):
+                task_id = item.task_id.removeprefix(f"{file.target}/")
+                if task_id not in known:
+                    known.add(task_id)
+                    yield file.task(task_id)
+            yield item
 
 
-def _rescue(data: bytes) -> Any:
-    """Return what a broken file holds before the break; its last, perhaps halved simulation is dropped."""
-    try:
-        content = from_json(data, allow_partial=True)
-    except ValueError:
-        return None
-    if isinstance(content, dict) and isinstance(content.get("simulations"), list):
-        content["simulations"] = content["simulations"][:-1]
-    return content
-
-
-class _File:
-    """One parsed simulation file: the facts that all its simulations share.
+def open_tau2(path: Path) -> tuple[Tau2File, Array] | Problem:
+    """Return what a file's simulations share and where they lie, or why it cannot be read.
 
     Raises:
-        ValueError: It is not a simulation file; the message says what is missing.
+        OSError: The file cannot be opened.
     """
+    array = find_array(path, "simulations")
+    try:
+        if array is None:
+            # Nothing to stream: a small file of another form, or one that breaks off before its array.
+            return Problem(path=str(path), message=str(_refusal(path)), kind="unknown_format")
+        array, tail = _tail(path, array)
+        try:
+            content = from_json(array.head + b"]" + tail)
+        except ValueError:
+            content = from_json(array.head + b"]}")
+        return Tau2File.of(path, content), array
+    except ValueError as error:
+        return Problem(path=str(path), message=str(error), kind="unknown_format")
 
-    def __init__(self, path: Path, content: Any) -> None:
-        if not isinstance(content, dict):
-            raise ValueError(f"a tau2 simulation file is a JSON object, not a {type(content).__name__}")
-        for key, kind in (("info", dict), ("simulations", list)):
-            if not isinstance(content.get(key), kind):
-                raise ValueError(f"there is no {kind.__name__} '{key}', which a tau2 simulation file has")
-        self.path, self.simulations = path, content["simulations"]
-        info = content["info"]
-        agent, user = _object(info, "agent_info"), _object(info, "user_info")
-        domain = _object(info, "environment_info").get("domain_name")
-        if not isinstance(domain, str) or not domain:
-            raise ValueError("'info.environment_info.domain_name' is missing, so the target is not known")
-        self.solo = "solo" in str(agent.get("implementation", ""))
-        self.target = f"tau2:{domain}_solo" if self.solo else f"tau2:{domain}"
-        self.batch = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem)
-        self.policy = str(agent.get("llm") or agent.get("implementation") or path.stem)
-        self.user_policy = (
-            None if self.solo else str(user.get("llm") or user.get("implementation") or "") or None
-        )
-        self.commit = info.get("git_commit")
-        self.tasks: dict[str, dict[str, Any]] = {
-            str(task["id"]): task
-            for task in content.get("tasks") or []
-            if isinstance(task, dict) and "id" in task
-        }
 
-    def items(self) -> Iterator[Task | Trajectory | Problem]:
-        known = set[str]()
-        for number, simulation in enumerate(self.simulations):
-            position = f"simulations[{number}]"
-            try:
-                task_id = self._task_id(simulation)
-                trajectory, notice = self._trajectory(simulation, task_id)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(str(part) for part in first["loc"])
-                message = f"'{where}' is not usable ({first['msg']}); this simulation is left out"
-                yield Problem(path=str(self.path), position=position, message=message)
-                continue
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                message = f"{error}; this simulation is left out"
-                yield Problem(path=str(self.path), position=position, message=message)
-                continue
-            if task_id not in known:
-                known.add(task_id)
-                yield self._task(task_id)
-            if notice:
-                yield Problem(path=str(self.path), position=position, message=notice, severity="notice")
-            yield trajectory
-
-    def _task_id(self, simulation: Any) -> str:
-        if not isinstance(simulation, dict):
-            raise ValueError(f"a simulation is a JSON object, not a {type(simulation).__name__}")
-        for key in ("id", "task_id"):
-            if simulation.get(key) in (None, ""):
-                raise ValueError(f"there is no '{key}'")
-        return str(simulation["task_id"])
-
-    def _task(self, task_id: str) -> Task:
-        task = self.tasks.get(task_id, {})
-        payload = {"domain": self.target.removeprefix("tau2:"), "id": task_id, "task": task}
-        return Task(
-            task_id=f"{self.target}/{task_id}",
-            target=self.target,
-            task_batch=self.batch,
-            instruction=_instruction(task, self.solo),
-            payload=payload,
-        )
-
-    def _trajectory(self, simulation: dict[str, Any], task_id: str) -> tuple[Trajectory, str]:
-        raw = simulation.get("messages")
-        if not isinstance(raw, list):
-            raise ValueError("there is no list 'messages'")
-        messages = list(read_messages(raw))
-        ticket = self.tasks.get(task_id, {}).get("ticket") if self.solo else None
-        if ticket:
-            messages.insert(0, Message(role="user", content=str(ticket)))
-        reason = str(simulation.get("termination_reason"))
-        stop: Stop = _STOPS.get(reason, "unknown")
-        if stop == "completed" and messages and _TRANSFER in (messages[-1].content or ""):
-            stop = "transferred"
-        fault = _FAULTS.get(stop)
-        reward, notice = read_reward(simulation)
-        if fault == "infrastructure":
-            reward, notice = (
-                None,
-                "the simulation ended by an infrastructure error, so it is kept as not judged",
+def _refusal(path: Path) -> ValueError:
+    data = path.read_bytes()
+    try:
+        Tau2File.of(path, from_json(data))
+    except ValueError as error:
+        if not str(error).startswith(("there is", "a tau2", "'info")):
+            reason = str(error).partition(" at ")[0]
+            return ValueError(
+                f"the file breaks off or is damaged before its simulations ({reason}); nothing can be read"
             )
-        spent = [usage for message in raw if (usage := _usage(message))]
-        trajectory = Trajectory(
-            trajectory_id=str(simulation["id"]),
-            task_id=f"{self.target}/{task_id}",
-            target=self.target,
-            task_batch=self.batch,
-            trial=simulation.get("trial") or 0,
-            seed=simulation.get("seed"),
-            policy=self.policy,
-            user_policy=self.user_policy,
-            success=None if reward is None else reward >= 1 - 1e-6,
-            reward=reward,
-            stop=stop,
-            fault=fault,
-            error=f"tau2 ended the simulation: {reason}" if fault else None,
-            n_messages=len(messages),
-            prompt_tokens=sum(int(usage.get("prompt_tokens") or 0) for usage in spent) if spent else None,
-            completion_tokens=sum(int(usage.get("completion_tokens") or 0) for usage in spent)
-            if spent
-            else None,
-            # tau2 writes 0.0 for models whose price it does not know.
-            cost_usd=simulation.get("agent_cost") or None,
-            seconds=simulation.get("duration"),
-            source=f"tau2:{self.path.name}",
-            messages=tuple(messages),
-            checks=tuple(read_checks(simulation.get("reward_info"))),
-        )
-        return trajectory, notice
+        return error
+    return ValueError("there is no list 'simulations' in its outermost object")
 
 
-def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
-    value = parent.get(key)
-    return value if isinstance(value, dict) else {}
+def _tail(path: Path, array: Array) -> tuple[Array, bytes]:
+    """Return the array with its true end, and what follows its closing bracket."""
+    position = len(array.head)
+    if array.spans:
+        last = array.spans[-1]
+        ends = [settled.span.end for settled in settle(path, [last]) if not settled.reason]
+        if not ends:
+            return array, b"}"
+        position = ends[-1]
+        array = replace(array, spans=[*array.spans[:-1], last._replace(end=position)])
+    with path.open("rb") as stream:
+        stream.seek(position)
+        return array, stream.read().lstrip().removeprefix(b"]")
+
+
+def settled_items(file: Tau2File, spans: Sequence[Span]) -> Iterator[Trajectory | Problem]:
+    """Yield the trajectories of some neighbouring pieces of a file, and what could not be read."""
+    for settled in settle(file.path, spans):
+        if settled.reason:
+            yield _damaged(file, settled)
+            continue
+        try:
+            trajectory, notice = _trajectory(file, settled.value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            yield _left_out(file, settled, f"'{where}' is not usable ({first['msg']})")
+            continue
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            yield _left_out(file, settled, str(error))
+            continue
+        if notice:
+            yield not_judged(file.path, settled.span.number, notice)
+        yield trajectory
+
+
+def not_judged(path: Path, number: int, notice: str) -> Problem:
+    """Tell of a trajectory that is kept without a reward."""
+    position = f"simulations[{number}]"
+    return Problem(path=str(path), position=position, message=notice, severity="notice", kind="not_judged")
+
+
+def _left_out(file: Tau2File, settled: Settled, why: str) -> Problem:
+    position = f"simulations[{settled.span.number}]"
+    message = f"{why}; this simulation is left out"
+    return Problem(path=str(file.path), position=position, message=message, kind="left_out")
+
+
+def _damaged(file: Tau2File, settled: Settled) -> Problem:
+    if not settled.broken_off:
+        return _left_out(file, settled, f"it is not JSON ({settled.reason})")
+    before = settled.span.number
+    message = f"the file breaks off or is damaged here ({settled.reason}); "
+    message += f"the {before} simulations before it are read" if before else "nothing before it can be read"
+    position = f"simulations[{before}] at byte {settled.span.start}"
+    return Problem(path=str(file.path), position=position, message=message, kind="broken_off")
+
+
+def _trajectory(file: Tau2File, simulation: Any) -> tuple[Trajectory, str]:
+    if not isinstance(simulation, dict):
+        raise ValueError(f"a simulation is a JSON object, not a {type(simulation).__name__}")
+    for key in ("id", "task_id"):
+        if simulation.get(key) in (None, ""):
+            raise ValueError(f"there is no '{key}'")
+    raw = simulation.get("messages")
+    if not isinstance(raw, list):
+        raise ValueError("there is no list 'messages'")
+    messages = list(read_messages(raw))
+    ticket = file.ticket(str(simulation["task_id"]))
+    if ticket:
+        messages.insert(0, Message(role="user", content=ticket))
+    spent = [usage for message in raw if (usage := _usage(message))]
+    tokens = (_sum(spent, "prompt_tokens"), _sum(spent, "completion_tokens")) if spent else (None, None)
+    last = (messages[-1].content or "") if messages else ""
+    head, notice = file.head(simulation, len(messages), last, tokens)
+    checks = tuple(read_checks(simulation.get("reward_info")))
+    return Trajectory(**head, messages=tuple(messages), checks=checks), notice
 
 
 def _usage(message: Any) -> dict[str, Any] | None:
@@ -223,13 +169,5 @@ def _usage(message: Any) -> dict[str, Any] | None:
     return usage if isinstance(usage, dict) else None
 
 
-def _instruction(task: Mapping[str, Any], solo: bool) -> str:
-    """Return what the task's user is told (or the ticket of a solo agent), as paragraphs."""
-    if solo and task.get("ticket"):
-        return str(task["ticket"])
-    scenario = task.get("user_scenario") or {}
-    told = scenario.get("instructions") if isinstance(scenario, dict) else scenario
-    if isinstance(told, dict):
-        keys = ("reason_for_call", "known_info", "unknown_info", "task_instructions")
-        return "\n\n".join(str(told[key]).strip() for key in keys if told.get(key))
-    return str(told or "")
+def _sum(spent: list[dict[str, Any]], key: str) -> int:
+    return sum(int(usage.get(key) or 0) for usage in spent)

@@ -36,6 +36,7 @@ def read_messages(raw: list[Any]) -> Iterator[Message]:
             tool_name=names.get(answered) if answered else None,
             is_error=bool(message.get("error")) if role == "tool" else False,
             requestor="user" if by == "user" else "assistant",
+            metadata={"reasoning": message["reasoning"]} if message.get("reasoning") else {},
         )
 
 

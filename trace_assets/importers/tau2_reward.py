@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trace_assets.records import Check, CheckKind
 
 
-def read_reward(simulation: dict[str, Any]) -> tuple[float | None, str]:
+def read_reward(simulation: Mapping[str, Any]) -> tuple[float | None, str]:
     """Return the reward, or None and the sentence that says why there is none.
 
     >>> read_reward({"reward_info": {"reward": 1.0}})
@@ -26,8 +26,18 @@ def read_reward(simulation: dict[str, Any]) -> tuple[float | None, str]:
     return float(value), ""
 
 
+CheckValues = tuple[str, CheckKind, bool | None, float | None, bool, str]
+"""name, kind, passed, score, gates, detail: the fields of `Check` in their order."""
+
+
 def read_checks(info: Any) -> Iterator[Check]:
     """Yield the checks of `reward_info`; those outside the task's `reward_basis` do not gate success."""
+    for name, kind, passed, score, gates, detail in check_values(info):
+        yield Check(name=name, kind=kind, passed=passed, score=score, gates=gates, detail=detail)
+
+
+def check_values(info: Any) -> Iterator[CheckValues]:
+    """Yield what `read_checks` yields, as plain values."""
     if not isinstance(info, dict):
         return
     basis = {str(part).rpartition(".")[2].upper() for part in info.get("reward_basis") or ()}
@@ -44,28 +54,26 @@ def read_checks(info: Any) -> Iterator[Check]:
         name = f"action/{number}/{action.get('name', '')}"
         passed, score = item.get("action_match"), item.get("action_reward")
         yield _check(name, "action", passed, score, "ACTION" in basis, str(action.get("arguments", "")))
+    judged = "NL_ASSERTION" in basis
     for number, item in enumerate(_list(info, "nl_assertions")):
         detail = f"{item.get('nl_assertion', '')} | {item.get('justification', '')}"
-        yield _check(
-            f"nl_assertion/{number}", "judge", item.get("met"), None, "NL_ASSERTION" in basis, detail
-        )
+        yield _check(f"nl_assertion/{number}", "judge", item.get("met"), None, judged, detail)
+    told = "COMMUNICATE" in basis
     for number, item in enumerate(_list(info, "communicate_checks")):
         detail = f"{item.get('info', '')} | {item.get('justification', '')}"
-        yield _check(
-            f"communicate/{number}", "communicate", item.get("met"), None, "COMMUNICATE" in basis, detail
-        )
+        yield _check(f"communicate/{number}", "communicate", item.get("met"), None, told, detail)
 
 
 def _list(info: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return [item for item in info.get(key) or () if isinstance(item, dict)]
 
 
-def _check(name: str, kind: CheckKind, passed: Any, score: Any, gates: bool, detail: str = "") -> Check:
-    return Check(
-        name=name,
-        kind=kind,
-        passed=passed if isinstance(passed, bool) else None,
-        score=float(score) if isinstance(score, int | float) else None,
-        gates=gates,
-        detail=detail,
+def _check(name: str, kind: CheckKind, passed: Any, score: Any, gates: bool, detail: str = "") -> CheckValues:
+    return (
+        name,
+        kind,
+        passed if isinstance(passed, bool) else None,
+        float(score) if isinstance(score, int | float) else None,
+        gates,
+        detail,
     )

@@ -49,6 +49,8 @@ class Message(Record):
     """For `tool` messages: the tool refused or failed."""
     requestor: Literal["assistant", "user"] = "assistant"
     """Who called the tool (a simulated user may have tools of its own)."""
+    metadata: Json = {}
+    """What the source held besides: reasoning, parts that are not text. Nobody but exporters reads it."""
 
 
 class MessageRow(Message):

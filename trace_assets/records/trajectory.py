@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trace_assets.records.base import Record, Split
+from trace_assets.records.base import Json, Record, Split
 from trace_assets.records.message import Message, MessageRow
 from trace_assets.records.verdict import Check, CheckRow, Stop
 
@@ -12,11 +12,14 @@ Fault = Literal["agent", "user_simulator", "environment", "infrastructure"]
 
 
 class TrajectoryHead(Record):
-    """Row of the table `trajectories`: all but the messages and checks."""
+    """Row of the table `trajectories`: all but the messages and checks.
+
+    With the view `transcripts` a superset of Inspect Scout's transcript schema.
+    """
 
     table: ClassVar[str] = "trajectories"
     key: ClassVar[tuple[str, ...]] = ("trajectory_id",)
-    volatile: ClassVar[frozenset[str]] = frozenset({"seconds"})
+    volatile: ClassVar[frozenset[str]] = frozenset({"seconds", "source_uri"})
 
     trajectory_id: str
     task_id: str
@@ -46,6 +49,22 @@ class TrajectoryHead(Record):
     seconds: float | None = None
     source: str = "rollout"
     """`rollout`, or `importer:file name` for trajectories that came from elsewhere."""
+    source_id: str | None = None
+    """What the other program calls the run that this came from, such as an evaluation's id."""
+    source_uri: str | None = None
+    """The file that it was read from."""
+    date: str | None = None
+    """When the episode began, ISO 8601, as the source has it."""
+    agent: str | None = None
+    """The agent program around the model, where the source names it."""
+    agent_args: Json = {}
+    """With what the agent program was started."""
+    model_options: Json = {}
+    """How the model was sampled: temperature and the like."""
+    limit: str | None = None
+    """The limit that ended the episode (`messages`, `tokens`, `time`, ...), where one did."""
+    metadata: Json = {}
+    """What the source held besides, under its own names."""
 
 
 class Trajectory(TrajectoryHead):
@@ -89,6 +108,12 @@ class Trajectory(TrajectoryHead):
                 "stop": "unknown",
                 "fault": None,
                 "error": None,
+                "limit": None,
+                "metadata": {},
+                "messages": tuple(
+                    message.model_copy(update={"metadata": {}}) if message.metadata else message
+                    for message in self.messages
+                ),
             }
         )
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trace_assets.importers.problem import Problem
-from trace_assets.importers.registry import read_trajectories
-from trace_assets.records import Task, Trajectory, TrajectoryHead
+import polars as pl
+
+from trace_assets.importers.batch import batch_of
+from trace_assets.importers.load import Loaded, differs, load
+from trace_assets.importers.problem import Problem, ProblemLog
+from trace_assets.importers.spool import Spool
+from trace_assets.records import Record, Task, TrajectoryHead
+from trace_assets.stages.ingested_files import IngestedFiles
 from trace_assets.store import Store
-from trace_assets.store.content import text_version
 from trace_assets.store.home import replacing_folder
-from trace_assets.store.tables import WHOLE
-from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
 
 
@@ -27,16 +29,20 @@ class Ingested:
     Attributes:
         new: Batches that were not there or whose content changed, with their number of trajectories.
         unchanged: Batches that were there with equal content.
-        problems: Everything that was left out or needs a look.
+        messages: Messages by batch.
+        problems: What was left out or needs a look: counts, and examples of each kind.
+        skipped: Files that were not even parsed: the same bytes were ingested before.
     """
 
     new: dict[str, int]
     unchanged: dict[str, int]
-    problems: Sequence[Problem]
+    messages: dict[str, int] = field(default_factory=dict)
+    problems: ProblemLog = field(default_factory=ProblemLog)
+    skipped: Sequence[str] = ()
 
     @property
     def errors(self) -> list[Problem]:
-        """The problems that left something out."""
+        """The problems that left something out (examples, where there are thousands of one kind)."""
         return [problem for problem in self.problems if problem.severity == "error"]
 
 
@@ -44,7 +50,7 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto") -> Ingeste
     """Read files into the inbox; the assets `tasks` and `trajectories` take them from there.
 
     A trajectory or task that another batch holds already is left where it is. The same files again change
-    nothing.
+    nothing, and a file with the very bytes of one that was ingested is not parsed again.
 
     Args:
         study: Where to.
@@ -54,39 +60,24 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto") -> Ingeste
     Raises:
         InputError: No trajectory could be read, or a folder cannot be written.
     """
-    imported = read_trajectories(paths, format)
-    problems = list(imported.problems)
-    by_batch: dict[str, list[Trajectory]] = defaultdict(list)
-    for trajectory in imported.trajectories:
-        by_batch[trajectory.task_batch].append(trajectory)
-    tasks: dict[str, list[Task]] = defaultdict(list)
-    for task in imported.tasks:
-        tasks[task.task_batch].append(task)
-    others = {batch: inbox(study, batch) for batch in batches(study) if batch not in by_batch}
-    held = {
-        kind: {name: batch for batch, store in others.items() for name in store.frame(record)[column]}
-        for kind, record, column in (
-            ("trajectory", TrajectoryHead, "trajectory_id"),
-            ("task", Task, "task_id"),
-        )
-    }
-    new: dict[str, int] = {}
-    unchanged: dict[str, int] = {}
-    for batch, trajectories in sorted(by_batch.items()):
-        kept = [one for one in trajectories if one.trajectory_id not in held["trajectory"]]
-        for one in trajectories:
-            if (elsewhere := held["trajectory"].get(one.trajectory_id)) is not None:
-                message = (
-                    f"trajectory '{one.trajectory_id}' is held by batch '{elsewhere}' already and stays there"
-                )
-                problems.append(Problem(path=one.source, message=message, severity="notice"))
-        if not kept:
-            unchanged[batch] = 0
-            continue
-        own = [task for task in tasks[batch] if task.task_id not in held["task"]]
-        changed = _lay(study, batch, own, kept)
-        (new if changed else unchanged)[batch] = len(kept)
-    return Ingested(new, unchanged, problems)
+    files = IngestedFiles(study.home.inbox, format)
+    outcome = Ingested({}, {}, skipped=[str(path) for path in paths if files.known(path)])
+    for path in outcome.skipped:
+        before = files.known(Path(path))
+        assert before is not None
+        for problem in before.problems:
+            outcome.problems.add(problem.model_copy(update={"path": path}))
+        outcome.unchanged.update(before.batches)
+        outcome.messages.update(before.messages)
+    rest = [path for path in paths if str(path) not in outcome.skipped]
+    if rest or not paths:
+        with (
+            TemporaryDirectory(dir=study.home.path, prefix=".ingest-") as folder,
+            ExitStack() as stack,
+        ):
+            read = load(rest, Path(folder), stack, format, _held(study, rest))
+            _lay_all(study, read, Path(folder), outcome, files)
+    return outcome
 
 
 def batches(study: Study) -> list[str]:
@@ -101,15 +92,46 @@ def inbox(study: Study, batch: str) -> Store:
     return Store(study.home.inbox / batch)
 
 
-def _lay(study: Study, batch: str, tasks: list[Task], trajectories: list[Trajectory]) -> bool:
-    """Write one batch; tell whether its content is new."""
-    folder = study.home.inbox / batch
-    with TemporaryDirectory(dir=study.home.path, prefix=".ingest-") as name:
-        store = Store(Path(name) / "tables")
-        version = text_version(store.write(tasks, Task), write_trajectories(store, trajectories, WHOLE))
-        (store.folder / "version").write_text(version, encoding="utf-8")
-        if (folder / "version").is_file() and (folder / "version").read_text(encoding="utf-8") == version:
-            return False
-        with replacing_folder(folder) as building:
-            shutil.copytree(store.folder, building, dirs_exist_ok=True)
+def _held(study: Study, paths: Sequence[Path]) -> dict[str, str]:
+    """Return trajectory id to batch, for the batches that these files do not replace."""
+    own = {batch_of(path) for path in paths}
+    others = [batch for batch in batches(study) if batch not in own]
+    return {name: batch for batch in others for name in _column(study, batch, TrajectoryHead)}
+
+
+def _column(study: Study, batch: str, record: type[Record]) -> list[str]:
+    path = inbox(study, batch).path(record)
+    return pl.read_parquet(path, columns=[record.key[0]])[record.key[0]].to_list() if path.is_file() else []
+
+
+def _lay_all(study: Study, read: Loaded, folder: Path, outcome: Ingested, files: IngestedFiles) -> None:
+    for problem in read.problems:
+        outcome.problems.add(problem)
+    outcome.problems.counts.update(read.problems.surplus())
+    others = [batch for batch in batches(study) if batch not in read.batches]
+    held = {task.task_id: task for batch in others for task in inbox(study, batch).read(Task)}
+    for batch, spool in sorted(read.batches.items()):
+        if not spool.n_trajectories:
+            outcome.unchanged[batch] = 0
+            continue
+        for task in [task for task in spool.tasks.values() if task.task_id in held]:
+            del spool.tasks[task.task_id]
+            changed = differs(held[task.task_id], task, Path(batch))
+            if changed is not None:
+                outcome.problems.add(changed)
+        counts = outcome.new if _lay(study, batch, spool, folder / batch) else outcome.unchanged
+        counts[batch] = spool.n_trajectories
+        outcome.messages[batch] = spool.n_messages
+    files.remember(study.home.inbox, read, outcome.problems)
+
+
+def _lay(study: Study, batch: str, spool: Spool, built: Path) -> bool:
+    """Put one batch in place; tell whether its content is new."""
+    folder, version = study.home.inbox / batch, spool.finish()
+    (built / "version").write_text(version, encoding="utf-8")
+    if (folder / "version").is_file() and (folder / "version").read_text(encoding="utf-8") == version:
+        return False
+    with replacing_folder(folder) as building:
+        for entry in built.iterdir():
+            shutil.move(entry, building / entry.name)
     return True

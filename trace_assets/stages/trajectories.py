@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trace_assets.diagnosis.triage import triage
-from trace_assets.records import Task, Trajectory, Triage
+from trace_assets.records import Task, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, run_rollouts
@@ -15,7 +15,7 @@ from trace_assets.stages.ingest import batches, inbox
 from trace_assets.stages.result import Figure, StageCheck, StageResult
 from trace_assets.statistics.wilson import wilson
 from trace_assets.store.content import text_version
-from trace_assets.store.trajectories import read_trajectories, write_trajectories
+from trace_assets.store.trajectories import link_trajectories, read_trajectories, write_trajectories
 from trace_assets.study import Study
 
 
@@ -23,13 +23,14 @@ def write_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of trajectories: rolled out on the live target, or taken from the inbox."""
     recorded: Callable[[], None] | None = None
     if batch in batches(study):
-        trajectories = read_trajectories(inbox(study, batch))
-        version = write_trajectories(study.store, trajectories, batch)
+        source = inbox(study, batch)
+        version = link_trajectories(source, study.store, batch)
+        trajectories: Sequence[TrajectoryHead] = source.read(TrajectoryHead)
         spent: dict[tuple[str, str], float] = {}
     else:
         journal = _journal(study, batch)
-        trajectories = _roll_out(study, batch, journal)
-        version = write_trajectories(study.store, trajectories, batch)
+        played = trajectories = _roll_out(study, batch, journal)
+        version = write_trajectories(study.store, played, batch)
         recorded = journal.clear
         spent = {("rollouts", "episodes"): float(len(trajectories))}
     faults = sum(one.fault is not None for one in trajectories)
@@ -56,7 +57,7 @@ def write_batch(study: Study, batch: str) -> StageResult:
     )
 
 
-def pass_figures(trajectories: list[Trajectory]) -> dict[str, Figure]:
+def pass_figures(trajectories: Sequence[TrajectoryHead]) -> dict[str, Figure]:
     """Return the pass rate of judged trajectories with its Wilson interval and n, and their mean reward."""
     judged = [one for one in trajectories if one.success is not None]
     passed = sum(bool(one.success) for one in judged)

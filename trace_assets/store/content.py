@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from trace_assets.records import Record
+from trace_assets.store.row_sum import RowSum
 
 
 def frame_version(frame: pl.DataFrame, record: type[Record]) -> str:
@@ -18,15 +19,14 @@ def frame_version(frame: pl.DataFrame, record: type[Record]) -> str:
 
     Args:
         frame: Rows of the table.
-        record: The table's record type: gives the sort key and the volatile columns.
+        record: The table's record type: gives the volatile columns.
 
     Returns:
         16 hexadecimal digits of a SHA-256.
     """
-    columns = sorted(name for name in frame.columns if name not in record.volatile)
-    body = frame.select(columns)
-    text = ",".join(columns) + "\n" + "\n".join(sorted(body.write_ndjson().splitlines()))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    rows = RowSum(record, frame.columns)
+    rows.add(frame)
+    return rows.version()
 
 
 def folder_version(folder: Path, names: Iterable[str] | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -74,6 +75,34 @@ class Store:
         partial = path.parent / f".{path.stem}.{uuid4().hex[:8]}.partial"
         try:
             frame.write_parquet(partial, compression="zstd", metadata={"trace.version": version})
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return version
+
+    def adopt(self, file: Path, record: type[Record], partition: str = WHOLE) -> str:
+        """Replace a partition by a finished file of the same table in another store.
+
+        The file is linked where the file system allows it (files of a store are never written in place), and
+        copied otherwise.
+
+        Returns:
+            Its content version.
+
+        Raises:
+            InputError: It is no file of a store: it has no version.
+        """
+        path = self.path(record, partition)
+        version = pl.read_parquet_metadata(file).get("trace.version")
+        if version is None:
+            raise InputError(f"{file} holds no content version; ingest or materialize it again.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.parent / f".{path.stem}.{uuid4().hex[:8]}.partial"
+        try:
+            try:
+                os.link(file, partial)
+            except OSError:
+                shutil.copyfile(file, partial)
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from trace_assets.records import Check, CheckRow, Message, MessageRow, Trajectory, TrajectoryHead
+from trace_assets.records import Check, CheckRow, Message, MessageRow, Record, Trajectory, TrajectoryHead
 from trace_assets.records.table import from_frame
 from trace_assets.store.content import text_version
 from trace_assets.store.tables import Store
@@ -29,6 +29,23 @@ def write_trajectories(store: Store, trajectories: Sequence[Trajectory], partiti
         store.write(checks, CheckRow, partition),
         store.write(heads, TrajectoryHead, partition),
     )
+
+
+def link_trajectories(source: Store, store: Store, partition: str) -> str:
+    """Put a whole stored batch into another store without reading its rows.
+
+    Args:
+        source: Holds the batch as its only partition.
+        store: Where to; its files of the partition are replaced.
+        partition: Its name there.
+
+    Returns:
+        What `write_trajectories` would return for the same trajectories.
+    """
+    return text_version(*(store.adopt(source.path(one), one, partition) for one in _TABLES))
+
+
+_TABLES: tuple[type[Record], ...] = (MessageRow, CheckRow, TrajectoryHead)
 
 
 def read_trajectories(

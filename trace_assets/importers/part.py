@@ -1,0 +1,70 @@
+"""Part of a batch as tables: what an importer hands to the spool, a few thousand messages at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import polars as pl
+import pyarrow as pa
+
+from trace_assets.records import CheckRow, MessageRow, Record, Trajectory, TrajectoryHead
+from trace_assets.records.table import polars_schema, to_frame
+from trace_assets.store.row_sum import RowSum
+
+PART_TABLES: tuple[type[Record], ...] = (MessageRow, CheckRow, TrajectoryHead)
+"""The tables that a batch of trajectories consists of; the heads come last."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some trajectories of one batch.
+
+    Attributes:
+        batch: The task batch.
+        tables: Arrow table by table name, columns as the records say, sorted by the records' keys.
+        sums: (sum of row hashes, rows) by table name, for the content version.
+        ids: The trajectories in it, ascending.
+    """
+
+    batch: str
+    tables: Mapping[str, pa.Table]
+    sums: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    ids: Sequence[str] = ()
+
+    @property
+    def n_messages(self) -> int:
+        """Messages in it."""
+        return int(self.tables[MessageRow.table].num_rows)
+
+
+def make_part(frames: Mapping[str, pl.DataFrame]) -> Part:
+    """Return a part of finished tables, which are sorted here when they are not."""
+    heads = frames[TrajectoryHead.table]
+    ids = heads["trajectory_id"].to_list()
+    ordered = all(a < b for a, b in pairwise(ids))
+    tables, sums = {}, {}
+    for record in PART_TABLES:
+        frame = frames[record.table] if ordered else frames[record.table].sort(record.key)
+        rows = RowSum(record, polars_schema(record))
+        tables[record.table] = frame.to_arrow()
+        if len(record.key) > 1:
+            rows.add_sorted(tables[record.table])
+        else:
+            rows.add(frame)
+        sums[record.table] = (rows.total, rows.rows)
+    return Part(heads["task_batch"][0], tables, sums, ids if ordered else sorted(ids))
+
+
+def part_of(trajectories: Sequence[Trajectory]) -> Part:
+    """Return the tables of some trajectories of one batch."""
+    return make_part(
+        {
+            MessageRow.table: to_frame(
+                [row for one in trajectories for row in one.message_rows()], MessageRow
+            ),
+            CheckRow.table: to_frame([row for one in trajectories for row in one.check_rows()], CheckRow),
+            TrajectoryHead.table: to_frame([one.head() for one in trajectories], TrajectoryHead),
+        }
+    )

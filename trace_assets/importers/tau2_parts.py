@@ -1,0 +1,202 @@
+"""A tau2 file as parts, in the order of its trajectories' ids, parsed by several processes when it is large.
+
+The file is first walked once for where its simulations lie and what they are called (`elements`), then read
+in the order of the ids: so the tables come out sorted and nothing large is ever held.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+from collections import deque
+from collections.abc import Iterator, MutableMapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+
+import msgspec
+
+from trace_assets.importers.elements import Array, Span
+from trace_assets.importers.part import Part, part_of
+from trace_assets.importers.problem import Problem, repeated
+from trace_assets.importers.tau2 import not_judged, open_tau2, settled_items
+from trace_assets.importers.tau2_columns import Converted, convert
+from trace_assets.importers.tau2_file import Tau2File
+from trace_assets.records import Task
+
+CHUNK = 8_000_000
+"""Bytes of JSON that become one part."""
+PARALLEL = 96_000_000
+"""Bytes from which a file is worth starting processes for."""
+AHEAD = 3
+"""Chunks that lie ready or wait at most, here and in the other process each."""
+
+Seen = MutableMapping[str, str]
+"""Trajectory id to where it was met, over all files of one reading."""
+
+
+class _Named(msgspec.Struct):
+    id: str | int | float | None = None
+
+
+def read_parts(path: Path, seen: Seen) -> Iterator[Part | Task | Problem]:
+    """Yield a file's tables part by part, its tasks, and what could not be read.
+
+    Args:
+        path: A tau2 simulation file.
+        seen: Ids that are not to be read again; what is read is added.
+    """
+    opened = open_tau2(path)
+    if isinstance(opened, Problem):
+        yield opened
+        return
+    file, array = opened
+    ids = _ids(path, array)
+    chosen: list[int] = []
+    for number in sorted(range(len(ids)), key=lambda number: (ids[number], number)):
+        if ids[number] in seen:
+            yield _again(file, array, ids, number, seen)
+            continue
+        if ids[number]:
+            seen[ids[number]] = f"tau2:{path.name}"
+        chosen.append(number)
+    refused: list[Span] = []
+    notices: list[tuple[int, str]] = []
+    tasks = set[str]()
+    for converted in _converted(file, list(_chunks([array.spans[number] for number in chosen]))):
+        refused.extend(converted.refused)
+        for task_id in converted.tasks:
+            if task_id not in tasks:
+                tasks.add(task_id)
+                yield file.task(task_id)
+        notices.extend(converted.notices)
+        if converted.part is not None:
+            yield converted.part
+    shifts: list[tuple[int, int]] = []
+    yield from _slowly(file, refused, ids, tasks, seen, shifts)
+    for number, notice in sorted(notices):
+        place = number + sum(more for before, more in shifts if before < number)
+        yield not_judged(path, place, notice)
+
+
+def _ids(path: Path, array: Array) -> list[str]:
+    """Return each piece's trajectory id; empty where only the records' way can tell."""
+    found = list(array.ids)
+    decoder = msgspec.json.Decoder(_Named)
+    with path.open("rb") as stream:
+        for number, name in enumerate(found):
+            if name is not None:
+                continue
+            span = array.spans[number]
+            stream.seek(span.start)
+            try:
+                value = decoder.decode(stream.read(span.end - span.start).rstrip(b" \t\r\n,")).id
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                value = None
+            found[number] = "" if value is None else str(value)
+    return [name or "" for name in found]
+
+
+def _again(file: Tau2File, array: Array, ids: Sequence[str], number: int, seen: Seen) -> Problem:
+    """Tell of a trajectory that was read before, and whether it is the same when both are in this file."""
+    where, first = seen[ids[number]], ids.index(ids[number])
+    same = None
+    if first < number and where == f"tau2:{file.path.name}":
+        with file.path.open("rb") as stream:
+            texts = []
+            for span in (array.spans[first], array.spans[number]):
+                stream.seek(span.start)
+                texts.append(stream.read(span.end - span.start).rstrip(b" \t\r\n,"))
+        same = texts[0] == texts[1]
+    return repeated(ids[number], file.path, where, same, f"simulations[{number}]")
+
+
+def _chunks(spans: Sequence[Span]) -> Iterator[list[Span]]:
+    chunk: list[Span] = []
+    size = 0
+    for span in spans:
+        chunk.append(span)
+        size += span.end - span.start
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _converted(file: Tau2File, chunks: Sequence[Sequence[Span]]) -> Iterator[Converted]:
+    """Convert chunks in order: here, and where the file is large in a second process beside this one."""
+    if file.path.stat().st_size < PARALLEL:
+        yield from (convert(file, chunk) for chunk in chunks)
+        return
+    todo = deque(enumerate(chunks))
+    done: dict[int, Converted] = {}
+    under_way: dict[Future[Converted], int] = {}
+    # The other process is spawned: polars must not be forked.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, initializer=_begin, initargs=(file,)) as helper:
+        for number in range(len(chunks)):
+            while number not in done:
+                while todo and len(under_way) < AHEAD:
+                    other, chunk = todo.popleft()
+                    under_way[helper.submit(_convert, chunk)] = other
+                if todo and len(done) < AHEAD:
+                    mine, chunk = todo.popleft()
+                    done[mine] = convert(file, chunk)
+                idle = not todo or len(done) >= AHEAD
+                for future in wait(under_way, None if idle else 0, FIRST_COMPLETED).done:
+                    done[under_way.pop(future)] = future.result()
+            yield done.pop(number)
+
+
+_file: Tau2File
+
+
+def _begin(file: Tau2File) -> None:
+    global _file
+    _file = file
+    gc.disable()  # parsed messages hold no cycles, and looking for them takes a tenth of the time
+
+
+def _convert(chunk: Sequence[Span]) -> Converted:
+    return convert(_file, chunk)
+
+
+def _slowly(
+    file: Tau2File,
+    refused: list[Span],
+    ids: Sequence[str],
+    tasks: set[str],
+    seen: Seen,
+    shifts: list[tuple[int, int]],
+) -> Iterator[Part | Task | Problem]:
+    """Read what the fast way refused, run by run of neighbouring pieces.
+
+    `shifts` is told (number of a piece, elements more than pieces from there on): pieces that hold no or
+    two elements move the places of those behind them.
+    """
+    runs: list[list[Span]] = []
+    for span in sorted(refused):
+        if runs and runs[-1][-1].end == span.start:
+            runs[-1].append(span)
+        else:
+            runs.append([span])
+    own = {ids[span.number] for span in refused}
+    for run in runs:
+        shift, count = sum(more for _, more in shifts), 0
+        for item in settled_items(file, [span._replace(number=span.number + shift) for span in run]):
+            count += not isinstance(item, Problem) or item.severity == "error"
+            if isinstance(item, Problem):
+                yield item
+                continue
+            if item.trajectory_id in own:
+                own.discard(item.trajectory_id)
+            elif item.trajectory_id in seen:
+                yield repeated(item.trajectory_id, file.path, seen[item.trajectory_id], None)
+                continue
+            seen[item.trajectory_id] = f"tau2:{file.path.name}"
+            task_id = item.task_id.removeprefix(f"{file.target}/")
+            if task_id not in tasks:
+                tasks.add(task_id)
+                yield file.task(task_id)
+            yield part_of([item])
+        shifts.append((run[-1].number, count - len(run)))

@@ -1,0 +1,91 @@
+"""Which files were ingested, by their bytes: the same file again is told apart without parsing it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from trace_assets.importers.load import Loaded
+from trace_assets.importers.problem import Problem, ProblemLog
+from trace_assets.records import Record
+from trace_assets.sources import source_version
+from trace_assets.stages.watched_folder import file_digest
+
+_FILE = ".files.json"
+
+
+class IngestedFile(Record):
+    """What a file gave when it was ingested."""
+
+    batches: dict[str, int]
+    """Batch to its number of trajectories."""
+    messages: dict[str, int]
+    """Batch to its number of messages."""
+    versions: dict[str, str]
+    """Batch to the content version that was laid into the inbox."""
+    problems: tuple[Problem, ...] = ()
+    """Examples of what was wrong with it, to be told again."""
+
+
+class IngestedFiles:
+    """The list of ingested files, beside the batches in the inbox.
+
+    A file is known when its bytes, its name, the format asked for and the importers' code are the same, and
+    the batches it gave still lie in the inbox as they were laid.
+    """
+
+    def __init__(self, inbox: Path, format: str) -> None:
+        self._inbox, self._format = inbox, format
+        self._reader = source_version("importers", "records.message", "records.trajectory", "records.verdict")
+        self._found: dict[Path, str] = {}
+        try:
+            self._known: dict[str, Any] = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._known = {}
+
+    def known(self, path: Path) -> IngestedFile | None:
+        """Return what a file gave; None when it must be read."""
+        if not self._known or not path.is_file():
+            return None
+        try:
+            before = IngestedFile.model_validate(self._known.get(self._key(path)))
+        except (ValidationError, OSError):
+            return None
+        for batch, version in before.versions.items():
+            lies = self._inbox / batch / "version"
+            if not lies.is_file() or lies.read_text(encoding="utf-8") != version:
+                return None
+        return before
+
+    def remember(self, inbox: Path, read: Loaded, problems: ProblemLog) -> None:
+        """Add the files of a reading from which all came into batches of their own."""
+        for name, batches in read.gave.items():
+            shared = any(
+                batch in other for key, other in read.gave.items() if key != name for batch in batches
+            )
+            own = [problem for problem in problems if problem.path == name]
+            if shared or not batches or any(problem.kind == "held" for problem in own):
+                continue
+            before = IngestedFile(
+                batches={batch: read.batches[batch].n_trajectories for batch in batches},
+                messages={batch: read.batches[batch].n_messages for batch in batches},
+                versions={
+                    batch: (inbox / batch / "version").read_text(encoding="utf-8") for batch in batches
+                },
+                problems=tuple(own[:100]),
+            )
+            self._known[self._key(Path(name))] = before.model_dump(mode="json")
+        partial = inbox / f"{_FILE}.{uuid4().hex[:8]}.partial"
+        inbox.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(self._known), encoding="utf-8")
+        os.replace(partial, inbox / _FILE)
+
+    def _key(self, path: Path) -> str:
+        if path not in self._found:
+            self._found[path] = file_digest(path)
+        return f"{self._found[path]} {path.name} {self._format} {self._reader}"
