@@ -17,7 +17,7 @@ MOST = 8
 """Proposals that one pass may make."""
 LONGEST_NAME = 120
 LONGEST_DESCRIPTION = 1200
-SMALLEST = 200
+SMALLEST = 64
 
 
 class OneProposal(Answer):

@@ -24,7 +24,7 @@ from trace_assets.progress import progress
 from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
 from trace_assets.settings import Labels
 
-SMALLEST = 200
+SMALLEST = 64
 """A transcript that the server calls too long is compacted to half of its budget, down to so many tokens."""
 
 

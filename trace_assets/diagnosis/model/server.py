@@ -15,8 +15,8 @@ from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import ServerFault
 from trace_assets.settings import Analyst
 
-FULL_TWICE = 2
-"""How often a server must say that a question does not fit before it is believed: replicas differ."""
+TOLD_TWICE = 2
+"""How often a question or its answer must turn out too long before that is believed: replicas differ."""
 _ONE_QUESTION = ("request", "server", "garbage", "empty", "timeout")
 """Faults that may lie in one question: where others were served meanwhile, only that one is given up."""
 LONGEST_ECHO = 4000
@@ -142,14 +142,20 @@ class ModelServer:
             return answer
 
     async def _rounds(self, question: Question[A]) -> A:
-        messages, complaints = question.messages, ["nothing was asked"]
+        messages, complaints, cut = question.messages, ["nothing was asked"], 0
         for _ in range(self.section.repairs + 1):
             text, finish = await self._complete(question, messages)
+            answer = None
             if finish == "length":
+                cut += 1
                 self.account.faults["cut"] += 1
-                self.answers.put(question, "cut")
-                raise Unanswered("cut")
-            answer, complaints = question.read(text)
+                complaints = ["it is too long and was cut off; be brief"]
+                if cut == TOLD_TWICE:
+                    if question.kind == "label":  # which then asks for fewer labels at once
+                        self.answers.put(question, "cut")
+                    raise Unanswered("cut")
+            else:
+                answer, complaints = question.read(text)
             if answer is not None:
                 return answer
             self.account.faults["unusable_answer"] += 1
@@ -173,7 +179,7 @@ class ModelServer:
             except ServerFault as fault:
                 if fault.kind == "full":
                     full += 1
-                    if full < FULL_TWICE:
+                    if full < TOLD_TWICE:
                         continue
                     if len(messages) == len(question.messages):
                         self.answers.put(question, "full")

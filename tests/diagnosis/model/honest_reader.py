@@ -1,0 +1,147 @@
+"""A language model's stand-in that answers honestly, from the text of the prompt alone.
+
+It reads the transcripts back out of what it was sent and judges them with the detectors, so a leak, a cut or
+a wrong index shows as a wrong label. Wordings differ between its discovery passes, so that merging has work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.records import Capability, Label, Message, ToolCall, Trajectory
+from trace_assets.settings import Discovery
+
+VARIANT = "Always do this: "
+
+
+def read_transcript(text: str, name: str = "t") -> Trajectory:
+    """Put a trajectory together again from its lines; what was left out becomes empty messages."""
+    messages: list[Message] = []
+    waiting: list[ToolCall] = []
+    for line in text.strip().splitlines():
+        row = json.loads(line)
+        if "left_out" in row:
+            continue
+        while len(messages) < row["index"]:
+            messages.append(Message(role="system", content=""))
+        calls = tuple(
+            ToolCall(id=f"m{row['index']}c{place}", name=call["tool"], arguments=_object(call["arguments"]))
+            for place, call in enumerate(row.get("calls", ()))
+        )
+        waiting += calls
+        answered = waiting.pop(0).id if row["role"] == "tool" and waiting else None
+        messages.append(
+            Message(
+                role=row["role"],
+                content=row["content"],
+                tool_calls=calls,
+                tool_call_id=answered,
+                tool_name=row.get("tool"),
+                is_error=row.get("error", False),
+            )
+        )
+    return Trajectory(
+        trajectory_id=name,
+        task_id="x/1",
+        target="embedded",
+        task_batch="b",
+        policy="p",
+        messages=tuple(messages),
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+class HonestReader:
+    """Answers the four kinds of questions.
+
+    Args:
+        known: Capabilities of detectors that it can recognise, by name.
+    """
+
+    def __init__(self, known: Sequence[Capability]) -> None:
+        self._known = {one.name: one for one in known}
+        self._analyst = DetectorAnalyst(Discovery())
+
+    def answer(self, messages: Sequence[dict[str, str]]) -> dict[str, Any]:
+        """Return the JSON answer to a conversation that begins with a question."""
+        system, user = messages[0]["content"], messages[1]["content"]
+        if system.startswith("You label"):
+            return self._labels(system, user)
+        if system.startswith("You compare"):
+            return self._proposals(user)
+        if system.startswith("Several readers"):
+            return self._groups(user)
+        return self._fault(user)
+
+    def _label(self, trajectory: Trajectory, name: str) -> Label:
+        known = self._known.get(name.removeprefix(VARIANT))
+        if known is None:
+            blank = {"trajectory_id": "t", "capability_id": "c", "labeller": "x"}
+            return Label(**blank, label="NA", rationale="not needed here")  # type: ignore[arg-type]
+        return self._analyst.label([trajectory], [known])[0]
+
+    def _labels(self, system: str, user: str) -> dict[str, Any]:
+        listed = system.split("Capabilities, one JSON object a line:")[1].strip().splitlines()
+        trajectory = read_transcript(user.removeprefix("The transcript:\n"))
+        last = len(trajectory.messages) - 1
+        rows = []
+        for one in map(json.loads, listed):
+            said = self._label(trajectory, one["name"])
+            evidence = [index for index in said.evidence if index <= last]
+            if said.label == "PRESENT" and not evidence:
+                evidence = [last]
+            rows.append(
+                {
+                    "id": one["id"],
+                    "rationale": said.rationale or "not needed here",
+                    "evidence": evidence,
+                    "label": said.label,
+                }
+            )
+        return {"labels": rows}
+
+    def _proposals(self, user: str) -> dict[str, Any]:
+        blocks = re.split(r"^Transcript (T\d+) \((failed|passed), task K\d+\):$", user, flags=re.MULTILINE)[
+            1:
+        ]
+        episodes = [
+            (name, outcome == "failed", read_transcript(text))
+            for name, outcome, text in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True)
+        ]
+        variant = VARIANT if len(user) % 2 else ""
+        proposals = []
+        for name, known in self._known.items():
+            lacking = [
+                key for key, failed, one in episodes if failed and self._label(one, name).label == "LACKING"
+            ]
+            if lacking:
+                proposals.append(
+                    {"name": variant + name, "description": known.description, "transcripts": lacking}
+                )
+        return {"proposals": proposals}
+
+    def _groups(self, user: str) -> dict[str, Any]:
+        groups: dict[str, dict[str, Any]] = {}
+        for line in user.splitlines()[1:]:
+            one = json.loads(line)
+            name = one["name"].removeprefix(VARIANT)
+            group = groups.setdefault(name, {"name": name, "description": one["description"], "members": []})
+            group["members"].append(one["id"])
+        return {"groups": list(groups.values())}
+
+    def _fault(self, user: str) -> dict[str, Any]:
+        trajectory = read_transcript(user.removeprefix("The transcript:\n"))
+        broken = [
+            i
+            for i, one in enumerate(trajectory.messages)
+            if one.role == "tool" and "Traceback" in (one.content or "")
+        ]
+        fault = "environment" if broken else "agent"
+        return {"rationale": "a tool broke" if broken else "it acted so", "evidence": broken, "fault": fault}
