@@ -131,9 +131,8 @@ def test_loop_shows_adapters_routers_arms_and_harm(complete: ReportData) -> None
 def test_audit_lists_failed_checks_first(complete: ReportData) -> None:
     rows = audit_exhibit(complete.checks).tables["audit"]
     assert len(rows) == len(complete.checks)
-    assert [row["status"] for row in rows] == sorted(
-        (row["status"] for row in rows), key=["fail", "skip", "pass"].index
-    )
+    statuses = [str(row["status"]).split(" ")[0] for row in rows]
+    assert statuses == sorted(statuses, key=["fail", "skip", "pass"].index)
 
 
 def test_base_model_shows_nothing_where_nothing_was_measured() -> None:
