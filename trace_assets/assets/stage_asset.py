@@ -89,7 +89,7 @@ def stage_asset(
             with item_lock(study.home, name, partition, waiting=waiting) as lock:
                 try:
                     with metered(
-                        study.store, stage=group, asset=name, partition=partition, run_id=context.run_id
+                        study.store, stage=group, asset=name, partition=partition, run_id=context.run.run_id
                     ) as spending:
                         result = work(*arguments, **extra)
                         record_lineage(study, name, partition)

@@ -88,7 +88,8 @@ def sync(
         environment: Variables with which a worker process opens the same study.
         selection: Names of assets, or of items such as `adapter[x]`; None takes all.
         partitions: Task batches; None takes all.
-        jobs: Items at once; None takes the smaller of two and the number of cores.
+        jobs: Items at once; None takes the smaller of two and the number of cores, 0 makes one after the other
+            in this process.
         force: Items to make once even when they look fresh, with the reason.
         listen: Told of starts and ends.
         waiting: Told who is at work when another sync is, before waiting for it; None does not wait.
@@ -96,7 +97,7 @@ def sync(
     Raises:
         Unavailable: Another sync is at work, and `waiting` is None.
     """
-    width = jobs or min(2, os.cpu_count() or 1)
+    width = min(2, os.cpu_count() or 1) if jobs is None else max(1, jobs)
     threads = str(max(1, (os.cpu_count() or 1) // width))
     environment = {
         "OMP_NUM_THREADS": threads,  # two torches on all cores are slower than one
@@ -116,6 +117,9 @@ def sync(
                 if len(run.running) >= width:
                     break
                 if run.start([step], study.home):
+                    if jobs == 0:
+                        run.end(materialize_here(definitions, study, instance, [step.item]))
+                        break
                     future = crew.submit(materialize_items, environment, [step.item])
                     run.running[future] = (step.item,)
             unit = run.ready(heavy=False)

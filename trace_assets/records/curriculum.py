@@ -38,5 +38,3 @@ class Lesson(Record):
 
     capability_id: str
     """The capability that is taught."""
-    environment_id: str
-    """Hash of the source of its environment."""

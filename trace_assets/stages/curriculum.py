@@ -50,11 +50,7 @@ def read_verdict(study: Study, capability_id: str) -> EnvironmentVerdict:
 def write_curriculum(study: Study) -> StageResult:
     """Write the table `curriculum`: kept capabilities of the live target with an accepted environment."""
     verdicts = [row for name in trainable(study) for row in study.store.read(EnvironmentVerdict, name)]
-    lessons = [
-        Lesson(capability_id=row.capability_id, environment_id=row.environment_id)
-        for row in verdicts
-        if row.accepted
-    ]
+    lessons = [Lesson(capability_id=row.capability_id) for row in verdicts if row.accepted]
     version = study.store.write(lessons, Lesson)
     return StageResult(version, len(lessons), {"taught": len(lessons), "kept": len(verdicts)})
 

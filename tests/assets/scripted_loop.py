@@ -1,0 +1,314 @@
+"""The real graph on the embedded target, its dear stages played by quick stand-ins.
+
+Diagnosis, contract, environments, firewalls and the report's place in the graph are the program's own. What
+needs torch or Docker is replaced by functions that write real rows whose content follows from their inputs,
+so that a content version moves exactly when it should.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from trace_assets.assets.instance import register_batches
+from trace_assets.assets.staleness import Item, Step, plan
+from trace_assets.assets.sync import sync
+from trace_assets.assets.worker import Outcome
+from trace_assets.definitions import build
+from trace_assets.policies.protocol import Conversation
+from trace_assets.policies.scripted import ScriptedPolicy
+from trace_assets.records import (
+    Adapter,
+    ArmSummary,
+    BaseCheckpoint,
+    EnvironmentCheck,
+    Message,
+    NoHarm,
+    Route,
+    Task,
+)
+from trace_assets.settings import load_settings
+from trace_assets.stages.base_model import base_checkpoint
+from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.result import StageResult
+from trace_assets.stages.routing import examples, usable_adapters
+from trace_assets.stages.synthesis import read_contract, read_environment
+from trace_assets.stages.training import read_adapters
+from trace_assets.store import Home
+from trace_assets.store.content import text_version
+from trace_assets.study import Study
+from trace_assets.synthesis.severity import SEVERITIES
+from trace_assets.targets.embedded.case import case_of
+from trace_assets.targets.embedded.demonstrations import mistaken
+from trace_assets.targets.embedded.generator import Drawn
+from trace_assets.targets.embedded.rules import solve
+
+SMALL = {
+    "targets.discovery_tasks": "144",
+    "targets.validation_tasks": "8",
+    "targets.test_tasks": "8",
+    "contrast.resamples": "200",
+    "contrast.permutations": "500",
+    "discovery.min_support": "5",
+}
+MISTAKES = {"cancel": 0.6, "multi": 0.5, "window": 0.45}
+"""Share of trials in which the scripted agent makes its mistake."""
+
+
+class Loop:
+    """One home, one Dagster history, and settings that are edited.
+
+    Args:
+        folder: The home.
+        recode: Asset to another code version, as after an edit of its code.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home.open(folder)
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.recode: dict[str, str] = {}
+
+    def study(self, **edits: str) -> Study:
+        """Return the study under the small settings and some edits, `section__key=value`."""
+        values = {**SMALL, **{name.replace("__", "."): value for name, value in edits.items()}}
+        return Study(self.home, load_settings(None, [f"{key}={value}" for key, value in values.items()]))
+
+    def definitions(self, study: Study) -> dg.Definitions:
+        """Return the real definitions, with the code versions of `recode`."""
+
+        def recoded(spec: dg.AssetSpec) -> dg.AssetSpec:
+            code = self.recode.get(spec.key.to_user_string())
+            return spec.replace_attributes(code_version=code) if code else spec
+
+        built = build(study)
+        assets = [
+            one.map_asset_specs(recoded) for one in built.assets or [] if isinstance(one, dg.AssetsDefinition)
+        ]
+        return dg.Definitions(assets=assets, resources={"study": study})
+
+    def sync(self, **edits: str) -> set[str]:
+        """Bring everything up to date; return what ran, each item once."""
+        study = self.study(**edits)
+        register_batches(self.instance, study, live=True)
+        ran: list[str] = []
+
+        def listen(event: str, item: Item, what: Step | Outcome) -> None:
+            if isinstance(what, Outcome):
+                assert what.made, f"{item}: {what.error}"
+                ran.append(str(item))
+
+        done = sync(self.definitions(study), self.instance, study, {}, jobs=0, listen=listen)
+        assert not done.held_back, done.held_back
+        assert len(ran) == len(set(ran)), f"made twice: {sorted(ran)}"
+        return set(ran)
+
+    def forget(self, batch: str) -> None:
+        """Take a task batch away again, and bring everything up to date."""
+        for place in ("tables", "inbox", "task_inbox"):
+            for path in (self.home.path / place).rglob(f"{batch}*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.instance.delete_dynamic_partition("task_batch", batch)
+        self.sync()
+
+    def plan(self, **edits: str) -> list[Step]:
+        """Return what is due."""
+        study = self.study(**edits)
+        return plan(self.definitions(study), self.instance)
+
+    def capabilities(self) -> list[str]:
+        """Return the partition keys of kept capabilities."""
+        return sorted(self.instance.get_dynamic_partitions("capability"))
+
+
+@contextmanager
+def stand_ins() -> Iterator[dict[str, list[str]]]:
+    """Put the quick functions in the places of the dear ones.
+
+    Yields:
+        Calls by stage, in order: what was played, audited and trained.
+    """
+    calls: dict[str, list[str]] = {"audit": [], "train": []}
+
+    def audit(study: Study, capability: str) -> StageResult:
+        calls["audit"].append(capability)
+        return _audit(study, capability)
+
+    def train(study: Study, capability: str, on_point: object = None) -> StageResult:
+        calls["train"].append(capability)
+        return _train(study, capability)
+
+    places: Mapping[str, Callable[..., object]] = {
+        "trace_assets.assets.tasks.write_base_model": _base_model,
+        "trace_assets.stages.trajectories.open_policy": scripted_agent,
+        "trace_assets.stages.synthesis.audit_environment": audit,
+        "trace_assets.assets.training.train_capability": train,
+        "trace_assets.assets.training.train_mixed": _train_mixed,
+        "trace_assets.assets.evaluation.validate_adapters": _validate,
+        "trace_assets.assets.routing.write_routing": _route,
+        "trace_assets.assets.evaluation.write_evaluation": _evaluate,
+        "trace_assets.assets.report.write_report": _report,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for place, quick in places.items():
+            patch.setattr(place, quick)
+        yield calls
+
+
+def scripted_agent(study: Study) -> ScriptedPolicy:
+    """Return an agent that solves tasks, and makes the planted mistakes by the luck of its trial."""
+    tasks = {task.instruction: task for task in study.store.read(Task)}
+    base = base_checkpoint(study).base_id
+
+    def say(conversation: Conversation) -> Message:
+        asked = next(one for one in conversation.messages if one.role == "user").content or ""
+        turn = sum(message.role == "assistant" for message in conversation.messages)
+        return _turns(tasks[asked], f"{base}/{conversation.seed}")[turn]
+
+    return ScriptedPolicy(say, name="scripted", version=base)
+
+
+def _turns(task: Task, luck: str) -> list[Message]:
+    skill = task.tags[0]
+    drawn = int.from_bytes(hashlib.sha256(luck.encode()).digest()[:4], "big") / 2**32
+    if drawn < MISTAKES.get(skill, 0.0):
+        case = case_of(task)
+        return mistaken(
+            Drawn(orders=case.orders, requests=case.requests, skill=skill, text=task.instruction)  # type: ignore[arg-type]
+        )
+    return solve(case_of(task))
+
+
+def _base_model(study: Study) -> StageResult:
+    base = BaseCheckpoint(
+        base_id=text_version(study.settings.base_model.fingerprint(), str(study.settings.targets.seed)),
+        path="models/base",
+        parameters=1,
+        steps=1,
+        pass_rate=0.5,
+        pass_rate_low=0.4,
+        pass_rate_high=0.6,
+        n=100,
+    )
+    return StageResult(study.store.write([base], BaseCheckpoint), 1)
+
+
+def _audit(study: Study, capability: str) -> StageResult:
+    environment = read_environment(study, capability)
+    seen = text_version(
+        environment.source,
+        read_contract(study).fingerprint(),
+        base_checkpoint(study).base_id,
+        study.settings.synthesis.fingerprint(),
+    )
+    checks = [
+        EnvironmentCheck(
+            environment_id=environment.environment_id,
+            capability_id=capability,
+            check_id=name,
+            level="semantic",
+            status="pass",
+            severity=severity,
+            evidence=seen,
+            sandbox_version=study.settings.sandbox.fingerprint(),
+        )
+        for name, severity in SEVERITIES.items()
+    ]
+    return StageResult(study.store.write(checks, EnvironmentCheck, capability), len(checks))
+
+
+def _adapter(study: Study, name: str, environment: str | None, decided_by: str) -> Adapter:
+    identity = text_version(decided_by, base_checkpoint(study).base_id, study.settings.training.fingerprint())
+    return Adapter(
+        adapter_id=identity,
+        name=name,
+        kind="mixed" if environment is None else "capability",
+        capability_id=None if environment is None else name,
+        environment_id=environment,
+        base_id=base_checkpoint(study).base_id,
+        path=f"models/adapters/{name}",
+        iterations=1,
+        best_iteration=1,
+        rollouts=8,
+        validation_before=0.2,
+        validation_before_low=0.1,
+        validation_before_high=0.3,
+        validation_after=0.9,
+        validation_after_low=0.8,
+        validation_after_high=0.95,
+        validation_n=64,
+    )
+
+
+def _train(study: Study, capability: str) -> StageResult:
+    assert read_verdict(study, capability).accepted
+    environment = read_environment(study, capability)
+    row = _adapter(study, capability, environment.environment_id, environment.source)
+    return StageResult(study.store.write([row], Adapter, capability), 1, spent={("rollouts", "episodes"): 8})
+
+
+def _train_mixed(study: Study, on_point: object = None) -> StageResult:
+    row = _adapter(study, "mixed", None, f"{study.target.version}/{len(taught(study))}")
+    return StageResult(study.store.write([row], Adapter, "mixed"), 1)
+
+
+def _validate(study: Study) -> StageResult:
+    rows = []
+    for adapter in read_adapters(study):
+        if adapter.kind == "capability":
+            seen = text_version(adapter.adapter_id, str(examples(study, [adapter.name])))
+            empty = dict.fromkeys(
+                f"{side}_{figure}"
+                for side in ("own", "other")
+                for figure in ("base", "adapter", "delta", "delta_low", "delta_high")
+            )
+            rows.append(
+                NoHarm(
+                    adapter=adapter.name,
+                    own_skills=(),
+                    own_n=0,
+                    other_n=0,
+                    verdict="harmless",
+                    reason=f"{seen} {study.settings.evaluation.fingerprint()}",
+                    **empty,  # type: ignore[arg-type]
+                )
+            )
+    return StageResult(study.store.write(rows, NoHarm), len(rows), spent={("rollouts", "episodes"): 16})
+
+
+def _route(study: Study) -> StageResult:
+    choices = usable_adapters(study)
+    seen = text_version(
+        str(examples(study, choices)),
+        *(one.adapter_id for one in read_adapters(study)),
+        study.settings.routing.fingerprint(),
+    )
+    routes = [
+        Route(
+            router="classifier",
+            task_id=task.task_id,
+            choice=choices[0],
+            probabilities={choices[0]: 1.0, seen: 0.0},
+        )
+        for task in study.target.tasks("test")
+    ]
+    return StageResult(study.store.write(routes, Route), len(routes))
+
+
+def _evaluate(study: Study) -> StageResult:
+    seen = text_version(
+        *(route.model_dump_json() for route in study.store.read(Route)),
+        *(adapter.adapter_id for adapter in read_adapters(study)),
+        study.settings.evaluation.fingerprint(),
+    )
+    version = text_version(seen, study.store.write([], ArmSummary))
+    return StageResult(version, 0)
+
+
+def _report(study: Study) -> StageResult:
+    return StageResult(text_version("page"), 1)

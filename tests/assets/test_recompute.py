@@ -1,0 +1,319 @@
+"""Exactly what runs again after each kind of edit, on the real graph, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.assets.scripted_loop import Loop, stand_ins
+from trace_assets.diagnosis import detector_analyst
+from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Task, Trajectory
+from trace_assets.settings import Targets
+from trace_assets.stages.ingest import ingest
+from trace_assets.stages.task_inbox import lay_tasks
+from trace_assets.synthesis import recipe_writer
+from trace_assets.targets.embedded.target import EmbeddedTarget
+
+CANCEL = "embedded-write_without_read-cancel_order-get_order"
+MULTI = "embedded-object_untouched-order"
+WINDOW = "embedded-write_against_state-refund_item-window-closed"
+ALL = (CANCEL, MULTI, WINDOW)
+
+PLAYED = {"adapter_validation", "routing", "evaluation", "report"}
+"""What follows when other adapters are there to be chosen."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Loop, dict[str, list[str]]]]:
+    with stand_ins() as calls:
+        loop = Loop(tmp_path_factory.mktemp("loop"))
+        loop.sync()
+        yield loop, calls
+
+
+@pytest.fixture
+def loop(made: tuple[Loop, dict[str, list[str]]]) -> Loop:
+    """A finished loop; every test leaves it as it found it."""
+    assert made[0].sync() == set()
+    return made[0]
+
+
+@pytest.fixture
+def calls(loop: Loop, made: tuple[Loop, dict[str, list[str]]]) -> dict[str, list[str]]:
+    """What was audited and trained since the test began."""
+    for names in made[1].values():
+        names.clear()
+    return made[1]
+
+
+def each(asset: str, *partitions: str) -> set[str]:
+    return {f"{asset}[{partition}]" for partition in partitions}
+
+
+def test_the_first_run_made_everything_once_and_found_what_was_planted(loop: Loop) -> None:
+    assert loop.capabilities() == sorted(ALL)
+    kept = [row for row in loop.study().store.read(SelectedCapability) if row.kept]
+    assert {row.capability_id for row in kept} == set(ALL)
+
+
+def test_nothing_changed_runs_nothing(loop: Loop) -> None:
+    assert loop.plan() == [] and loop.sync() == set()
+
+
+def test_a_threshold_that_admits_one_more_trains_that_one_alone(
+    loop: Loop, calls: dict[str, list[str]]
+) -> None:
+    strict = {"selection__min_coverage": "0.20"}
+    dropped = loop.sync(**strict)
+    assert loop.capabilities() == sorted({CANCEL, MULTI})
+    decided = {"config/selection", "selected_capabilities", "curriculum", "mixed_adapter", "routing_trials"}
+    assert dropped == decided | each("capability_spec", CANCEL, MULTI) | PLAYED
+    # As if the third had never been made: its partitions have no history.
+    for asset in ("capability_spec", "environment", "environment_audit", "environment_verdict", "adapter"):
+        _forget(loop, asset, WINDOW)
+    assert loop.sync(**strict) == set()
+    assert calls == {"audit": [], "train": []}
+    assert loop.sync() == (
+        decided
+        | each("capability_spec", *ALL)
+        | {f"{asset}[{WINDOW}]" for asset in ("environment", "environment_audit", "environment_verdict")}
+        | each("adapter", WINDOW)
+        | PLAYED
+    )
+    assert calls == {"audit": [WINDOW], "train": [WINDOW]}
+
+
+def _forget(loop: Loop, asset: str, partition: str) -> None:
+    import dagster as dg
+
+    key = dg.AssetKey(asset)
+    kept = {
+        record.partition_key: record.event_log_entry.tags
+        for record in loop.instance.fetch_materializations(key, limit=1000, ascending=True).records
+        if record.partition_key != partition
+    }
+    loop.instance.wipe_assets([key])
+    for other, tags in kept.items():
+        loop.instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=other, tags=tags))
+
+
+def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> None:
+    assert loop.sync(selection__min_gap="0.21") == {"config/selection", "selected_capabilities"}
+    assert loop.sync() == {"config/selection", "selected_capabilities"}
+
+
+def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
+    reworded = {"config/selection", "selected_capabilities", "curriculum", "report"}
+    assert loop.sync(selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
+    assert loop.sync() == reworded | each("capability_spec", *ALL)
+
+
+def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: dict[str, list[str]]) -> None:
+    decided = {"config/selection", "selected_capabilities", "curriculum", "mixed_adapter", "routing_trials"}
+    one = loop.sync(selection__max_capabilities="1")
+    assert one == decided | each("capability_spec", CANCEL) | PLAYED
+    back = loop.sync()
+    assert back == decided | each("capability_spec", CANCEL) | PLAYED
+    assert calls == {"audit": [], "train": []}
+    # Two threshold edits one after the other, the second undone before anything ran: nothing is due.
+    assert loop.plan() == []
+
+
+def test_training_steps_train_and_play_and_diagnose_nothing(loop: Loop) -> None:
+    trained = {"config/training", "mixed_adapter"} | each("adapter", *ALL) | PLAYED
+    assert loop.sync(training__iterations="5") == trained
+    assert loop.sync() == trained
+
+
+def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop.recode = {"labels": "another prompt"}
+    assert loop.sync() == {"labels[embedded]"}
+    # The same with a prompt whose answers differ in their words, not in their decisions.
+    real = detector_analyst.DetectorAnalyst.label
+
+    def reworded(self: Any, trajectories: list[Trajectory], capabilities: Any) -> list[Label]:
+        rows = real(self, trajectories, capabilities)
+        return [row.model_copy(update={"rationale": f"{row.rationale}!"}) for row in rows]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(detector_analyst.DetectorAnalyst, "label", reworded)
+        patch.setattr(detector_analyst, "_sources_hash", lambda: "another")
+        loop.recode = {"labels": "a third prompt"}
+        read_labels = {"contrast", "selected_capabilities", "routing_trials"}
+        assert loop.sync() == {"labels[embedded]"} | read_labels
+    loop.recode = {}
+    assert loop.sync() == {"labels[embedded]"} | read_labels
+
+
+def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
+    loop.recode = {"capability_dictionary": "another prompt"}
+    assert loop.sync() == {"capability_dictionary"}
+    loop.recode = {}
+    assert loop.sync() == {"capability_dictionary"}
+
+
+def test_one_recipe_audits_and_trains_its_own_capability_alone(
+    loop: Loop, calls: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = recipe_writer._template
+
+    class Edited:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def render(self, **values: Any) -> str:
+            source: str = real(self.name).render(**values)
+            return source + "\n# edited\n" if self.name == "write_against_state" else source
+
+    changed = (
+        {f"{asset}[{WINDOW}]" for asset in ("environment_audit", "environment_verdict", "adapter")}
+        | each("environment", *ALL)
+        | {"curriculum"}
+        | PLAYED
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe_writer, "_template", Edited)
+        loop.recode = {"environment": "an edited recipe"}
+        assert loop.sync() == changed
+    assert calls == {"audit": [WINDOW], "train": [WINDOW]}
+    loop.recode = {}
+    assert loop.sync() == changed
+
+
+def test_a_sandbox_flag_audits_again_and_trains_nothing(loop: Loop, calls: dict[str, list[str]]) -> None:
+    audited = (
+        {"config/sandbox", "report"} | each("environment_audit", *ALL) | each("environment_verdict", *ALL)
+    )
+    assert loop.sync(sandbox__memory_mb="512") == audited
+    assert sorted(calls["audit"]) == sorted(ALL) and calls["train"] == []
+    assert loop.sync() == audited
+
+
+@pytest.fixture
+def arrive(loop: Loop) -> Iterator[Callable[[str, Sequence[Task]], None]]:
+    """Let tasks of the live target arrive as a batch; it is forgotten when the test ends."""
+    arrived: list[str] = []
+
+    def lay(batch: str, tasks: Sequence[Task]) -> None:
+        arrived.append(batch)
+        named = [
+            task.model_copy(update={"task_id": f"embedded/{batch}-{task.task_id[9:]}"}) for task in tasks
+        ]
+        lay_tasks(loop.study(), batch, named)
+
+    yield lay
+    for batch in arrived:
+        loop.forget(batch)
+
+
+def _own(batch: str) -> set[str]:
+    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels")
+    return {f"{asset}[{batch}]" for asset in assets}
+
+
+def test_a_new_task_batch_rolls_out_and_labels_only_its_own_tasks(
+    loop: Loop, calls: dict[str, list[str]], arrive: Callable[[str, Sequence[Task]], None]
+) -> None:
+    tasks = EmbeddedTarget(Targets(seed=7, discovery_tasks=36)).tasks("discovery")
+    arrive("easy", [task for task in tasks if task.tags[0] in ("status", "exchange")])
+    fan_ins = {"capability_dictionary", "contrast", "selected_capabilities", "target_contract"}
+    # Tasks that lack nothing leave the selection as it is; routers are fitted on them, and so they play.
+    assert loop.sync() == _own("easy") | fan_ins | {"routing_trials"} | PLAYED
+    assert calls == {"audit": [], "train": []}
+
+
+def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing(
+    loop: Loop, calls: dict[str, list[str]], arrive: Callable[[str, Sequence[Task]], None]
+) -> None:
+    before = _definitions(loop)
+    arrive("hard", EmbeddedTarget(Targets(seed=7, discovery_tasks=36)).tasks("discovery"))
+    ran = loop.sync()
+    # Customers of the new batch ask in words that were not seen before. They belong to some definitions: old
+    # trajectories are labelled with these again, and their environments are written again, to the same text.
+    after = _definitions(loop)
+    redefined = {name for name in ALL if after[name] != before[name]}
+    assert redefined
+    assert ran == (
+        _own("hard")
+        | {"capability_dictionary", "contrast", "selected_capabilities", "target_contract", "curriculum"}
+        | {"batch_capabilities[embedded]", "labels[embedded]", "routing_trials"}
+        | each("capability_spec", *ALL)
+        | each("environment", *redefined)
+        | PLAYED
+    )
+    assert calls == {"audit": [], "train": []}
+
+
+def _definitions(loop: Loop) -> dict[str, CapabilitySpec]:
+    rows = loop.study().store.read(Capability)
+    return {row.capability_id: CapabilitySpec(**row.part(CapabilitySpec)) for row in rows}
+
+
+def test_one_file_of_another_agent_is_diagnosed_and_plays_nothing(
+    loop: Loop, tmp_path: Path, calls: dict[str, list[str]]
+) -> None:
+    ingest(loop.study(), [_tau2_file(tmp_path)])
+    ran = loop.sync()
+    (batch,) = {name.partition("[")[2].rstrip("]") for name in ran if name.startswith("trajectories[")}
+    fan_ins = {
+        "capability_dictionary",
+        "contrast",
+        "selected_capabilities",
+        "target_contract",
+        "routing_trials",
+    }
+    assert ran == _own(batch) | fan_ins
+    assert calls == {"audit": [], "train": []}
+    loop.forget(batch)
+
+
+def _tau2_file(folder: Path) -> Path:
+    """Write a results file of tau2-bench with one passed and one failed simulation."""
+    simulations = [
+        {
+            "id": f"s{number}",
+            "task_id": str(number),
+            "timestamp": "2025-01-01",
+            "start_time": "2025-01-01",
+            "end_time": "2025-01-01",
+            "duration": 1.0,
+            "termination_reason": "user_stop",
+            "agent_cost": 0.1,
+            "user_cost": 0.1,
+            "reward_info": {
+                "reward": float(number),
+                "db_check": {"db_match": bool(number), "db_reward": float(number)},
+                "reward_basis": ["DB"],
+            },
+            "messages": [
+                {"role": "assistant", "content": "Hi!", "turn_idx": 0},
+                {"role": "user", "content": "Cancel order K1.", "turn_idx": 1},
+            ],
+            "trial": 0,
+            "seed": 1,
+        }
+        for number in (0, 1)
+    ]
+    info = {
+        "git_commit": "c",
+        "num_trials": 1,
+        "max_steps": 10,
+        "max_errors": 3,
+        "user_info": {"implementation": "user_simulator", "llm": "u", "llm_args": {}},
+        "agent_info": {"implementation": "llm_agent", "llm": "a", "llm_args": {}},
+        "environment_info": {"domain_name": "desk", "policy": "Be kind."},
+        "seed": 1,
+    }
+    tasks = [
+        {"id": str(number), "description": {}, "user_scenario": {"instructions": "Cancel order K1."}}
+        for number in (0, 1)
+    ]
+    path = folder / "results.json"
+    path.write_text(json.dumps({"timestamp": "t", "info": info, "tasks": tasks, "simulations": simulations}))
+    return path
