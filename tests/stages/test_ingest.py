@@ -16,6 +16,7 @@ from trace_assets.stages.ingest import batches, inbox, ingest
 from trace_assets.stages.labels import label_batch
 from trace_assets.stages.tasks import write_tasks
 from trace_assets.stages.trajectories import triage_batch, write_batch
+from trace_assets.store.locks import due_items, item_lock
 from trace_assets.study import Study
 
 
@@ -92,3 +93,16 @@ def test_stages_run_without_dagster_and_twice_alike(study: Study, tmp_path: Path
 def test_an_unknown_batch_is_named(study: Study) -> None:
     with pytest.raises(InputError, match="nowhere"):
         write_tasks(study, "nowhere")
+
+
+def test_a_changed_inbox_makes_its_items_due_though_nobody_asks(study: Study, tmp_path: Path) -> None:
+    file = simulation_file(tmp_path / "desk.json", ["s1"])
+    ingest(study, [file])
+    (batch,) = batches(study)
+    items = [("tasks", batch), ("trajectories", batch)]
+    assert due_items(study.home) == dict.fromkeys(items, "new files")
+    for item in items:
+        with item_lock(study.home, *item) as lock:
+            lock.settle()
+    ingest(study, [file])
+    assert due_items(study.home) == {}, "the same file again changes nothing"

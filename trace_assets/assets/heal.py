@@ -12,6 +12,7 @@ from pathlib import Path
 import dagster as dg
 
 from trace_assets.records import LedgerEntry
+from trace_assets.sandbox.reaper import sweep_folders
 from trace_assets.store import Home, Store
 from trace_assets.store.leftovers import clear_half_made
 from trace_assets.store.presence import forget_dead, is_alive
@@ -75,6 +76,7 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
         instance.report_run_failed(run, KILLED)
     slots = tuple(_free_slots(instance))
     half_made = tuple(clear_half_made(home))
+    sweep_folders()
     forget_dead(home)
     return Healed(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger))
 

@@ -124,8 +124,8 @@ class DockerBackend:
         self.version = sandbox_version("docker", self._flags, self.image.contents)
         self._folder: Path | None = None
         if self._shares_files(client):
-            reaper.sweep_folders(_short_folder())
-            self._folder = reaper.owner_folder(_short_folder())
+            reaper.sweep_folders()
+            self._folder = reaper.owner_folder()
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)  # also at exit
         self.transport = "attach" if self._folder is None else "socket"
 
@@ -256,9 +256,3 @@ class DockerBackend:
         """See `Backend`."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _short_folder() -> Path:
-    """A folder whose socket paths stay below the kernel's 108 bytes."""
-    folder = tempfile.gettempdir()
-    return Path(folder if len(folder) <= 24 else "/tmp")

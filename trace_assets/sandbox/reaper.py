@@ -52,15 +52,22 @@ def owner_labels() -> dict[str, str]:
     }
 
 
-def owner_folder(parent: Path) -> Path:
+def _short_folder() -> Path:
+    """A folder whose socket paths stay below the kernel's 108 bytes."""
+    folder = tempfile.gettempdir()
+    return Path(folder if len(folder) <= 24 else "/tmp")
+
+
+def owner_folder(parent: Path | None = None) -> Path:
     """A new private folder for this process's sockets, its name telling whose it is."""
-    pid = os.getpid()
+    parent, pid = parent or _short_folder(), os.getpid()
     prefix = f"{FOLDER}-{pid}-{_start_time(pid) or 0}-{_pid_namespace().strip('pid:[]')}-"
     return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
 
 
-def sweep_folders(parent: Path) -> None:
-    """Remove the folders that dead owners of this user left in `parent`."""
+def sweep_folders(parent: Path | None = None) -> None:
+    """Remove the folders that dead owners of this user left in `parent`, the one for sockets by default."""
+    parent = parent or _short_folder()
     here = _pid_namespace().strip("pid:[]")
     for folder in parent.glob(f"{FOLDER}-*-*-*-*"):
         pid, start, namespace = folder.name.removeprefix(f"{FOLDER}-").split("-")[:3]

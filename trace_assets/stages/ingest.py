@@ -19,6 +19,8 @@ from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.stages.ingested_files import IngestedFiles
 from trace_assets.store import Store
 from trace_assets.store.home import replacing_folder
+from trace_assets.store.locks import mark_due
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
 
@@ -60,6 +62,7 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto") -> Ingeste
     Raises:
         InputError: No trajectory could be read, or a folder cannot be written.
     """
+    announce(study.home)
     files = IngestedFiles(study.home.inbox, format)
     outcome = Ingested({}, {}, skipped=[str(path) for path in paths if files.known(path)])
     for path in outcome.skipped:
@@ -131,6 +134,8 @@ def _lay(study: Study, batch: str, spool: Spool, built: Path) -> bool:
     (built / "version").write_text(version, encoding="utf-8")
     if (folder / "version").is_file() and (folder / "version").read_text(encoding="utf-8") == version:
         return False
+    for asset in ("tasks", "trajectories"):  # seen by the next sync, also when this process ends before it
+        mark_due(study.home, asset, batch, "new files")
     with replacing_folder(folder) as building:
         for entry in built.iterdir():
             shutil.move(entry, building / entry.name)

@@ -25,6 +25,7 @@ from trace_assets.stages.quarantine import quarantine_file, quarantine_rows
 from trace_assets.stages.task_file import Refused, read_task_file
 from trace_assets.stages.task_inbox import known_tasks, lay_tasks
 from trace_assets.stages.watched_folder import FoundFile, WatchedFolder, file_digest
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
 KINDS: tuple[ArrivalKind, ...] = get_args(ArrivalKind)
@@ -135,6 +136,7 @@ def pending(study: Study, kind: ArrivalKind | None = None) -> list[Pending]:
 def _take(study: Study, kind: ArrivalKind, found: FoundFile, digest: str, result: Look) -> bool:
     """Take one file or put it aside; tell whether its content is known from now on."""
     batch = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', found.path.stem).strip('-')[:60] or 'file'}-{digest[:8]}"
+    announce(study.home)
     with TemporaryDirectory(dir=study.home.path, prefix=".watch-") as folder:
         copy = Path(folder) / (batch + found.path.suffix)
         shutil.copyfile(found.path, copy)

@@ -13,7 +13,7 @@ from pathlib import Path
 from trace_assets.store.home import Home
 from trace_assets.store.presence import living
 
-_HALF = re.compile(r".+\.(partial|old)|\.ingest-.+")
+_HALF = re.compile(r".+\.(partial|old)|\.(ingest|watch)-.+")
 """Names of files and folders that exist only while something is being put in place."""
 _SPARED = re.compile(r"\..+\.work|\.training|dagster|locks")
 """Folders that are not looked into: training that is under way, to be resumed; other people's formats."""

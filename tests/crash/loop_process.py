@@ -1,0 +1,239 @@
+"""The embedded loop as a process that can be watched and killed, and what it must have made in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import dagster as dg
+
+from trace_assets.assets.instance import prepare_instance
+from trace_assets.records import TABLES, Adapter, LedgerEntry
+from trace_assets.store import Home, Store, frame_version
+from trace_assets.store.locks import is_item_held
+from trace_assets.training.adapter import adapter_id
+
+TINY = {
+    "targets.discovery_tasks": "120",
+    "targets.validation_tasks": "40",
+    "targets.test_tasks": "40",
+    "base_model.steps": "320",
+    "base_model.max_steps": "320",
+    "base_model.check_tasks": "40",
+    "base_model.pass_rate_low": "0.0",
+    "base_model.taught_rate": "0.0",
+    "base_model.lacking_rate": "0.0",
+    "rollouts.trials": "1",
+    "contrast.resamples": "200",
+    "contrast.permutations": "200",
+    "selection.min_relevant": "3",
+    "selection.max_capabilities": "2",
+    "synthesis.audit_seeds": "8",
+    "synthesis.audit_rollouts": "4",
+    "synthesis.pass_low": "0.0",
+    "synthesis.pass_high": "1.0",
+    "synthesis.max_dead_groups": "1.0",
+    "training.iterations": "4",
+    "training.tasks_per_iteration": "4",
+    "training.group_size": "4",
+    "training.validate_every": "2",
+    "training.save_every": "2",
+    "training.validation_seeds": "8",
+    "training.validation_episodes": "16",
+    "evaluation.trials": "1",
+    "evaluation.resamples": "200",
+}
+"""As small as the whole graph can run: an agent that lacks two skills, two environments, three adapters."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point of the undisturbed run: so many seconds into an item.
+
+    Attributes:
+        asset: Name of the asset at work.
+        partition: Its partition, empty when it has none.
+        offset: Seconds since it began.
+        whom: Whom the kill hits: the process that was started, or everything in its process group.
+    """
+
+    asset: str
+    partition: str
+    offset: float
+    whom: Literal["process", "group"]
+
+
+class Loop:
+    """`trace sync` on a home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home.open(folder)
+        self.log = folder / "sync.log"
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start `trace sync` as the leader of a session."""
+        options = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+        environment = {**os.environ, "TRACE_HOME": str(self.home.path), "HF_HUB_OFFLINE": "1"}
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "trace_assets", "sync", *options],
+                env=environment,
+                cwd=self.home.path,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def finish(self) -> None:
+        """Run `trace sync` to its end.
+
+        Raises:
+            AssertionError: It could not make everything.
+        """
+        process = self.start()
+        assert process.wait(1200) in (0, 1), self.log.read_text()[-3000:]
+
+    def timeline(self) -> list[tuple[float, float, str, str]]:
+        """Return (begin, end, asset, partition) of everything that was made, in seconds since the start."""
+        with prepare_instance(self.home) as instance:
+            records = instance.get_run_records(ascending=True)
+        spans = [
+            (record.start_time, record.end_time, key.to_user_string(), run.tags.get("dagster/partition", ""))
+            for record in records
+            for run in [record.dagster_run]
+            for key in sorted(run.asset_selection or ())[:1]
+            if record.start_time and record.end_time
+        ]
+        first = min(span[0] for span in spans)
+        return sorted(
+            (begin - first, end - first, asset, partition) for begin, end, asset, partition in spans
+        )
+
+    def moments(self, count: int, seed: int) -> list[Moment]:
+        """Choose moments at random over the whole length of this undisturbed run, in order."""
+        spans, chance = self.timeline(), random.Random(seed)
+        length = max(end for _, end, _, _ in spans)
+        found = []
+        for number, at in enumerate(sorted(chance.uniform(0.0, length) for _ in range(count))):
+            begin, _, asset, partition = max(span for span in spans if span[0] <= at)
+            found.append(Moment(asset, partition, at - begin, "group" if number % 2 else "process"))
+        return found
+
+    def run_until(self, moment: Moment) -> tuple[list[str], float, int]:
+        """Start a sync, kill it at a moment, and wait until nothing of it is left.
+
+        Returns:
+            The items at work when it was hit, how long the last of its processes outlived it in seconds, and
+            how many there were.
+        """
+        process = self.start()
+        reached = time.monotonic() + 600
+        while not self._has_begun(moment):
+            assert process.poll() is None, self.log.read_text()[-3000:]
+            assert time.monotonic() < reached, f"never came to {moment}"
+            time.sleep(0.005)
+        reached = time.monotonic() + moment.offset
+        while time.monotonic() < reached and not self._is_over(moment):
+            time.sleep(0.005)
+        at_work = sorted(
+            lock.stem.replace("~", "/")
+            for lock in (self.home.path / "locks" / "items").glob("*.lock")
+            if is_item_held(self.home, *lock.stem.replace("~", "/").partition("@")[::2])
+        )
+        members = _session(process.pid)
+        (os.killpg if moment.whom == "group" else os.kill)(process.pid, signal.SIGKILL)
+        began = time.monotonic()
+        process.wait()
+        while _session(process.pid):
+            assert time.monotonic() < began + 10, f"still there: {_session(process.pid)}"
+            time.sleep(0.002)
+        return at_work, time.monotonic() - began, len(members)
+
+    def _has_begun(self, moment: Moment) -> bool:
+        return is_item_held(self.home, moment.asset, moment.partition) or self._is_over(moment)
+
+    def _is_over(self, moment: Moment) -> bool:
+        """Whether the item was made before: its ledger entry is written when its work is done."""
+        store = Store(self.home.tables)
+        if len(store.partitions(LedgerEntry)) == getattr(self, "_entries", -1):
+            return (moment.asset, moment.partition) in self._booked
+        self._entries = len(store.partitions(LedgerEntry))
+        self._booked = {(row.asset, row.partition) for row in store.read(LedgerEntry)}
+        return (moment.asset, moment.partition) in self._booked
+
+    def tables(self) -> dict[str, str]:
+        """Return the content version of every partition of every table; times do not count."""
+        store = Store(self.home.tables)
+        return {
+            f"{record.table}/{partition}": frame_version(store.frame(record, partition), record)
+            for record in TABLES
+            if record is not LedgerEntry
+            for partition in store.partitions(record)
+        }
+
+    def ledger(self) -> Counter[tuple[str, str, str]]:
+        """Return how often each quantity of each item was booked."""
+        return Counter(
+            (row.asset, row.partition, row.kind) for row in Store(self.home.tables).read(LedgerEntry)
+        )
+
+    def weights(self) -> dict[str, str]:
+        """Return the content hash of every adapter's files."""
+        adapters = Store(self.home.tables).read(Adapter)
+        return {one.name: adapter_id(self.home.path / one.path) for one in adapters}
+
+    def statuses(self) -> Counter[str]:
+        """Return how many runs ended how, and how many seem to go on."""
+        with prepare_instance(self.home) as instance:
+            return Counter(run.status.value for run in instance.get_runs())
+
+    def claims(self) -> list[str]:
+        """Return the runs that hold a slot of a pool."""
+        with prepare_instance(self.home) as instance:
+            storage: dg._core.storage.event_log.base.EventLogStorage = instance.event_log_storage
+            infos = [storage.get_concurrency_info(pool) for pool in storage.get_concurrency_keys()]
+        return [slot.run_id for info in infos for slot in (*info.claimed_slots, *info.pending_steps)]
+
+    def half_made(self) -> list[str]:
+        """Return every file and folder that exists only while something is under way."""
+        return [
+            path.relative_to(self.home.path).as_posix()
+            for path in self.home.path.rglob("*")
+            if path.suffix in (".partial", ".old", ".new", ".due", ".work")
+            or path.name.startswith(".ingest-")
+        ]
+
+    def due(self) -> list[str]:
+        """Return what another sync would make."""
+        options = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+        done = subprocess.run(
+            [sys.executable, "-m", "trace_assets", "sync", "--dry-run", "--json", *options],
+            env={**os.environ, "TRACE_HOME": str(self.home.path)},
+            cwd=self.home.path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        return [step["item"] for step in json.loads(done.stdout)]
+
+
+def _session(leader: int) -> list[int]:
+    """Return the living processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if fields[3] == str(leader) and fields[0] not in "ZX":
+            found.append(int(stat.parent.name))
+    return found

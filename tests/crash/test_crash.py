@@ -1,0 +1,75 @@
+"""Killed ten times at random moments and taken up again, the loop makes what an undisturbed one makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from loop_process import Loop
+
+pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.train]
+
+KILLS = 10
+SEED = int(os.environ.get("TRACE_CRASH_SEED", "1"))
+
+
+def leftover_containers() -> list[str]:
+    import docker
+
+    from trace_assets.sandbox.reaper import PROJECT, is_leftover
+
+    with docker.from_env(timeout=30) as client:
+        found = client.api.containers(all=True, filters={"label": f"{PROJECT}=1"})
+    return [one["Id"][:12] for one in found if is_leftover(one.get("Labels") or {}, time.time())]
+
+
+@pytest.mark.timeout(3600)
+def test_ten_kills_change_nothing(tmp_path: Path, docker_daemon: None) -> None:
+    calm, hit = Loop(tmp_path / "calm"), Loop(tmp_path / "hit")
+    began = time.monotonic()
+    calm.finish()
+    report: dict[str, object] = {"seed": SEED, "undisturbed_seconds": round(time.monotonic() - began, 1)}
+    wanted = calm.tables()
+    for table in ("adapters/mixed", "evaluations/test", "routes/all", "base_models/all"):
+        assert table in wanted, f"the loop did not come to {table}"
+    assert len([name for name in wanted if name.startswith("adapters/")]) == 3
+
+    began, kills = time.monotonic(), []
+    for moment in calm.moments(KILLS, SEED):
+        at_work, outlived, processes = hit.run_until(moment)
+        kills.append(
+            {
+                "meant": f"{moment.offset:.2f} s into {moment.asset} {moment.partition}".strip(),
+                "whom": moment.whom,
+                "at_work": at_work,
+                "processes": processes,
+                "all_dead_after_ms": round(1000 * outlived),
+            }
+        )
+        print(json.dumps(kills[-1]), flush=True)
+    hit.finish()
+    report |= {"disturbed_seconds": round(time.monotonic() - began, 1), "kills": kills}
+    report["hits"] = Counter(item.partition("@")[0] for kill in kills for item in kill["at_work"] or ["-"])  # type: ignore[attr-defined]
+    print(json.dumps(report, indent=1), flush=True)
+    if "TRACE_CRASH_REPORT" in os.environ:
+        Path(os.environ["TRACE_CRASH_REPORT"]).write_text(json.dumps(report, indent=1))
+
+    found = hit.tables()
+    assert sorted(found) == sorted(wanted), "a table is missing, or one too many"
+    assert {name for name in wanted if found[name] != wanted[name]} == set(), "the content differs"
+    assert hit.weights() == calm.weights() and len(hit.weights()) == 3
+    assert hit.ledger() == calm.ledger() and set(hit.ledger().values()) == {1}, "booked twice or not at all"
+    assert set(hit.statuses()) == {"SUCCESS", "FAILURE"} and set(calm.statuses()) == {"SUCCESS"}
+    assert hit.claims() == [] and hit.half_made() == [] and calm.half_made() == []
+    assert hit.due() == []
+    give_up = time.monotonic() + 15  # an orphaned container ends by itself, and is removed by the daemon
+    while leftover_containers() and time.monotonic() < give_up:
+        time.sleep(0.5)
+    assert leftover_containers() == []
