@@ -6,37 +6,23 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
+from trace_assets.diagnosis.consensus import LACKING
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
+from trace_assets.diagnosis.pool import Pool
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, Message, ToolSpec, Trajectory
 from trace_assets.settings import Discovery
+from trace_assets.sources import source_version
 
 SAMPLE = 8
 """How many of the trajectories behind a proposal are named in `Capability.proposed_by`."""
-MIN_NORM = 3
-"""Relevant successful trajectories that a norm must rest on."""
-MERGE_OVERLAP = 0.9
-"""Two candidates are one when their labels agree on this share of the trajectories either is relevant to."""
 
 _MESSAGES = TypeAdapter(tuple[Message, ...])
 _BY_NAME: Mapping[str, Detector] = {detector.name: detector for detector in FAMILIES}
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A proposal with its labels over all trajectories."""
-
-    detector: Detector
-    proposal: Proposal
-    labels: tuple[str, ...]
-    score: float
 
 
 class DetectorAnalyst:
@@ -83,41 +69,15 @@ class DetectorAnalyst:
         passed = [trajectory.success for trajectory in trajectories]
         if target is None or not (True in passed and False in passed):
             return []
-        corpus = Corpus([Transcript(trajectory.blind()) for trajectory in trajectories], self._tools)
-        candidates = [
-            candidate
-            for detector in FAMILIES
-            for proposal in detector.propose(corpus)
-            if (candidate := self._count(detector, proposal, corpus, passed)) is not None
-        ]
-        kept: list[_Candidate] = []
-        order = {detector.name: place for place, detector in enumerate(FAMILIES)}
-        candidates.sort(key=lambda one: (-one.score, order[one.detector.name], one.proposal.subject))
-        for candidate in candidates:
-            twin = next((i for i, other in enumerate(kept) if _same(candidate.labels, other.labels)), None)
-            if twin is None:
-                kept.append(candidate)
-            elif order[candidate.detector.name] < order[kept[twin].detector.name]:
-                kept[twin] = candidate
-        chosen = kept[: self._section.max_candidates]
-        return [_capability(one, target, trajectories, self.name) for one in chosen]
+        pool = self.pool(trajectories)
+        outcome = np.array([-1 if one is None else int(one) for one in passed])
+        chosen = pool.pick(outcome == 1, outcome == 0, self._section)
+        considered = pool.considered(self._section.min_support)
+        return [_capability(pool, row, target, trajectories, self.name, considered) for row in chosen]
 
-    def _count(
-        self, detector: Detector, proposal: Proposal, corpus: Corpus, passed: Sequence[bool | None]
-    ) -> _Candidate | None:
-        """Label everything with a proposal; None when it lacks support or is no norm of the successful."""
-        labels = tuple(detector.label(one, proposal.args).label for one in corpus.transcripts)
-        if labels.count("LACKING") < self._section.min_support or "PRESENT" not in labels:
-            return None
-        sides = {
-            side: [label for label, outcome in zip(labels, passed, strict=True) if outcome is side]
-            for side in (True, False)
-        }
-        shown, missed = sides[True].count("PRESENT"), sides[True].count("LACKING")
-        if shown + missed < MIN_NORM or shown < detector.norm * (shown + missed):
-            return None
-        covered = sides[False].count("LACKING") / len(sides[False])
-        return _Candidate(detector, proposal, labels, covered - missed / len(sides[True]))
+    def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
+        """Return all proposals with their labels on trajectories of one target, made without outcomes."""
+        return Pool.build(Corpus([Transcript(one.blind()) for one in trajectories], self._tools))
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
         """Label every trajectory with every capability, in one pass.
@@ -171,32 +131,26 @@ def _detector(capability: Capability) -> Detector:
     return detector
 
 
-def _same(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether two candidates label nearly everything alike."""
-    relevant = sum(a != "NA" or b != "NA" for a, b in zip(one, other, strict=True))
-    agree = sum(a == b != "NA" for a, b in zip(one, other, strict=True))
-    return agree >= MERGE_OVERLAP * relevant
-
-
 def _capability(
-    candidate: _Candidate, target: str, trajectories: Sequence[Trajectory], analyst: str
+    pool: Pool, row: int, target: str, trajectories: Sequence[Trajectory], analyst: str, considered: int
 ) -> Capability:
-    proposal = candidate.proposal
+    proposal, detector = pool.proposals[row], pool.detectors[row]
     lacking = [
         trajectory.trajectory_id
-        for trajectory, label in zip(trajectories, candidate.labels, strict=True)
-        if label == "LACKING" and trajectory.success is False
+        for trajectory, code in zip(trajectories, pool.codes[row], strict=True)
+        if code == LACKING and trajectory.success is False
     ]
     return Capability(
-        capability_id=capability_id(target, candidate.detector.name, proposal),
+        capability_id=capability_id(target, detector.name, proposal),
         target=target,
         name=proposal.name,
         description=proposal.description,
         analyst=analyst,
-        detector=candidate.detector.name,
+        detector=detector.name,
         detector_args=dict(proposal.args),
         proposed_by=tuple(lacking[:SAMPLE]),
         n_proposals=len(lacking),
+        n_considered=considered,
     )
 
 
@@ -234,12 +188,5 @@ def _hash(value: str | bytes) -> str:
     return hashlib.sha256(value.encode() if isinstance(value, str) else value).hexdigest()
 
 
-@cache
 def _sources_hash() -> str:
-    digest = hashlib.sha256()
-    files: list[Any] = [resources.files("trace_assets.diagnosis").joinpath("detector_analyst.py")]
-    files += sorted(resources.files("trace_assets.diagnosis.detectors").iterdir(), key=lambda file: file.name)
-    for file in files:
-        if file.name.endswith(".py"):
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return source_version("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.pool")

@@ -24,6 +24,7 @@ def log_factorials(n: int) -> Floats:
     return _log_factorials(max(64, 1 << (n - 1).bit_length()) if n > 0 else 64)
 
 
+@lru_cache(maxsize=8192)
 def hypergeometric_pmf(good: int, bad: int, draws: int) -> Floats:
     """Return the probability of each number of good ones among some drawn without replacement.
 
@@ -33,7 +34,7 @@ def hypergeometric_pmf(good: int, bad: int, draws: int) -> Floats:
         draws: How many are drawn, at most `good + bad`.
 
     Returns:
-        Probabilities of 0, 1, ..., min(good, draws).
+        Probabilities of 0, 1, ..., min(good, draws); kept for the next call, so not to be written to.
 
     Raises:
         ValueError: More are drawn than there are, or a number is negative.
@@ -52,7 +53,9 @@ def hypergeometric_pmf(good: int, bad: int, draws: int) -> Floats:
         + (logs[bad] - logs[others] - logs[bad - others])
         - (logs[good + bad] - logs[draws] - logs[good + bad - draws])
     )
-    return np.where(possible, np.exp(log_p), 0.0)
+    pmf = np.where(possible, np.exp(log_p), 0.0)
+    pmf.flags.writeable = False
+    return pmf
 
 
 def tail(pmf: Floats, at_least: int) -> float:
