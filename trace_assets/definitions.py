@@ -4,6 +4,9 @@ import dagster as dg
 
 from trace_assets.assets.automation import automation_sensors, with_automation
 from trace_assets.assets.configuration import configuration_assets
+from trace_assets.assets.freshness import with_freshness
+from trace_assets.assets.schedules import scheduled_rerun, schedules
+from trace_assets.assets.sensors import watch_sensors
 from trace_assets.assets.whole_loop import whole_loop
 from trace_assets.study import Study
 
@@ -34,11 +37,14 @@ def stage_assets() -> list[dg.AssetsDefinition]:
 
 def build(study: Study) -> dg.Definitions:
     """Return the definitions of one study: its settings decide the versions of the `config/` assets."""
+    settings = study.settings
     assets = with_automation([*configuration_assets(study), *stage_assets()])
+    assets = with_freshness(assets, settings.schedule)
     return dg.Definitions(
         assets=assets,
-        jobs=[whole_loop],
-        sensors=automation_sensors(assets, study.settings.automation),
+        jobs=[whole_loop, scheduled_rerun],
+        schedules=schedules(settings.schedule),
+        sensors=[*automation_sensors(assets, settings.automation), *watch_sensors(study)],
         resources={"study": study},
         executor=dg.multiprocess_executor.configured(
             {

@@ -13,7 +13,7 @@ import pytest
 
 from trace_assets.assets import whole_loop as module
 from trace_assets.assets.instance import prepare_instance
-from trace_assets.assets.whole_loop import _reason, _sync, whole_loop
+from trace_assets.assets.whole_loop import _reason, sync_process, whole_loop
 from trace_assets.study import Study
 
 EASY = ["config/targets", "config/selection"]
@@ -75,7 +75,7 @@ def test_the_sync_ends_with_its_run(study: Study, tmp_path: Path, monkeypatch: p
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         f"open({str(mark)!r}, 'w').write(str(child.pid)); time.sleep(600)"
     )
-    with pytest.raises(KeyboardInterrupt), _sync([sys.executable, "-c", code], study) as process:
+    with pytest.raises(KeyboardInterrupt), sync_process([sys.executable, "-c", code], study) as process:
         for _ in range(200):
             if mark.exists() and mark.read_text():
                 break

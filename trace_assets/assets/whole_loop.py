@@ -38,7 +38,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     command = [sys.executable, "-m", "trace_assets", "sync", "--json"]
     command += [part for name in config.select for part in ("--select", name)]
     command += ["--jobs", str(config.jobs)] if config.jobs else []
-    with _sync(command, study) as process:
+    with sync_process(command, study) as process:
         assert process.stderr is not None and process.stdout is not None
         for line in process.stderr:
             if line.strip():
@@ -77,7 +77,7 @@ def _same_history(context: dg.OpExecutionContext, study: Study) -> None:
 
 
 @contextmanager
-def _sync(command: list[str], study: Study) -> Iterator[subprocess.Popen[str]]:
+def sync_process(command: list[str], study: Study) -> Iterator[subprocess.Popen[str]]:
     """Run a sync whose process group ends with the body, however that ends."""
     environment = {**os.environ, "TRACE_HOME": str(study.home.path), "NO_COLOR": "1", "COLUMNS": "200"}
     process = subprocess.Popen(
