@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -188,5 +189,6 @@ def _hash(value: str | bytes) -> str:
     return hashlib.sha256(value.encode() if isinstance(value, str) else value).hexdigest()
 
 
+@cache
 def _sources_hash() -> str:
     return source_version("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.pool")

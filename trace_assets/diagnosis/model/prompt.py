@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-DISCOVERY = ("discover.md", "discover_batch.md", "merge.md", "repair.md", "transcript.md")
-LABELLING = ("label.md", "repair.md", "transcript.md")
-TRIAGE = ("triage.md", "repair.md", "transcript.md")
+from trace_assets.sources import source_version
 
-_SHARED_CODE = ("redaction.py", "view.py", "question.py", "prompt.py")
+_SHARED = ("redaction", "view", "question", "prompt", "prompts/repair.md", "prompts/transcript.md")
 
 
 @cache
@@ -35,35 +31,30 @@ def render(name: str, **values: Any) -> str:
     return _environment().get_template(name).render(**values).strip()
 
 
-def prompt_version(prompts: tuple[str, ...], code: tuple[str, ...]) -> str:
-    """Return a hash of some prompts and of the code that fills, shows and reads them.
-
-    Args:
-        prompts: Files in `prompts/`.
-        code: Files of this package beside those that all prompts share.
-    """
-    package = resources.files("trace_assets.diagnosis.model")
-    digest = hashlib.sha256()
-    for name in prompts:
-        digest.update(name.encode() + b"\0" + package.joinpath("prompts", name).read_bytes() + b"\0")
-    for name in (*_SHARED_CODE, *code):
-        digest.update(name.encode() + b"\0" + package.joinpath(name).read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
 @cache
 def discovery_version() -> str:
     """Version of all that turns trajectories into a model's proposals, besides settings."""
-    return prompt_version(DISCOVERY, ("batches.py", "discovery.py", "merge.py"))
+    prompts = ("prompts/discover.md", "prompts/discover_batch.md", "prompts/merge.md")
+    return _version("batches", "discovery", "merge", *prompts)
 
 
 @cache
 def labelling_version() -> str:
     """Version of all that turns a trajectory into a model's labels, besides settings."""
-    return prompt_version(LABELLING, ("labelling.py",))
+    return _version("labelling", "prompts/label.md")
 
 
 @cache
 def triage_version() -> str:
     """Version of a model's second look at faults, besides settings."""
-    return prompt_version(TRIAGE, ("triage.py",))
+    return _version("triage", "prompts/triage.md")
+
+
+def _version(*own: str) -> str:
+    """Return a version of some files of this package and of those that every question rests on."""
+    return source_version(
+        *(
+            f"diagnosis/model/{name}" if "/" in name else f"diagnosis.model.{name}"
+            for name in (*own, *_SHARED)
+        )
+    )
