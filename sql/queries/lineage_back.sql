@@ -2,10 +2,11 @@
 -- $adapter: name or id of one adapter; all in the store when it is not given
 -- $weak = true: false leaves out what only weighed in on a decision
 WITH counted AS (
-    SELECT kind, id, version, count(DISTINCT trajectory_id) AS trajectories,
-        count(DISTINCT trajectory_id) FILTER (WHERE label = 'LACKING') AS lacking,
-        count(DISTINCT trajectory_id) FILTER (WHERE label = 'PRESENT') AS present
+    SELECT kind, id, version, count(*) AS trajectories,
+        count(*) FILTER (WHERE label = 'LACKING') AS lacking,
+        count(*) FILTER (WHERE label = 'PRESENT') AS present
     FROM lineage_members
+    WHERE kind IN ('contrast', 'contract')
     GROUP BY ALL
 )
 SELECT a.id AS adapter, a.version AS adapter_id, a.depth, a.ancestor_kind AS kind, a.ancestor_id AS id,

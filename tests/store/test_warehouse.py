@@ -67,6 +67,44 @@ def test_views_see_new_batches_and_join_results(filled: Home) -> None:
         assert warehouse.row_counts()["messages"] == 12
 
 
+def test_call_gets_the_next_result_of_its_id(home: Home) -> None:
+    def call(*ids: str) -> Message:
+        return Message(
+            role="assistant", tool_calls=tuple(ToolCall(id=one, name=f"tool_{one}") for one in ids)
+        )
+
+    def result(id: str, content: str, wrong: bool = False) -> Message:
+        return Message(role="tool", tool_call_id=id, content=content, is_error=wrong)
+
+    said = (
+        result("a", "before any call"),
+        call("a", "b"),
+        result("b", "of b"),
+        result("a", "of the first a", wrong=True),
+        call("a"),
+        call("c"),
+        result("a", "of the second a"),
+    )
+    own = trajectory(0, True).model_copy(update={"messages": said, "n_messages": len(said)})
+    write_trajectories(Store(home.tables), [own, trajectory(1, True)], "b1")
+    with Warehouse(home) as warehouse:
+        calls = warehouse.query(
+            "SELECT call_index, tool_call_id, result, result_index, is_error FROM tool_calls "
+            "WHERE trajectory_id = 't0' ORDER BY ALL"
+        )
+    assert calls.rows() == [
+        (1, "a", "of the first a", 3, True),
+        (1, "b", "of b", 2, False),
+        (4, "a", "of the second a", 6, False),
+        (5, "c", None, None, False),
+    ]
+
+
+def test_no_progress_bar_gets_into_the_output(home: Home) -> None:
+    with Warehouse(home) as warehouse:
+        assert warehouse.query("SELECT current_setting('enable_progress_bar')").item() in (False, "false")
+
+
 def test_columns_are_the_records_also_where_nothing_was_written(home: Home) -> None:
     with Warehouse(home) as warehouse:
         for record in TABLES:

@@ -22,6 +22,9 @@ R = TypeVar("R", bound=Record)
 WHOLE = "all"
 """File name of a table that has no partitions."""
 
+ROW_GROUP_ROWS = 65_536
+"""Rows are in key order, so a query for one trajectory reads one group of this size; scans do not mind."""
+
 
 class Store:
     """Reads and writes record tables under one folder.
@@ -74,7 +77,12 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.parent / f".{path.stem}.{uuid4().hex[:8]}.partial"
         try:
-            frame.write_parquet(partial, compression="zstd", metadata={"trace.version": version})
+            frame.write_parquet(
+                partial,
+                compression="zstd",
+                row_group_size=ROW_GROUP_ROWS,
+                metadata={"trace.version": version},
+            )
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)

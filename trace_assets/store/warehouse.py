@@ -49,6 +49,7 @@ class Warehouse:
         self.home = home
         self.connection = duckdb.connect(":memory:")
         self.connection.execute("SET TimeZone = 'UTC'")
+        self.connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output
         spill = Path(tempfile.gettempdir()) / f"trace-sql-{os.getpid()}"
         self.connection.execute(f"SET temp_directory = {quoted(spill)}")
         for _, statement in statements(self.connection, home.tables, only=only):
