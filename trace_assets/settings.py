@@ -126,7 +126,7 @@ class Discovery(Section):
     """Which capabilities are proposed."""
 
     added = frozenset(
-        {"model", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed"}
+        {"model", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed", "split"}
     )
 
     analyst: Literal["detectors", "model", "both"] = "detectors"
@@ -135,6 +135,9 @@ class Discovery(Section):
     """Trajectories that must show a deficit before it is proposed."""
     max_candidates: int = Field(24, ge=1)
     """Per target, by evidence."""
+    split: Literal["none", "half"] = "none"
+    """`half`: candidates come from one half of the tasks, and the contrast is estimated on the other. Needs
+    twice the tasks; what a model proposes from outcomes it has read is honestly tested in no other way."""
     model: str = ""
     """The model that proposes, where `analyst` is `model` or `both`."""
     temperature: float = Field(1.0, ge=0, le=2)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
-
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.records import Agreement
-from trace_assets.statistics.agreement import alpha_estimate
 from trace_assets.statistics.dawid_skene import dawid_skene
 
 MISSING, NA, PRESENT, LACKING = -1, 0, 1, 2
@@ -53,68 +48,6 @@ def reconcile(votes: Codes) -> tuple[Codes, NDArray[np.float64] | None]:
     codes = np.where(unsure, MISSING, best)
     alone = votes.max(axis=-1)  # an item that one coder saw has that coder's label
     return np.where(given == 1, alone, codes).astype(np.int8), posterior
-
-
-def agreement_rows(
-    votes: Codes,
-    coders: Sequence[Coder],
-    capabilities: Sequence[str],
-    tasks: NDArray[np.int64],
-    target: str,
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-    confidence: float = 0.95,
-) -> list[Agreement]:
-    """Return how far labels agree: over all of them, between passes of a labeller, between two labellers.
-
-    Args:
-        votes: Codes, shape `(capabilities, trajectories, coders)`.
-        coders: Who is behind the last axis.
-        capabilities: Ids of the first axis.
-        tasks: Task of each trajectory, counted from 0: intervals draw whole tasks.
-        target: Whose trajectories these are.
-        resamples: Bootstrap draws.
-        seed: The same seed gives the same intervals.
-        confidence: Nominal coverage.
-
-    Returns:
-        Rows for each capability that some trajectory has two labels of; none with a single coder.
-    """
-    if len(coders) < 2:
-        return []
-    labellers = sorted({name for name, _ in coders})
-    own = {name: [place for place, coder in enumerate(coders) if coder[0] == name] for name in labellers}
-    rows = []
-    for place, capability in enumerate(capabilities):
-        compared: list[tuple[str, str, Codes]] = [("all", ", ".join(labellers), votes[place])]
-        compared += [("passes", name, votes[place][:, own[name]]) for name in labellers if len(own[name]) > 1]
-        said = {name: majority(votes[place][:, own[name]]) for name in labellers}
-        compared += [
-            ("labellers", f"{one}, {other}", np.stack([said[one], said[other]], axis=1))
-            for one, other in combinations(labellers, 2)
-        ]
-        for between, names, codes in compared:
-            several = int(((codes != MISSING).sum(axis=1) > 1).sum())
-            if not several:
-                continue
-            alpha = alpha_estimate(codes, tasks, resamples=resamples, seed=seed, confidence=confidence)
-            rows.append(
-                Agreement.model_validate(
-                    {
-                        "capability_id": capability,
-                        "target": target,
-                        "between": between,
-                        "coders": names,
-                        "alpha": alpha.value,
-                        "alpha_low": alpha.low,
-                        "alpha_high": alpha.high,
-                        "n_items": several,
-                        "n_coders": codes.shape[1],
-                    }
-                )
-            )
-    return rows
 
 
 def majority(votes: Codes) -> Codes:

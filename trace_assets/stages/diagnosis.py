@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
-from trace_assets.diagnosis.contrast import contrast
+from trace_assets.diagnosis.agreement import agreement_of, consensus_of
+from trace_assets.diagnosis.contrast import contrast_matrix
+from trace_assets.diagnosis.halves import considered_tests, estimation_share
+from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.outcome_leak import outcome_leak
 from trace_assets.diagnosis.selection import select
 from trace_assets.errors import InputError
 from trace_assets.records import (
+    Agreement,
     Capability,
     CapabilitySpec,
+    Consensus,
     Contrast,
     Label,
     SelectedCapability,
@@ -21,6 +27,7 @@ from trace_assets.report.exhibits.diagnosis import (
     selection_exhibit,
 )
 from trace_assets.stages.result import StageCheck, StageResult
+from trace_assets.store.content import text_version
 from trace_assets.study import Study
 
 
@@ -28,30 +35,67 @@ def _names(study: Study) -> dict[str, str]:
     return {row.capability_id: row.name for row in study.store.read(Capability)}
 
 
-def _labels_by_target(study: Study) -> dict[str, list[Label]]:
-    target_of = {row.capability_id: row.target for row in study.store.read(Capability)}
-    groups: dict[str, list[Label]] = defaultdict(list)
+@dataclass(frozen=True)
+class _Evidence:
+    """What one target's contrast rests on."""
+
+    target: str
+    capabilities: list[Capability]
+    labels: list[Label]
+    triage: list[Triage]
+
+
+def _evidence(study: Study) -> list[_Evidence]:
+    """Return candidates, labels and outcomes by target; outcomes of the half that proposed are left out."""
+    candidates: dict[str, list[Capability]] = defaultdict(list)
+    for row in study.store.read(Capability):
+        candidates[row.target].append(row)
+    target_of = {row.capability_id: row.target for own in candidates.values() for row in own}
+    labels: dict[str, list[Label]] = defaultdict(list)
     for label in study.store.read(Label):
         if label.capability_id in target_of:
-            groups[target_of[label.capability_id]].append(label)
-    return dict(sorted(groups.items()))
+            labels[target_of[label.capability_id]].append(label)
+    triage = study.store.read(Triage)
+    return [
+        _Evidence(
+            target,
+            candidates[target],
+            labels[target],
+            estimation_share((row for row in triage if row.target == target), candidates[target]),
+        )
+        for target in sorted(labels)
+    ]
 
 
 def estimate_contrast(study: Study) -> StageResult:
-    """Write the table `contrast`, target by target."""
-    triage = study.store.read(Triage)
+    """Write `contrast`, `agreement` and `consensus`, target by target."""
+    section = study.settings.contrast
     rows: list[Contrast] = []
-    labelled = _labels_by_target(study)
-    for target, labels in labelled.items():
-        own = [row for row in triage if row.target == target]
-        rows += contrast(labels, own, study.settings.contrast, target)
-    version = study.store.write(rows, Contrast)
-    leak = outcome_leak(rows, (label for labels in labelled.values() for label in labels))
+    agreement: list[Agreement] = []
+    consensus: list[Consensus] = []
+    evidence = _evidence(study)
+    for one in evidence:
+        matrix = LabelMatrix.build(one.labels, one.triage, one.target)
+        considered = considered_tests(one.capabilities)
+        rows += contrast_matrix(matrix, section, one.target, considered=considered)
+        agreement += agreement_of(matrix, section, one.target)
+        consensus += consensus_of(matrix, one.target)
+    version = text_version(
+        study.store.write(rows, Contrast),
+        study.store.write(agreement, Agreement),
+        study.store.write(consensus, Consensus),
+    )
+    leak = outcome_leak(rows, (label for one in evidence for label in one.labels))
     exhibit = contrast_exhibit(rows, _names(study), study.settings.selection)
     return StageResult(
         version,
         len(rows),
-        {"candidates": len(rows), "n": len(triage), **_best(rows)},
+        {
+            "candidates": len(rows),
+            "n": sum(len(one.triage) for one in evidence),
+            **({"labelled_twice": len(consensus)} if consensus else {}),
+            **_best(rows),
+        },
         pages=exhibit.pages,
         tables=exhibit.tables,
         checks=(StageCheck("contrast_not_empty", leak.passed, leak.detail, leak.severity),),
@@ -72,17 +116,10 @@ def select_capabilities(study: Study) -> StageResult:
     contrasts: dict[str, list[Contrast]] = defaultdict(list)
     for row in study.store.read(Contrast):
         contrasts[row.target].append(row)
-    capabilities, triage = study.store.read(Capability), study.store.read(Triage)
-    labels = _labels_by_target(study)
     rows: list[SelectedCapability] = []
-    for target, own in sorted(contrasts.items()):
-        rows += select(
-            own,
-            [one for one in capabilities if one.target == target],
-            labels.get(target, []),
-            [row for row in triage if row.target == target],
-            study.settings.selection,
-        )
+    for one in _evidence(study):
+        own = contrasts.get(one.target, [])
+        rows += select(own, one.capabilities, one.labels, one.triage, study.settings.selection)
     version = study.store.write(rows, SelectedCapability)
     every = [row for own in contrasts.values() for row in own]
     kept = [row for row in rows if row.kept]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trace_assets.diagnosis.halves import in_first_half
 from trace_assets.records import Capability, Proposal, Trajectory, Triage
 from trace_assets.report.exhibits.diagnosis import dictionary_exhibit
 from trace_assets.stages.analysts import by_target, model_figures, open_detectors, open_model
@@ -31,6 +32,9 @@ def discover(study: Study) -> StageResult:
         if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
     trajectories = [one for one in read_trajectories(study.store) if one.trajectory_id in usable]
+    half = study.settings.discovery.split == "half"
+    if half:
+        trajectories = [one for one in trajectories if in_first_half(one.task_id)]
     groups, who = by_target(trajectories), study.settings.discovery.analyst
     found: list[Capability] = []
     if who in ("detectors", "both"):
@@ -38,6 +42,8 @@ def discover(study: Study) -> StageResult:
             found += open_detectors(study, target).discover(group)
     model = _ask_model(study, groups) if who in ("model", "both") else _Model()
     found += model.capabilities
+    if half:
+        found = [one.model_copy(update={"discovered_on": "half"}) for one in found]
     study.store.write(model.proposals, Proposal)
     version = study.store.write(found, Capability)
     return StageResult(
