@@ -14,6 +14,7 @@ STAGE_MODULES = (
     "tasks",
     "trajectories",
     "diagnosis",
+    "drift",
     "environments",
     "training",
     "routing",

@@ -43,8 +43,17 @@ def simulation(name: str, task: str, *, looks: bool, passes: bool) -> dict[str, 
     }
 
 
-def simulation_file(path: Path, prefix: str, *, n: int = 24, lacking: int = 10, domain: str = "desk") -> Path:
-    """Write a file of `n` simulations, one a task, of which the first `lacking` fail without looking."""
+def simulation_file(
+    path: Path,
+    prefix: str,
+    *,
+    n: int = 24,
+    lacking: int = 10,
+    failing: int | None = None,
+    domain: str = "desk",
+) -> Path:
+    """Write `n` simulations, one a task: the first `lacking` do not look, the first `failing` fail."""
+    failing = lacking if failing is None else failing
     names = [f"{prefix}-{number}" for number in range(n)]
     info = {
         "agent_info": {"llm": "agent", "implementation": "llm_agent"},
@@ -56,7 +65,7 @@ def simulation_file(path: Path, prefix: str, *, n: int = 24, lacking: int = 10, 
         "info": {**info, "num_trials": 1},
         "tasks": [{"id": name, "user_scenario": {"instructions": "Cancel the order."}} for name in names],
         "simulations": [
-            simulation(name, name, looks=number >= lacking, passes=number >= lacking)
+            simulation(name, name, looks=number >= lacking, passes=number >= failing)
             for number, name in enumerate(names)
         ],
     }

@@ -25,11 +25,22 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "trajectories": (*_PLAYED, "targets"),
     "triage": ("diagnosis.triage", "stages.trajectories"),
     "batch_capabilities": ("stages.batch_capabilities",),
+    "label_leak": (
+        *("diagnosis.leak", "diagnosis.model.redaction", "stages.leak", "statistics.bootstrap"),
+        "statistics.ranking",
+    ),
     "contrast": ("diagnosis.contrast", "diagnosis.label_matrix", "stages.diagnosis", "statistics"),
     "selected_capabilities": (
         "diagnosis.label_matrix",
         "diagnosis.selection",
         "stages.diagnosis",
+        "statistics",
+    ),
+    "drift": (
+        "diagnosis.contrast",
+        "diagnosis.drift",
+        "diagnosis.label_matrix",
+        "stages.drift",
         "statistics",
     ),
     "capability_spec": ("stages.diagnosis",),

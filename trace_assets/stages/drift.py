@@ -1,0 +1,71 @@
+"""The stage `drift`: the newest batch of each target against all that came before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from trace_assets.diagnosis.drift import drift
+from trace_assets.diagnosis.halves import estimation_share
+from trace_assets.records import Arrival, Capability, Drift, Label, TrajectoryHead
+from trace_assets.records import Triage as TriageRow
+from trace_assets.stages.result import StageCheck, StageResult
+from trace_assets.study import Study
+
+
+def newest_batches(study: Study) -> dict[str, str]:
+    """Return, by target, the batch that came last through a watched folder and is labelled.
+
+    Batches that were rolled out or ingested by hand have no time of arrival: they count as earlier.
+    """
+    labelled = set(study.store.partitions(Label))
+    newest: dict[str, str] = {}
+    for row in sorted(study.store.read(Arrival), key=lambda row: (row.taken_at, row.task_batch)):
+        if row.task_batch in labelled:
+            for target in study.store.frame(TrajectoryHead, row.task_batch)["target"].unique():
+                newest[target] = row.task_batch
+    return dict(sorted(newest.items()))
+
+
+def write_drift(study: Study) -> StageResult:
+    """Write the table `drift` and check that no capability left its band."""
+    capabilities: dict[str, list[Capability]] = defaultdict(list)
+    for row in study.store.read(Capability):
+        capabilities[row.target].append(row)
+    target_of = {row.capability_id: row.target for own in capabilities.values() for row in own}
+    labels: dict[str, list[Label]] = defaultdict(list)
+    for label in study.store.read(Label):
+        if label.capability_id in target_of:
+            labels[target_of[label.capability_id]].append(label)
+    triage = study.store.read(TriageRow)
+    rows: list[Drift] = []
+    for target, batch in newest_batches(study).items():
+        new = set(study.store.frame(TrajectoryHead, batch)["trajectory_id"].to_list())
+        own = estimation_share((row for row in triage if row.target == target), capabilities[target])
+        rows += drift(labels[target], own, study.settings.contrast, target, batch, new)
+    version = study.store.write(rows, Drift)
+    moved = [row for row in rows if row.drifted]
+    return StageResult(
+        version,
+        len(rows),
+        {"compared": len(rows), "drifted": len(moved)},
+        checks=(StageCheck("no_drift", not moved, _sentence(rows, moved), severity="warning"),),
+    )
+
+
+def _sentence(rows: list[Drift], moved: list[Drift]) -> str:
+    if not rows:
+        return "Nothing to compare: no batch of a watched folder follows another of its target."
+    if not moved:
+        batches = ", ".join(sorted({row.task_batch for row in rows}))
+        return f"None of {len(rows)} figures left its band in {batches}."
+    shown = "; ".join(_figures(row) for row in moved[:5])
+    more = f"; and {len(moved) - 5} more (table `drift`)" if len(moved) > 5 else ""
+    return f"{len(moved)} of {len(rows)} figures left their band: {shown}{more}."
+
+
+def _figures(row: Drift) -> str:
+    return (
+        f"{row.measure} of {row.capability_id} was {row.before:.2f} [{row.before_low:.2f}, "
+        f"{row.before_high:.2f}] (n = {row.n_before}) and is {row.now:.2f} [{row.now_low:.2f}, "
+        f"{row.now_high:.2f}] (n = {row.n_now}) in {row.task_batch}"
+    )
