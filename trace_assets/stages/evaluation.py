@@ -70,7 +70,7 @@ def validate_adapters(study: Study) -> StageResult:
     )
     return StageResult(
         version,
-        len(rows),
+        len(harm),
         {"adapters": len(adapters), "harmful": len(harmful), "excluded": len(barred), "n": len(rows)},
         pages=exhibit.pages,
         tables=exhibit.tables,
