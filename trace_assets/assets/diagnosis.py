@@ -12,12 +12,13 @@ from trace_assets.records import (
     CapabilitySpec,
     Contrast,
     Label,
+    LabelLeak,
     Proposal,
     SelectedCapability,
     ShownTranscript,
 )
 from trace_assets.settings import Discovery
-from trace_assets.stages import diagnosis, discovery
+from trace_assets.stages import diagnosis, discovery, leak
 from trace_assets.stages import labels as labels_stage
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.result import StageResult
@@ -70,6 +71,19 @@ def batch_capabilities(study: Study, batch: str) -> StageResult:
 def labels(study: Study, batch: str) -> StageResult:
     """NA, PRESENT or LACKING for every trajectory and candidate, given blind to the outcome."""
     return labels_stage.label_batch(study, batch)
+
+
+@stage_asset(
+    group="diagnosis",
+    records=(LabelLeak,),
+    deps=["trajectories", "triage"],
+    checks={
+        "labels_blind": "The outcome cannot be told from what labellers see beside the agent's own behaviour."
+    },
+)
+def label_leak(study: Study) -> StageResult:
+    """The leak meter: how well a small classifier tells the outcome from what labellers are shown."""
+    return leak.write_leak(study)
 
 
 @stage_asset(

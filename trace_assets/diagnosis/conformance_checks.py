@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
+from typing import TypeVar
 
 from trace_assets.diagnosis.analyst import Analyst
 from trace_assets.errors import TraceError, Unavailable
@@ -14,6 +15,7 @@ from trace_assets.records import Capability, Label, Trajectory
 
 _SLUG = re.compile(r"[a-z0-9_-]{1,80}\Z")
 Key = tuple[str, str, int]
+T = TypeVar("T")
 
 
 class Broken(Exception):
@@ -53,16 +55,16 @@ class Subject:
         given = deepcopy(list(trajectories))
         found = self._called("discover", lambda: self.analyst.discover(given))
         self._compare("discover", given, trajectories)
-        return list(found)
+        return found
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
         """Call `label` with copies; note whether it changed them."""
         given, wanted = deepcopy(list(trajectories)), deepcopy(list(capabilities))
         found = self._called("label", lambda: self.analyst.label(given, wanted))
         self._compare("label", [*given, *wanted], [*trajectories, *capabilities])
-        return list(found)
+        return found
 
-    def _called(self, name: str, call: Callable[[], Sequence[object]]) -> list[object]:
+    def _called(self, name: str, call: Callable[[], Sequence[T]]) -> list[T]:
         try:
             return list(call())
         except Unavailable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from trace_assets.diagnosis.halves import in_first_half
 from trace_assets.records import Capability, Proposal, Trajectory, Triage
@@ -98,5 +99,5 @@ def _complete(model: _Model) -> StageCheck:
     mend = (
         " Raise analyst.cap_usd or analyst.cap_calls and run the same command again." if model.stopped else ""
     )
-    severity = "error" if model.stopped else "warning"
+    severity: Literal["error", "warning"] = "error" if model.stopped else "warning"
     return StageCheck("discovery_complete", False, f"{'; '.join(model.remarks)}.{mend}", severity)

@@ -42,7 +42,8 @@ def concordance(positive: Floats, negative: Floats) -> Floats:
     """
     above = positive[:, None] > negative[None, :]
     ties = positive[:, None] == negative[None, :]
-    return above + 0.5 * ties
+    pairs: Floats = above + 0.5 * ties
+    return pairs
 
 
 def rank(

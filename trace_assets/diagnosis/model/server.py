@@ -57,6 +57,11 @@ class ModelServer:
             raise InputError(
                 "a model analyst needs a server: set analyst.base_url, such as http://127.0.0.1:8000/v1."
             )
+        if section.cap_usd is not None and not (section.prompt_usd or section.completion_usd):
+            raise InputError(
+                "analyst.cap_usd cannot hold without prices: set analyst.prompt_usd and "
+                "analyst.completion_usd, or use analyst.cap_calls."
+            )
         self.section, self.answers, self.account = section, answers, account
         self.remembered = 0
         self.refused: set[str] = set()

@@ -1,0 +1,125 @@
+"""`trace analyst`: what a model analyst will cost, and whether an analyst keeps its promises."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from trace_assets.cli.console import console as make_console
+from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.diagnosis.conformance import Finding, examine_analyst, load_analyst, verdict
+from trace_assets.diagnosis.rehearsal import rehearse
+from trace_assets.errors import InputError
+from trace_assets.report.figures import money
+from trace_assets.stages.analysts import open_detectors, open_model
+from trace_assets.stages.forecast import Forecast, asks_model, forecast, spent_so_far
+from trace_assets.study import Study
+
+app = typer.Typer(
+    name="analyst", help="What a model analyst costs, and whether an analyst keeps its promises."
+)
+
+
+@app.command("forecast")
+def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
+    """Print what the model calls of `trace diagnose` would cost now; makes none."""
+    study = open_study(config, overrides)
+    if not asks_model(study):
+        raise InputError("no model is set: set discovery.analyst and discovery.model, or labels.model.")
+    rows = forecast(study)
+    if as_json:
+        print(
+            json.dumps({"stages": [asdict(row) for row in rows], "spent_usd": spent_so_far(study)}, indent=2)
+        )
+    else:
+        print_forecast(study, rows, make_console())
+
+
+@app.command("check")
+def check(
+    analyst: Annotated[
+        str,
+        typer.Argument(
+            help="module:factory of an analyst, or `detectors`, or `model` for the settings' own."
+        ),
+    ],
+    tasks: Annotated[int, typer.Option(help="Rehearsed tasks, two trials each.", min=20)] = 60,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Check that an analyst is blind, complete, repeatable and honest about evidence, on rehearsed episodes.
+
+    The episodes come from a script with known deficits, so no model is needed to make them. `model` asks the
+    server of [analyst] and pays for it.
+    """
+    study = open_study(config, overrides)
+    trajectories = rehearse(tasks).trajectories
+    if analyst == "model":
+        with open_model(study, "analyst_check") as (model, _):
+            findings = examine_analyst(model, trajectories)
+    elif analyst == "detectors":
+        findings = examine_analyst(open_detectors(study, "embedded"), trajectories)
+    else:
+        findings = examine_analyst(load_analyst(analyst), trajectories)
+    if as_json:
+        print(json.dumps({**verdict(findings), "checks": [asdict(one) for one in findings]}, indent=2))
+    else:
+        _print_findings(findings, make_console())
+    raise typer.Exit(0 if all(one.passed is not False for one in findings) else 1)
+
+
+def _print_findings(findings: Sequence[Finding], console: Console) -> None:
+    marks = {True: "[green]passed [/]", False: "[red]failed [/]", None: "[yellow]not run[/]"}
+    for one in findings:
+        console.print(
+            f"{marks[one.passed]} {one.check}  [dim]{escape(one.detail or one.promise)}[/]", soft_wrap=True
+        )
+    counts = verdict(findings)
+    console.print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['not_run']} not run.")
+
+
+def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:
+    """Print the forecast where a model will be asked, and ask for consent at a terminal.
+
+    Scripts are never asked: there the cap decides.
+
+    Raises:
+        Exit: The person said no.
+    """
+    if not asks_model(study):
+        return
+    rows = forecast(study)
+    if not quiet:
+        print_forecast(study, rows, make_console(stderr=True))
+    wanted = any(row.calls for row in rows)
+    interactive = sys.stdin.isatty() and sys.stderr.isatty()
+    if wanted and interactive and not yes and not typer.confirm("Go on?", default=True, err=True):
+        raise typer.Exit(0)
+
+
+def print_forecast(study: Study, rows: Sequence[Forecast], console: Console) -> None:
+    """Print one line a stage, and what the cap leaves."""
+    section = study.settings.analyst
+    priced = bool(section.prompt_usd or section.completion_usd)
+    for row in rows:
+        cost = f"about {money(row.usd)}" if priced else "no prices are set"
+        known = f"; {row.remembered} answered already" if row.remembered else ""
+        guess = f" (assuming {row.assumed})" if row.assumed else ""
+        console.print(
+            f"{row.stage}: {row.calls} requests, {row.prompt_tokens:,} prompt and "
+            f"{row.completion_tokens:,} completion tokens, {cost}{guess}{known}",
+            soft_wrap=True,
+        )
+    spent = spent_so_far(study)
+    if section.cap_usd is not None:
+        console.print(f"cap: {money(section.cap_usd)}, of which {money(spent)} is spent", soft_wrap=True)
+    elif priced:
+        console.print(f"no cap is set (analyst.cap_usd); {money(spent)} spent so far", soft_wrap=True)
