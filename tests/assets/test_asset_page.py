@@ -33,6 +33,9 @@ def test_plots_come_first_and_figures_keep_their_names(tmp_path: Path) -> None:
     lineage = metadata["dagster/column_lineage"]
     assert isinstance(lineage, dg.TableColumnLineage)
     assert [dep.column_name for dep in lineage.deps_by_column["task_id"]] == ["task_id"]
+    words = metadata["columns come from"]
+    assert isinstance(words, dg.MarkdownMetadataValue)
+    assert "| `task_id` | `trajectories.task_id` |" in (words.md_str or "")
     assert metadata["table"] == dg.MetadataValue.path(str(tmp_path / "tables" / "triage"))
     Store(tmp_path / "tables").write([], Triage, "batch")
     there = shown(result, tmp_path, "batch")["table"]

@@ -66,7 +66,9 @@ def validate_adapters(study: Study) -> StageResult:
     version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
     harmful, barred = [row for row in harm if row.verdict == "harmful"], excluded(harm)
     exhibit = harm_exhibit(
-        harm, barred, {row.capability_id: row.name for row in study.store.read(Capability)}
+        harm,
+        [row.adapter for row in harm if row.adapter in barred or row.adapter not in accepted],
+        {row.capability_id: row.name for row in study.store.read(Capability)},
     )
     return StageResult(
         version,

@@ -75,10 +75,10 @@ def harm_exhibit(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping
         {
             "adapter": names.get(row.adapter, row.adapter),
             "own skills": ", ".join(row.own_skills) or figures.NONE,
-            "own, points": figures.points(row.own_delta, row.own_delta_low, row.own_delta_high),
-            "own tasks": row.own_n,
-            "others, points": figures.points(row.other_delta, row.other_delta_low, row.other_delta_high),
-            "other tasks": row.other_n,
+            "own, points": f"{figures.points(row.own_delta, row.own_delta_low, row.own_delta_high)} "
+            f"(n = {row.own_n})",
+            "others, points": f"{figures.points(row.other_delta, row.other_delta_low, row.other_delta_high)} "
+            f"(n = {row.other_n})",
             "verdict": row.verdict,
             "router": "may not choose it" if row.adapter in excluded else "may choose it",
         }
