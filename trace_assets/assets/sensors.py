@@ -69,12 +69,8 @@ def _watch_sensor(study: Study, kind: ArrivalKind) -> dg.SensorDefinition:
 
 
 def _sentences(seen: Look) -> list[str]:
-    taken = [
-        f"{one.file}: {one.n_taken} new, as batch {one.task_batch or 'none'}; {one.n_refused} refused."
-        for one in seen.taken
-    ]
-    refused = [f"{one.file} {one.position}".strip() + f": {one.reason}" for one in seen.refused]
-    return [*taken, *refused, *seen.notices]
+    rows = [*seen.taken, *seen.refused]
+    return [*(row.sentence for row in rows), *seen.notices]
 
 
 def _why_nothing(seen: Look, held: list[str]) -> str:

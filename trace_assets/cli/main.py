@@ -12,7 +12,7 @@ import click
 import typer
 from rich.markup import escape
 
-from trace_assets.cli import audit, data, doctor, pipeline, route, sql, warehouse
+from trace_assets.cli import audit, data, doctor, pipeline, route, sql, warehouse, watch
 from trace_assets.cli.console import console as make_console
 from trace_assets.errors import TraceError
 
@@ -34,10 +34,12 @@ for command in (
     audit.audit,
     route.route,
     pipeline.report,
+    watch.watch,
     pipeline.ui,
 ):
     app.command()(command)
 app.add_typer(warehouse.app)
+app.add_typer(watch.tasks)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,6 +30,7 @@ DIAGNOSIS = (
     "batch_capabilities",
     "labels",
     "contrast",
+    "drift",
     "selected_capabilities",
     "config/targets",
     "config/rollouts",
@@ -128,8 +130,10 @@ def ui(
     config: Config = None,
     overrides: Set = None,
 ) -> None:
-    """Open the Dagster UI on this study (`dagster dev` with the project's home set)."""
+    """Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is seen at once."""
     from trace_assets.assets.instance import prepare_instance, register_batches
+    from trace_assets.cli.reload import reloading
+    from trace_assets.study import CONFIG_VARIABLE
 
     study = open_study(config, overrides)
     with prepare_instance(study.home) as instance:
@@ -146,7 +150,10 @@ def ui(
         "-p",
         str(port),
     ]
-    raise typer.Exit(subprocess.call(command, env=dict(os.environ)))
+    settings = os.environ.get(CONFIG_VARIABLE)
+    with reloading(f"http://{host}:{port}", Path(settings) if settings else None):
+        code = subprocess.call(command, env=dict(os.environ))
+    raise typer.Exit(code)
 
 
 def _known(study: Study, names: Sequence[str] | None) -> None:

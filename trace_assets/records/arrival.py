@@ -30,6 +30,12 @@ class Arrival(Record):
     """Rows that were put aside, each with its reason in `quarantine`."""
     taken_at: datetime
 
+    @property
+    def sentence(self) -> str:
+        """What came of the file, for a person."""
+        became = f"batch {self.task_batch}" if self.task_batch else "nothing that was not known"
+        return f"{self.file}: {self.n_taken} {self.kind} as {became}, {self.n_refused} rows refused."
+
 
 class Quarantined(Record):
     """Row of the table `quarantine`: a file, or a row of one, that could not be used, and why."""
@@ -50,3 +56,9 @@ class Quarantined(Record):
     kept_at: str
     """Where the file (or the refused rows) lies now, relative to the home; empty when it was not moved."""
     quarantined_at: datetime
+
+    @property
+    def sentence(self) -> str:
+        """What was put aside and why, for a person."""
+        place = f"{self.file}, {self.position}" if self.position else self.file
+        return f"{place}: {self.reason}"

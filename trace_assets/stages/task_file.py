@@ -13,7 +13,9 @@ from pydantic import ValidationError
 
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Task
+from trace_assets.settings import Targets
 from trace_assets.targets.protocol import Target
+from trace_assets.targets.registry import open_target
 
 PLACEHOLDER = "unassigned"
 """Stands for the batch until the file's own is known."""
@@ -47,6 +49,30 @@ class TaskFile:
     tasks: list[Task] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     held: list[str] = field(default_factory=list)
+
+
+def example_rows(name: str, n: int, seed: int) -> list[dict[str, Any]]:
+    """Return new tasks of a live target as rows of a task file.
+
+    Args:
+        name: The live target.
+        n: How many.
+        seed: Equal seeds give equal tasks under equal ids.
+
+    Raises:
+        InputError: There is no live target of that name.
+    """
+    target = open_target(Targets(name=name, seed=seed, discovery_tasks=n))
+    return [
+        {
+            "task_id": f"{name}/made-{seed}-{number:05d}",
+            "target": name,
+            "instruction": task.instruction,
+            "tags": list(task.tags),
+            "payload": task.payload,
+        }
+        for number, task in enumerate(target.tasks("discovery"))
+    ]
 
 
 def read_task_file(path: Path, target: Target, known: Mapping[str, Task]) -> TaskFile:

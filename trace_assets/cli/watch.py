@@ -1,0 +1,100 @@
+"""`trace watch` and `trace tasks`: new files become batches without the Dagster page."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from trace_assets.cli.console import console as make_console
+from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.records import TrajectoryHead
+from trace_assets.stages.ingest import batches
+from trace_assets.stages.task_file import example_rows
+from trace_assets.stages.watch import KINDS, Look, look, pending
+from trace_assets.stages.watched_folder import WatchedFolder
+from trace_assets.study import Study
+
+tasks = typer.Typer(name="tasks", help="Task files for the watched folder.")
+
+
+@tasks.callback()
+def _tasks() -> None:
+    """Task files for the watched folder."""
+
+
+@tasks.command("make")
+def make_tasks(
+    n: Annotated[int, typer.Option(help="How many.", min=1, max=100_000)] = 20,
+    seed: Annotated[int, typer.Option(help="Other seeds give other tasks.")] = 1,
+    target: Annotated[str, typer.Option(help="The live target that draws them.")] = "embedded",
+) -> None:
+    """Print new tasks of a live target as JSON lines: `trace tasks make > .trace/watch/tasks/new.jsonl`."""
+    for row in example_rows(target, n, seed):
+        print(json.dumps(row, ensure_ascii=False))
+
+
+def watch(
+    once: Annotated[bool, typer.Option("--once", help="Look one time and end.")] = False,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Take new files from the watched folders and diagnose what came; Ctrl-C ends it."""
+    study = open_study(config, overrides)
+    console = make_console(stderr=as_json)
+    if not once:
+        for kind in KINDS:
+            console.print(f"watching {WatchedFolder(study, kind).path} for {kind}", soft_wrap=True)
+    code, seen = 0, list[Look]()
+    while True:
+        seen = [look(study, kind) for kind in KINDS]
+        for one in seen:
+            _tell(one, console)
+            code = max(code, 1 if one.refused else 0)
+        code = max(code, _bring_up_to_date(study, seen, console, quiet=as_json))
+        if once:
+            break
+        time.sleep(study.settings.watch.interval_seconds)
+    if as_json:
+        document = {
+            "taken": [row.model_dump(mode="json") for one in seen for row in one.taken],
+            "refused": [row.model_dump(mode="json") for one in seen for row in one.refused],
+            "notices": [text for one in seen for text in one.notices],
+            "waiting": [name for one in seen for name in one.waiting],
+        }
+        print(json.dumps(document, indent=2))
+    raise typer.Exit(code)
+
+
+def _tell(seen: Look, console: Console) -> None:
+    for arrival in seen.taken:
+        console.print(f"[green]✓[/] {escape(arrival.sentence)}", soft_wrap=True)
+    for row in seen.refused:
+        console.print(f"[red]✗[/] {escape(row.sentence)}", soft_wrap=True)
+    for text in seen.notices:
+        console.print(f"[yellow]notice[/] {escape(text)}", soft_wrap=True)
+
+
+def _bring_up_to_date(study: Study, seen: list[Look], console: Console, *, quiet: bool) -> int:
+    """Diagnose with the batches that came; return the exit code of the work."""
+    from trace_assets.cli.pipeline import DIAGNOSIS
+    from trace_assets.cli.progress import run_sync
+
+    waiting = pending(study)
+    held = [one for one in waiting if one.waits_for]
+    if held:
+        names = ", ".join(one.batch for one in held)
+        console.print(
+            f"[yellow]{escape(names)}[/] wait for the base model: run `trace sync --select base_model`.",
+            soft_wrap=True,
+        )
+    ready = {one.batch for one in waiting if not one.waits_for}
+    if not ready and not any(one.taken for one in seen):
+        return 3 if held else 0
+    there = {*batches(study), *study.store.partitions(TrajectoryHead), *ready}
+    return run_sync(study, DIAGNOSIS, sorted(there), quiet=quiet).exit_code if there else 0
