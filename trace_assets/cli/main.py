@@ -12,7 +12,7 @@ import click
 import typer
 from rich.markup import escape
 
-from trace_assets.cli import audit, data, doctor, pipeline, route, sql, warehouse, watch
+from trace_assets.cli import analyst, audit, data, doctor, export, pipeline, route, sql, warehouse, watch
 from trace_assets.cli.console import console as make_console
 from trace_assets.errors import TraceError
 
@@ -28,6 +28,7 @@ for command in (
     pipeline.demo,
     doctor.doctor,
     data.ingest,
+    export.export,
     pipeline.diagnose,
     pipeline.sync,
     sql.sql,
@@ -40,6 +41,7 @@ for command in (
     app.command()(command)
 app.add_typer(warehouse.app)
 app.add_typer(watch.tasks)
+app.add_typer(analyst.app)
 
 
 def main() -> None:

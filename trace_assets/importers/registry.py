@@ -14,8 +14,13 @@ from typing import Protocol
 from pydantic_core import from_json
 
 from trace_assets.errors import InputError
+from trace_assets.importers.atif import AtifImporter
+from trace_assets.importers.inspect_log import InspectImporter
+from trace_assets.importers.openai_chat import OpenAIChatImporter
+from trace_assets.importers.parquet import ParquetImporter
 from trace_assets.importers.problem import Problem
 from trace_assets.importers.tau2 import Tau2Importer
+from trace_assets.importers.verifiers import VerifiersImporter
 from trace_assets.progress import progress
 from trace_assets.records import Task, Trajectory
 
@@ -47,7 +52,14 @@ class Importer(Protocol):
         ...
 
 
-IMPORTERS: tuple[Importer, ...] = (Tau2Importer(),)
+IMPORTERS: tuple[Importer, ...] = (
+    Tau2Importer(),
+    InspectImporter(),
+    AtifImporter(),
+    VerifiersImporter(),
+    OpenAIChatImporter(),
+    ParquetImporter(),
+)
 """Every format, in the order in which they are tried."""
 
 

@@ -65,6 +65,29 @@ def read_trajectories(
         keep = heads["trajectory_id"].to_list()
         messages = messages.filter(pl.col("trajectory_id").is_in(keep))
         checks = checks.filter(pl.col("trajectory_id").is_in(keep))
+    return _together(heads, messages, checks)
+
+
+def read_some(store: Store, partition: str, ids: Sequence[str]) -> list[Trajectory]:
+    """Return some stored trajectories of one batch, without reading what lies far from them.
+
+    Args:
+        store: Where they are.
+        partition: The task batch.
+        ids: Trajectory ids, ascending; those that are not there are passed over.
+    """
+    if not ids:
+        return []
+    near = pl.col("trajectory_id").is_between(pl.lit(ids[0]), pl.lit(ids[-1])) & pl.col("trajectory_id").is_in(list(ids))
+    heads, messages, checks = (
+        pl.scan_parquet(store.path(record, partition)).filter(near).collect()
+        for record in (TrajectoryHead, MessageRow, CheckRow)
+    )
+    return _together(heads, messages, checks)
+
+
+def _together(heads: pl.DataFrame, messages: pl.DataFrame, checks: pl.DataFrame) -> list[Trajectory]:
+    """Put the three tables' rows together, in the order of the heads."""
     said: dict[str, list[Message]] = defaultdict(list)
     for row in from_frame(messages.sort("trajectory_id", "index"), MessageRow):
         said[row.trajectory_id].append(Message(**row.part(Message)))

@@ -1,0 +1,212 @@
+"""Trajectories in the Agent Trajectory Interchange Format (ATIF): a file, or JSON lines, of one each.
+
+A step of the agent becomes an assistant message followed by one tool message for each observation. ATIF has
+no place for how an episode was judged: `extra` is looked at (`reward`, `success`, `task_id`, ...), as this
+project and Harbor's tools write it, and beside Harbor's `agent/trajectory.json` its trial's `result.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_assets.importers.batch import batch_of
+from trace_assets.importers.jsonl import first_row, parse, read_rows
+from trace_assets.importers.openai_chat import read_conversation, task_of
+from trace_assets.importers.problem import Problem
+from trace_assets.records import Task, Trajectory
+
+_ROLES: Mapping[str, str] = {"system": "system", "user": "user", "agent": "assistant"}
+_LARGEST = 1 << 30
+"""Bytes of a file that holds one trajectory."""
+
+
+class AtifImporter:
+    """Reads ATIF-v1 trajectories."""
+
+    name = "atif"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Tell whether the file begins with an ATIF document."""
+        if head.lstrip()[:1] != b"{" or b"ATIF-v" not in head:
+            return False
+        row = first_row(head)
+        named = row.get("schema_version") if row else None
+        return b'"schema_version"' in head if row is None else str(named).startswith("ATIF-v")
+
+    def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
+        """Yield the trajectories, each task once; embedded ones of subagents follow their parent."""
+        known = set[str]()
+        for row in _documents(path):
+            if isinstance(row, Problem):
+                yield row
+                continue
+            number, document = row
+            position = f"line {number}" if number else ""
+            try:
+                found = _trajectory(path, number, document)
+            except ValidationError as error:
+                reason = f"'{'.'.join(str(part) for part in error.errors()[0]['loc'])}' is not usable"
+                yield Problem(path=str(path), position=position, message=f"{reason}; it is left out")
+                continue
+            except (ValueError, TypeError) as error:
+                yield Problem(path=str(path), position=position, message=f"{error}; it is left out")
+                continue
+            trajectory, notice = found
+            if trajectory.task_id not in known:
+                known.add(trajectory.task_id)
+                yield task_of(trajectory)
+            if notice:
+                yield Problem(
+                    path=str(path), position=position, message=notice, severity="notice", kind="not_judged"
+                )
+            yield trajectory
+
+
+def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+    """Yield (line, document); a file that is one document has line 0."""
+    with path.open("rb") as stream:
+        first = stream.readline().strip()
+    try:
+        lines = isinstance(parse(first), dict)
+    except ValueError:
+        lines = False
+    if lines:
+        yield from read_rows(path)
+        return
+    if path.stat().st_size > _LARGEST:
+        message = "one trajectory of more than 1 GiB is not read; write one a line"
+        yield Problem(path=str(path), message=message, kind="unknown_format")
+        return
+    try:
+        document = parse(path.read_bytes())
+    except ValueError as error:
+        message = f"the file breaks off or is damaged ({error}); nothing can be read"
+        yield Problem(path=str(path), message=message, kind="broken_off")
+        return
+    yield 0, document
+
+
+def _trajectory(path: Path, number: int, document: Mapping[str, Any]) -> tuple[Trajectory, str]:
+    steps = document.get("steps")
+    if not str(document.get("schema_version", "")).startswith("ATIF-v1") or not isinstance(steps, list):
+        raise ValueError("there is no 'schema_version' ATIF-v1.x with a list 'steps'")
+    agent = document.get("agent") if isinstance(document.get("agent"), dict) else {}
+    assert isinstance(agent, dict)
+    extra = document.get("extra") if isinstance(document.get("extra"), dict) else {}
+    assert isinstance(extra, dict)
+    total = document.get("final_metrics") or {}
+    identity = document.get("trajectory_id") or _whole_id(document, path)
+    row = {
+        **extra,
+        **_beside(path),
+        "trajectory_id": identity,
+        "messages": list(_messages(steps)),
+        "model": extra.get("model") or agent.get("model_name") or agent.get("name"),
+        "usage": {
+            "prompt_tokens": total.get("total_prompt_tokens", _sum(steps, "prompt_tokens")),
+            "completion_tokens": total.get("total_completion_tokens", _sum(steps, "completion_tokens")),
+        },
+        "cost_usd": total.get("total_cost_usd", _sum(steps, "cost_usd")),
+        "date": next((step["timestamp"] for step in steps if step.get("timestamp")), None),
+        "target": extra.get("target") or f"atif:{batch_of(path)}",
+        "tools": extra.get("tools") or agent.get("tool_definitions"),
+    }
+    trajectory, notice = read_conversation(path, number, row)
+    said = tuple(
+        message.model_copy(update={"requestor": message.metadata["requestor"]})
+        if message.metadata.get("requestor") == "user"
+        else message
+        for message in trajectory.messages
+    )
+    about = {key: document[key] for key in ("notes", "continued_trajectory_ref") if document.get(key)}
+    return trajectory.model_copy(
+        update={
+            "source": f"atif:{path.name}",
+            "source_id": document.get("session_id"),
+            "agent": trajectory.agent or _text(agent.get("name")),
+            "agent_args": {
+                **({"version": agent["version"]} if agent.get("version") else {}),
+                **_dict(agent.get("extra")),
+            },
+            "metadata": {**trajectory.metadata, **about},
+            "messages": said,
+        }
+    ), notice
+
+
+def _messages(steps: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the messages of the steps in the chat form."""
+    for number, step in enumerate(steps, 1):
+        if not isinstance(step, dict) or step.get("source") not in _ROLES:
+            raise ValueError(f"step {number} has no 'source' system, user or agent")
+        extra = _dict(step.get("extra"))
+        calls = step.get("tool_calls") or []
+        said = step.get("message")
+        yield {
+            "role": "tool" if "tool" in extra else _ROLES[step["source"]],
+            "content": None if extra.get("no_content") else said,
+            "tool_calls": [
+                {"id": one["tool_call_id"], "name": one["function_name"], "arguments": one.get("arguments")}
+                for one in calls
+            ]
+            or extra.get("tool_calls"),
+            "reasoning": step.get("reasoning_content"),
+            "requestor": extra.get("requestor"),
+            **_dict(extra.get("tool")),
+            "metadata": _dict(extra.get("metadata")),
+        }
+        for result in (step.get("observation") or {}).get("results") or []:
+            about = _dict(result.get("extra"))
+            yield {
+                "role": "tool",
+                "tool_call_id": result.get("source_call_id")
+                or (calls[-1]["tool_call_id"] if calls else None),
+                "content": result.get("content"),
+                "is_error": about.get("is_error", False),
+                "name": about.get("tool_name"),
+                "requestor": about.get("requestor"),
+                "metadata": _dict(about.get("metadata")),
+            }
+
+
+def _whole_id(document: Mapping[str, Any], path: Path) -> str:
+    """Return a name: sessions may be shared by several documents, so the file's place is added."""
+    return "/".join(str(part) for part in (document.get("session_id"), path.parent.name, path.stem) if part)
+
+
+def _beside(path: Path) -> dict[str, Any]:
+    """Return the verdict of a Harbor trial, which lies one folder above its `agent/trajectory.json`."""
+    result = path.parent.parent / "result.json"
+    if path.parent.name != "agent" or not result.is_file():
+        return {}
+    try:
+        trial = parse(result.read_bytes())
+    except (ValueError, OSError):
+        return {}
+    verdict = _dict(_dict(trial).get("verifier_result"))
+    rewards = _dict(verdict.get("rewards"))
+    found = {
+        "reward": rewards.get("reward", next(iter(rewards.values()), None)),
+        "scores": rewards or None,
+        "task_id": _dict(trial).get("task_name"),
+        "error": _dict(_dict(trial).get("exception_info")).get("exception_message"),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _sum(steps: list[Any], name: str) -> float | None:
+    values = [_dict(step.get("metrics")).get(name) for step in steps if isinstance(step, dict)]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return sum(numbers) if numbers else None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,196 @@
+"""OpenAI chat logs as JSON lines: `{"messages": [...], "reward": 1.0, ...}`, one conversation a line.
+
+Read are, each optional but `messages`: `reward` (or `score`), `success` (`passed`, `correct`), `scores`
+(`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `target`, `model`, `usage`, `cost`, `error`,
+`stop_reason` (`finish_reason`). Whatever else a line holds goes to `metadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_assets.importers.batch import batch_of
+from trace_assets.importers.chat import read_chat
+from trace_assets.importers.jsonl import first_row, read_rows
+from trace_assets.importers.outcome import earned, ended, prompt_id, score_checks
+from trace_assets.importers.problem import Problem
+from trace_assets.records import Check, Message, Task, Trajectory
+
+_REWARD = ("reward", "score")
+_SUCCESS = ("success", "passed", "correct", "resolved")
+_SCORES = ("scores", "rewards", "metrics", "reward_breakdown")
+_TASK = ("task_id", "example_id", "problem_id", "task", "prompt_id")
+_MODEL = ("model", "policy", "model_name")
+_REASON = ("stop_reason", "finish_reason", "termination_reason", "stop", "stop_condition")
+_COST = ("cost_usd", "cost", "total_cost")
+_TIME = ("seconds", "duration", "total_time")
+_PLAIN = (
+    "messages",
+    "id",
+    "trajectory_id",
+    "target",
+    "env",
+    "environment",
+    "trial",
+    "seed",
+    "usage",
+    "error",
+)
+_ABOUT = ("limit", "date", "created_at", "timestamp", "metadata", "user_policy", "adapter", "agent", "checks")
+_TAKEN = frozenset(_PLAIN + _ABOUT + _REWARD + _SUCCESS + _SCORES + _TASK + _MODEL + _REASON + _COST + _TIME)
+_PREFIXED = 16
+"""Ids shorter than this are only unique in their file, and get its batch in front."""
+
+
+class OpenAIChatImporter:
+    """Reads JSON lines of OpenAI chat conversations."""
+
+    name = "openai_chat"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Tell whether the first line is an object with a list of messages that have roles."""
+        row = first_row(head)
+        messages = row.get("messages") if row else None
+        return (
+            row is not None
+            and isinstance(messages, list)
+            and bool(messages)
+            and isinstance(messages[0], dict)
+            and "role" in messages[0]
+            and not {"schema_version", "steps", "nodes", "simulations"} & set(row)
+        )
+
+    def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
+        """Yield a task and a trajectory a line, each task once."""
+        known = set[str]()
+        for row in read_rows(path):
+            if isinstance(row, Problem):
+                yield row
+                continue
+            number, value = row
+            position = f"line {number}"
+            try:
+                trajectory, notice = read_conversation(path, number, value)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(str(part) for part in first["loc"])
+                message = f"'{where}' is not usable ({first['msg']}); this line is left out"
+                yield Problem(path=str(path), position=position, message=message)
+                continue
+            except (ValueError, TypeError) as error:
+                yield Problem(path=str(path), position=position, message=f"{error}; this line is left out")
+                continue
+            if trajectory.task_id not in known:
+                known.add(trajectory.task_id)
+                yield task_of(trajectory)
+            if notice:
+                yield Problem(
+                    path=str(path), position=position, message=notice, severity="notice", kind="not_judged"
+                )
+            yield trajectory
+
+
+def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[Trajectory, str]:
+    """Return one line as a trajectory, and the sentence on a missing reward.
+
+    Raises:
+        ValueError: It has no usable messages; the message says why.
+    """
+    raw = row.get("messages")
+    if not isinstance(raw, list):
+        raise ValueError("there is no list 'messages'")
+    messages = tuple(read_chat(raw))
+    batch = batch_of(path)
+    target = str(row.get("target") or row.get("env") or row.get("environment") or f"openai_chat:{batch}")
+    name = _first(row, _TASK)
+    task = str(name) if isinstance(name, str | int) and name != "" else prompt_id(first_words(messages))
+    end = ended(_first(row, _REASON), row.get("error"), row.get("limit"))
+    reward, parts = _first(row, _REWARD), _first(row, _SCORES)
+    if isinstance(reward, Mapping):
+        parts, reward = parts or reward, reward.get("total", reward.get("reward"))
+    got = earned(reward, _first(row, _SUCCESS))
+    if end.fault == "infrastructure":
+        got = got._replace(
+            reward=None, success=None, notice=f"the run broke ({end.error}): kept as not judged"
+        )
+    usage = row.get("usage")
+    cost = _first(row, _COST)
+    metadata = dict(row["metadata"]) if isinstance(row.get("metadata"), dict) else {}
+    metadata.update({key: value for key, value in row.items() if key not in _TAKEN and value is not None})
+    trajectory = Trajectory(
+        trajectory_id=_identity(row, batch, number),
+        task_id=task if task.startswith(f"{target}/") else f"{target}/{task}",
+        target=target,
+        task_batch=batch,
+        trial=row.get("trial") or 0,
+        seed=row.get("seed"),
+        policy=str(_first(row, _MODEL) or "unknown"),
+        adapter=row.get("adapter"),
+        user_policy=row.get("user_policy"),
+        success=got.success,
+        reward=got.reward,
+        stop=end.stop,
+        fault=end.fault,
+        error=end.error,
+        limit=end.limit,
+        n_messages=len(messages),
+        prompt_tokens=tokens(usage, "prompt_tokens", "input_tokens"),
+        completion_tokens=tokens(usage, "completion_tokens", "output_tokens"),
+        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        seconds=_first(row, _TIME),
+        source=f"openai_chat:{path.name}",
+        source_uri=str(path.absolute()),
+        date=_text(row.get("date") or row.get("created_at") or row.get("timestamp")),
+        agent=_text(row.get("agent")),
+        metadata=metadata,
+        messages=messages,
+        checks=_checks(row.get("checks")) or score_checks(parts),
+    )
+    return trajectory, got.notice
+
+
+def task_of(trajectory: Trajectory) -> Task:
+    """Return the task behind a trajectory of which nothing but the conversation is known."""
+    return Task(
+        task_id=trajectory.task_id,
+        target=trajectory.target,
+        task_batch=trajectory.task_batch,
+        instruction=first_words(trajectory.messages),
+    )
+
+
+def first_words(messages: tuple[Message, ...]) -> str:
+    """Return what the user said first: what was asked, as far as a conversation tells."""
+    return next((one.content for one in messages if one.role == "user" and one.content), "")
+
+
+def tokens(usage: Any, *names: str) -> int | None:
+    """Return a token count from a usage object, under whichever name it has."""
+    found = [usage.get(name) for name in names] if isinstance(usage, Mapping) else []
+    return next((int(value) for value in found if isinstance(value, int | float)), None)
+
+
+def _checks(value: Any) -> tuple[Check, ...]:
+    """Return checks that this program wrote."""
+    return tuple(Check.model_validate(one) for one in value) if isinstance(value, list) else ()
+
+
+def _identity(row: Mapping[str, Any], batch: str, number: int) -> str:
+    if row.get("trajectory_id"):
+        return str(row["trajectory_id"])
+    name = row.get("id")
+    if isinstance(name, str) and len(name) >= _PREFIXED:
+        return name
+    return f"{batch}/{name if name not in (None, '') else number}"
+
+
+def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
