@@ -17,7 +17,7 @@ import dagster as dg
 import pytest
 
 from trace_assets.assets.instance import register_batches
-from trace_assets.assets.staleness import Item, Step, plan
+from trace_assets.assets.staleness import Item, Planner, Step, plan
 from trace_assets.assets.sync import sync
 from trace_assets.assets.worker import Outcome
 from trace_assets.definitions import build
@@ -93,9 +93,14 @@ class Loop:
         return dg.Definitions(assets=assets, resources={"study": study})
 
     def sync(self, **edits: str) -> set[str]:
-        """Bring everything up to date; return what ran, each item once."""
+        """Bring everything up to date; return what ran, each item once and all of it foreseen."""
         study = self.study(**edits)
         register_batches(self.instance, study, live=True)
+        definitions = self.definitions(study)
+        planner = Planner(definitions, self.instance)
+        due = planner.look()
+        foreseen = {str(step.item) for step in due} | {str(item) for item in planner.items_after(due)}
+        known = set(self.capabilities())
         ran: list[str] = []
 
         def listen(event: str, item: Item, what: Step | Outcome) -> None:
@@ -103,8 +108,12 @@ class Loop:
                 assert what.made, f"{item}: {what.error}"
                 ran.append(str(item))
 
-        done = sync(self.definitions(study), self.instance, study, {}, jobs=0, listen=listen)
+        done = sync(definitions, self.instance, study, {}, jobs=0, listen=listen)
         assert not done.held_back, done.held_back
+        surprises = {
+            name for name in set(ran) - foreseen if name.partition("[")[2].rstrip("]") in known | {""}
+        }
+        assert not surprises, f"not foreseen by the plan: {surprises}"
         assert len(ran) == len(set(ran)), f"made twice: {sorted(ran)}"
         return set(ran)
 

@@ -23,6 +23,10 @@ MULTI = "embedded-object_untouched-order"
 WINDOW = "embedded-write_against_state-refund_item-window-closed"
 ALL = (CANCEL, MULTI, WINDOW)
 
+READ_LABELS = {"contrast", "selected_capabilities", "routing_trials", "drift"}
+"""Assets that read the labels of all batches."""
+READ_ALL = READ_LABELS | {"capability_dictionary", "label_leak", "target_contract"}
+"""Assets that read the trajectories, triage or labels of all batches."""
 PLAYED = {"adapter_validation", "routing", "evaluation", "report"}
 """What follows when other adapters are there to be chosen."""
 
@@ -145,10 +149,9 @@ def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
         patch.setattr(detector_analyst.DetectorAnalyst, "label", reworded)
         patch.setattr(detector_analyst, "_sources_hash", lambda: "another")
         loop.recode = {"labels": "a third prompt"}
-        read_labels = {"contrast", "selected_capabilities", "routing_trials"}
-        assert loop.sync() == {"labels[embedded]"} | read_labels
+        assert loop.sync() == {"labels[embedded]"} | READ_LABELS
     loop.recode = {}
-    assert loop.sync() == {"labels[embedded]"} | read_labels
+    assert loop.sync() == {"labels[embedded]"} | READ_LABELS
 
 
 def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
@@ -222,9 +225,8 @@ def test_a_new_task_batch_rolls_out_and_labels_only_its_own_tasks(
 ) -> None:
     tasks = EmbeddedTarget(Targets(seed=7, discovery_tasks=36)).tasks("discovery")
     arrive("easy", [task for task in tasks if task.tags[0] in ("status", "exchange")])
-    fan_ins = {"capability_dictionary", "contrast", "selected_capabilities", "target_contract"}
     # Tasks that lack nothing leave the selection as it is; routers are fitted on them, and so they play.
-    assert loop.sync() == _own("easy") | fan_ins | {"routing_trials"} | PLAYED
+    assert loop.sync() == _own("easy") | READ_ALL | PLAYED
     assert calls == {"audit": [], "train": []}
 
 
@@ -241,8 +243,8 @@ def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing
     assert redefined
     assert ran == (
         _own("hard")
-        | {"capability_dictionary", "contrast", "selected_capabilities", "target_contract", "curriculum"}
-        | {"batch_capabilities[embedded]", "labels[embedded]", "routing_trials"}
+        | READ_ALL
+        | {"batch_capabilities[embedded]", "labels[embedded]", "curriculum"}
         | each("capability_spec", *ALL)
         | each("environment", *redefined)
         | PLAYED
@@ -261,14 +263,7 @@ def test_one_file_of_another_agent_is_diagnosed_and_plays_nothing(
     ingest(loop.study(), [_tau2_file(tmp_path)])
     ran = loop.sync()
     (batch,) = {name.partition("[")[2].rstrip("]") for name in ran if name.startswith("trajectories[")}
-    fan_ins = {
-        "capability_dictionary",
-        "contrast",
-        "selected_capabilities",
-        "target_contract",
-        "routing_trials",
-    }
-    assert ran == _own(batch) | fan_ins
+    assert ran == _own(batch) | READ_ALL
     assert calls == {"audit": [], "train": []}
     loop.forget(batch)
 

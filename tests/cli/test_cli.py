@@ -123,7 +123,9 @@ def test_dry_run_says_what_is_due_and_does_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert trace(monkeypatch, "sync", "--dry-run", "--json") == 0
-    due = {step["item"]: step["reason"] for step in json.loads(capsys.readouterr().out)}
+    found = json.loads(capsys.readouterr().out)
+    due = {step["item"]: step["reason"] for step in found["due"]}
+    assert found["may_follow"] == [] and "trajectories[embedded]" in found["without_history"]
     assert due["trajectories[embedded]"] == "never materialized" and "config/selection" in due
     assert trace(monkeypatch, "sql", "SELECT count(*) AS n FROM tasks", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out) == [{"n": 0}]

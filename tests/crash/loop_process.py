@@ -55,12 +55,16 @@ TINY = {
 """As small as the whole graph can run: an agent that lacks two skills, two environments, three adapters."""
 
 
+START_UP = 3.0
+"""Seconds at the start in which nothing is made yet, or settings only."""
+
+
 @dataclass(frozen=True)
 class Moment:
     """A point of the undisturbed run: so many seconds into an item.
 
     Attributes:
-        asset: Name of the asset at work.
+        asset: Name of the asset at work, empty before the first.
         partition: Its partition, empty when it has none.
         offset: Seconds since it began.
         whom: Whom the kill hits: the process that was started, or everything in its process group.
@@ -103,20 +107,16 @@ class Loop:
         assert process.wait(1200) in (0, 1), self.log.read_text()[-3000:]
 
     def timeline(self) -> list[tuple[float, float, str, str]]:
-        """Return (begin, end, asset, partition) of everything that was made, in seconds since the start."""
-        with prepare_instance(self.home) as instance:
-            records = instance.get_run_records(ascending=True)
-        spans = [
-            (record.start_time, record.end_time, key.to_user_string(), run.tags.get("dagster/partition", ""))
-            for record in records
-            for run in [record.dagster_run]
-            for key in sorted(run.asset_selection or ())[:1]
-            if record.start_time and record.end_time
-        ]
-        first = min(span[0] for span in spans)
-        return sorted(
-            (begin - first, end - first, asset, partition) for begin, end, asset, partition in spans
-        )
+        """Return (begin, end, asset, partition) of everything that was made, in seconds since the start.
+
+        The first stretch, until the first item begins, is of no asset.
+        """
+        entries = Store(self.home.tables).read(LedgerEntry)
+        ends = [(row.recorded_at.timestamp(), row) for row in entries if row.kind == "wall"]
+        spans = [(end - row.quantity, end, row.asset, row.partition) for end, row in ends]
+        first = min(span[0] for span in spans) - START_UP
+        items = sorted((begin - first, end - first, *item) for begin, end, *item in spans)
+        return [(0.0, START_UP, "", ""), *items]
 
     def moments(self, count: int, seed: int) -> list[Moment]:
         """Choose moments at random over the whole length of this undisturbed run, in order."""
@@ -159,7 +159,8 @@ class Loop:
         return at_work, time.monotonic() - began, len(members)
 
     def _has_begun(self, moment: Moment) -> bool:
-        return is_item_held(self.home, moment.asset, moment.partition) or self._is_over(moment)
+        begun = not moment.asset or is_item_held(self.home, moment.asset, moment.partition)
+        return begun or self._is_over(moment)
 
     def _is_over(self, moment: Moment) -> bool:
         """Whether the item was made before: its ledger entry is written when its work is done."""
@@ -223,7 +224,7 @@ class Loop:
             text=True,
             timeout=120,
         )
-        return [step["item"] for step in json.loads(done.stdout)]
+        return [step["item"] for step in json.loads(done.stdout)["due"]]
 
 
 def _session(leader: int) -> list[int]:

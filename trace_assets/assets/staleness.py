@@ -108,7 +108,7 @@ class Planner:
         selection: Iterable[str] | None = None,
         partitions: Iterable[str] | None = None,
     ) -> None:
-        self.nodes = _nodes(definitions)
+        self.nodes = nodes_of(definitions)
         self._instance = instance
         self._wanted = None if selection is None else set(selection)
         self._batches = None if partitions is None else set(partitions)
@@ -211,18 +211,18 @@ class Planner:
         if UNFINISHED in made.tags:
             words.append(f"its check {made.tags.get(BLOCKED_BY, '')} failed")
         words += [word for parent in node.parents if (word := self._moved(made, node, parent, partition))]
-        words += [
-            f"it reads {tag.removeprefix(READ)} no longer"
-            for tag in made.tags
-            if tag.startswith(READ) and tag.removeprefix(READ) not in node.parents
-        ]
+        read = {tag.removeprefix(READ) for tag in made.tags if tag.startswith(READ)}
+        if new := sorted(set(node.parents) - read):
+            words.append(f"it reads {_several(new)} now")
+        if gone := sorted(read - set(node.parents)):
+            words.append(f"it reads {_several(gone)} no longer")
         return "; ".join(words)
 
     def _moved(self, made: _Made, node: Node, parent: str, partition: str) -> str:
         """Say how a parent differs from what an item was made of; empty when it does not."""
         noted = made.tags.get(READ + parent)
         if noted is None:
-            return f"it reads {parent} now"
+            return ""
         above, now = self.nodes[parent], self._made[parent]
         if above.dimension is None:
             return f"{parent} changed" if noted != (now[""].version if now else NOTHING) else ""
@@ -253,7 +253,7 @@ def plan(
     return Planner(definitions, instance, selection, partitions).look(force=force)
 
 
-def _nodes(definitions: dg.Definitions) -> dict[str, Node]:
+def nodes_of(definitions: dg.Definitions) -> dict[str, Node]:
     """Return the graph's assets by name, in topological order."""
     graph = definitions.resolve_asset_graph()
     nodes: dict[str, Node] = {}

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,6 @@ from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.records import TrajectoryHead
 from trace_assets.stages.ingest import batches
-from trace_assets.study import Study
 
 DIAGNOSIS = (
     "tasks",
@@ -29,6 +27,7 @@ DIAGNOSIS = (
     "capability_dictionary",
     "batch_capabilities",
     "labels",
+    "label_leak",
     "contrast",
     "drift",
     "selected_capabilities",
@@ -41,36 +40,51 @@ DIAGNOSIS = (
 )
 """What `trace diagnose` brings up to date."""
 
+TRIAGED = ("tasks", "trajectories", "triage", "config/targets", "config/rollouts")
+"""What it brings up to date first, where the cost of a model is to be forecast."""
+DISCOVERED = (*TRIAGED, "capability_dictionary", "batch_capabilities", "config/discovery")
+"""What comes next: then it is known what the labels will cost."""
+
 Jobs = Annotated[int | None, typer.Option(help="Items at once; by default two, or one on one core.")]
 
 
 def sync(
     select: Annotated[
-        list[str] | None, typer.Option(help="Asset to look at; may be given several times.")
+        list[str] | None,
+        typer.Option(help="Asset, or asset[partition], to look at; may be given several times."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what is due and why.")] = False,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="Asset, or asset[partition], to make once more though it is up to date."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what is due, why, and what it will take.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait for another sync on this home: exit with 3.")
+    ] = False,
     jobs: Jobs = None,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
     """Materialize what is missing or stale, with the reason for each; also: run everything."""
-    from trace_assets.cli.progress import run_sync, show_plan
+    from trace_assets.cli.forecast import forecast, show
+    from trace_assets.cli.items import known_items
+    from trace_assets.cli.progress import run_sync
 
     study = open_study(config, overrides)
-    _known(study, select)
+    known_items(study, select or [])
+    once_more = known_items(study, again or [])
     console = make_console()
     if dry_run:
-        steps = show_plan(study, select)
+        found = forecast(study, select)
         if as_json:
-            print(json.dumps([{"item": str(step.item), "reason": step.reason} for step in steps], indent=2))
-            return
-        for step in steps:
-            after = "  [dim](if what comes before it changes)[/]" if step.waits_for else ""
-            console.print(f"{escape(str(step.item))}  [dim]{escape(step.reason)}[/]{after}", soft_wrap=True)
-        console.print(f"{len(steps)} due." if steps else "Everything is up to date.")
+            print(json.dumps(found.document(), indent=2))
+        else:
+            show(found, console)
         return
-    synced = run_sync(study, select, live=True, jobs=jobs)
+    synced = run_sync(study, select, live=True, jobs=jobs, again=once_more, wait=not no_wait)
     _finish(console, synced, as_json)
 
 
@@ -93,13 +107,18 @@ def demo(config: Config = None, overrides: Set = None, jobs: Jobs = None) -> Non
 
 def diagnose(
     batch: Annotated[list[str] | None, typer.Option(help="Only these task batches are refreshed.")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before a model is paid for; scripts are never asked.")
+    ] = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
     """Find what the agent lacks in the trajectories that are in the store: no GPU, no torch."""
+    from trace_assets.cli.analyst import agree_on_spending
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.tables import print_diagnosis
+    from trace_assets.stages.forecast import asks_model
 
     study = open_study(config, overrides)
     there = sorted({*batches(study), *study.store.partitions(TrajectoryHead)})
@@ -111,6 +130,12 @@ def diagnose(
     for name in batch or []:
         if name not in there:
             raise InputError(f"there is no task batch '{name}'; there are {', '.join(there)}.")
+    if asks_model(study):
+        for part in (TRIAGED, DISCOVERED):
+            first = run_sync(study, part, batch or there, quiet=as_json)
+            if first.exit_code:
+                raise typer.Exit(first.exit_code)
+            agree_on_spending(study, yes or part is DISCOVERED, quiet=as_json)
     synced = run_sync(study, DIAGNOSIS, batch or there, quiet=as_json)
     print_diagnosis(study, make_console(), as_json=as_json)
     raise typer.Exit(synced.exit_code)
@@ -154,15 +179,6 @@ def ui(
     with reloading(f"http://{host}:{port}", Path(settings) if settings else None):
         code = subprocess.call(command, env=dict(os.environ))
     raise typer.Exit(code)
-
-
-def _known(study: Study, names: Sequence[str] | None) -> None:
-    from trace_assets.definitions import build
-
-    known = {"/".join(key.path) for key in build(study).resolve_asset_graph().get_all_asset_keys()}
-    for name in names or []:
-        if name not in known:
-            raise InputError(f"there is no asset '{name}'; there are {', '.join(sorted(known))}.")
 
 
 def _finish(console: Console, synced: Synced, as_json: bool) -> None:

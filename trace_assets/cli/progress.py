@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_assets.assets.instance import prepare_instance, register_batches
-from trace_assets.assets.staleness import Item, Step, plan
+from trace_assets.assets.staleness import Item, Step
 from trace_assets.assets.sync import Synced, sync
 from trace_assets.assets.worker import Outcome
 from trace_assets.cli.console import console as make_console
@@ -89,13 +89,6 @@ def study_environment() -> dict[str, str]:
     """Return the variables that make a worker open the study of this process."""
     names = ("TRACE_HOME", "TRACE_CONFIG", "TRACE_SET", "DAGSTER_HOME")
     return {name: os.environ[name] for name in names if name in os.environ}
-
-
-def show_plan(study: Study, selection: Iterable[str] | None) -> list[Step]:
-    """Return what a sync would begin with, without doing it."""
-    with prepare_instance(study.home) as instance:
-        register_batches(instance, study, live=True)
-        return plan(build(study), instance, selection)
 
 
 class _Lines:
