@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def leftover_containers() -> list[str]:
 
     from trace_assets.sandbox.reaper import PROJECT, is_leftover
 
-    with docker.from_env(timeout=30) as client:
+    with closing(docker.from_env(timeout=30)) as client:
         found = client.api.containers(all=True, filters={"label": f"{PROJECT}=1"})
     return [one["Id"][:12] for one in found if is_leftover(one.get("Labels") or {}, time.time())]
 

@@ -18,6 +18,9 @@ from trace_assets.lifeline import die_with_parent
 
 T = TypeVar("T")
 
+IDLE_GRACE_SECONDS = 10.0
+"""What a worker without work is given to leave: it unloads its libraries."""
+
 
 class WorkerDied(RuntimeError):
     """The process that worked on a call ended before it answered."""
@@ -105,9 +108,10 @@ class Crew:
             self._idle.clear()
         for worker in idle:
             worker.wire.close()
-        give_up = time.monotonic() + grace_seconds
+        began = time.monotonic()
         for worker in workers:
-            worker.process.join(max(0.0, give_up - time.monotonic()))
+            grace = IDLE_GRACE_SECONDS if worker in idle else grace_seconds
+            worker.process.join(max(0.0, began + grace - time.monotonic()))
             worker.process.kill()
             worker.process.join()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,22 +144,37 @@ def _drop_unrecorded(instance: dg.DagsterInstance, store: Store, run_id: str) ->
             yield name
 
 
-def _free_slots(instance: dg.DagsterInstance) -> Iterator[str]:
-    """Give back the slots of runs that have ended, and their places in the queue."""
+def stale_claims(instance: dg.DagsterInstance, dead: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Return the slots, and places in the queue for one, of runs that have ended.
+
+    Args:
+        instance: The home's Dagster instance.
+        dead: Ids of runs that are known to be dead and not yet marked so.
+
+    Returns:
+        (pool, run id), each once.
+    """
     storage = instance.event_log_storage
     if not storage.supports_global_concurrency_limits:
-        return
+        return []
     claims: dict[tuple[str, str], None] = {}
     for pool in sorted(storage.get_concurrency_keys()):
         info = storage.get_concurrency_info(pool)
         claims |= {(pool, slot.run_id): None for slot in info.claimed_slots}
         claims |= {(pool, step.run_id): None for step in info.pending_steps}
-    for pool, run_id in claims:
-        run = instance.get_run_by_id(run_id)
-        if run is None or run.is_finished:
-            with suppress(NotImplementedError):
-                storage.free_concurrency_slots_for_run(run_id)
-                yield f"{pool}: {run_id}"
+    return [
+        claim
+        for claim in claims
+        for run in [instance.get_run_by_id(claim[1])]
+        if run is None or run.is_finished or run.run_id in dead
+    ]
+
+
+def _free_slots(instance: dg.DagsterInstance) -> Iterator[str]:
+    """Give back the slots of runs that have ended, and their places in the queue."""
+    for pool, run_id in stale_claims(instance):
+        instance.event_log_storage.free_concurrency_slots_for_run(run_id)
+        yield f"{pool}: {run_id}"
 
 
 def _plural(name: str) -> str:

@@ -42,6 +42,26 @@ def prepare_instance(home: Home) -> dg.DagsterInstance:
     return dg.DagsterInstance.get()
 
 
+def open_instance(home: Home) -> dg.DagsterInstance:
+    """Open the instance of a Dagster home that is there, to look at it."""
+    return dg.DagsterInstance.from_config(str(home.dagster))
+
+
+def old_schemas(instance: dg.DagsterInstance) -> list[str]:
+    """Return the storages whose tables are not those of the installed Dagster, with both revisions."""
+    storages = {
+        "runs": instance.run_storage,
+        "events": instance.event_log_storage,
+        "schedules": instance.schedule_storage,
+    }
+    found = []
+    for name, storage in storages.items():
+        revisions = getattr(storage, "alembic_version", lambda: None)()
+        if revisions is not None and revisions[0] != revisions[1]:
+            found.append(f"{name} {revisions[0] or 'unstamped'} instead of {revisions[1]}")
+    return found
+
+
 def _make_dagster_home(home: Home) -> None:
     """Make the Dagster home with its databases, whole or not at all.
 

@@ -1,107 +1,107 @@
-"""`trace doctor`: what works on this machine, and how to mend what does not."""
+"""`trace doctor`: what this machine can do, and how to mend what it cannot."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.cli.checkup import home as homes
+from trace_assets.cli.checkup import machine, services
+from trace_assets.cli.checkup.finding import Door, Finding, shut
+from trace_assets.cli.checkup.packages import packages
 from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.study import Study
 
+PORT = 3000
+MARKS = {"ok": "[green]✓[/]", "degraded": "[yellow]~[/]", "missing": "[red]✗[/]"}
+DOORS = {
+    Door.diagnose: "diagnose trajectories",
+    Door.loop: "the embedded loop",
+    Door.real: "real models on a GPU",
+}
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        name: What.
-        ok: Whether it works.
-        detail: What was seen.
-        fix: What to do when it does not.
-        needed_for: Which door needs it.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-    fix: str = ""
-    needed_for: str = ""
+For = Annotated[
+    list[Door] | None,
+    typer.Option("--for", help="What is wanted: its needs decide the exit code. By default the loop."),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Leave out the sandbox battery (seconds).")]
 
 
-def doctor(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
-    """Report what this machine can do; exit 0 when the embedded loop can run, 3 when it cannot."""
-    findings = list(examine(open_study(config, overrides)))
-    loop = all(finding.ok for finding in findings if finding.needed_for in ("everything", "the loop"))
+def doctor(
+    doors: For = None,
+    quick: Quick = False,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot."""
+    wanted, named = doors or [Door.loop], os.environ.get("DAGSTER_HOME", "")
+    study = open_study(config, overrides)
+    findings = list(examine(study, battery=not quick, dagster_home=named))
+    closed = shut(findings)
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+        document = {
+            "findings": [asdict(finding) for finding in findings],
+            "doors": {door: {"open": not closed[door], "missing": closed[door]} for door in Door},
+            "asked_for": list(wanted),
+        }
+        print(json.dumps(document, indent=2))
     else:
-        console = make_console()
-        for finding in findings:
-            mark = "[green]✓[/]" if finding.ok else "[yellow]–[/]"
-            console.print(f"{mark} {finding.name}: {escape(finding.detail)}", soft_wrap=True)
-            if not finding.ok and finding.fix:
-                console.print(
-                    f"    for {finding.needed_for}: {escape(finding.fix)}", soft_wrap=True, style="dim"
-                )
-    raise typer.Exit(0 if loop else 3)
+        _print(make_console(), findings, closed)
+    raise typer.Exit(3 if any(closed[door] for door in wanted) else 0)
 
 
-def examine(study: Study) -> Iterator[Finding]:
-    """Look at everything that some part of the product needs."""
-    yield Finding("home", True, str(study.home.path), needed_for="everything")
-    free = shutil.disk_usage(study.home.path).free / 2**30
-    yield Finding("disk", free > 2, f"{free:.1f} GiB free", "make room: 2 GiB are wanted", "the loop")
-    cores = len(os.sched_getaffinity(0))
-    yield Finding("cores", True, f"{cores}", needed_for="everything")
-    for package in ("dagster", "duckdb", "polars"):
-        yield _package(package, "everything", "pip install trace-assets")
-    for package in ("torch", "transformers", "trl", "peft"):
-        yield _package(package, "the loop", "pip install 'trace-assets[train]'")
-    yield _package("vllm", "serving real models", "pip install 'trace-assets[serve]' (on a GPU machine)")
-    yield _gpu()
-    yield from _sandbox(study)
-    yield from _server(study)
+def examine(study: Study, *, battery: bool = True, dagster_home: str = "") -> Iterator[Finding]:
+    """Look at everything that some part of the product needs.
+
+    Args:
+        study: Whose home and settings to look at.
+        battery: Also start sandboxes and time them, which takes seconds.
+        dagster_home: What `DAGSTER_HOME` said when the program was started.
+    """
+    one: list[Callable[[], Finding]] = [
+        machine.python,
+        machine.cores,
+        machine.memory,
+        lambda: machine.disk(study.home.path),
+        lambda: machine.port(PORT, f"trace ui --port {PORT + 1}"),
+    ]
+    yield from (look() for look in one)
+    yield from packages()
+    yield from homes.home(study.home)
+    with ThreadPoolExecutor() as pool:  # each waits for an answer of its own
+        answers = [
+            pool.submit(machine.gpus),
+            pool.submit(services.docker_daemon, study),
+            pool.submit(services.model_servers, study),
+        ]
+        yield from homes.dagster_home(study.home, dagster_home)
+        yield homes.at_work(study.home)
+        yield from homes.leftovers(study.home)
+        found = [finding for answer in answers for finding in answer.result()]
+    yield from found
+    docker_works = any(finding.name == "docker" and finding.state != "missing" for finding in found)
+    yield services.bubblewrap(study, docker_works)
+    if battery:
+        yield from services.sandbox(study)
 
 
-def _package(name: str, needed_for: str, fix: str) -> Finding:
-    try:
-        return Finding(name, True, version(name), needed_for=needed_for)
-    except PackageNotFoundError:
-        return Finding(name, False, "not installed", fix, needed_for)
-
-
-def _gpu() -> Finding:
-    found = shutil.which("nvidia-smi")
-    detail = "nvidia-smi is there" if found else "none seen; the tiny agent does not need one"
-    return Finding("gpu", bool(found), detail, "a GPU with 24 GiB or more", "real models")
-
-
-def _sandbox(study: Study) -> Iterator[Finding]:
-    from trace_assets.sandbox.probe import probe
-    from trace_assets.stages.synthesis import sandbox_config
-
-    for result in probe(sandbox_config(study)):
-        works = result.status in ("ok", "slow")
-        yield Finding(f"sandbox {result.name}", works, result.detail, needed_for="the loop")
-
-
-def _server(study: Study) -> Iterator[Finding]:
-    section = study.settings.rollouts
-    if section.engine != "openai":
-        return
-    import httpx
-
-    fix = f"start the server, or correct rollouts.base_url ({section.base_url})"
-    try:
-        answer = httpx.get(f"{section.base_url.rstrip('/')}/models", timeout=10)
-        yield Finding("model server", answer.status_code < 500, f"HTTP {answer.status_code}", fix, "the loop")
-    except httpx.HTTPError as error:
-        yield Finding("model server", False, f"{type(error).__name__}: {error}", fix, "the loop")
+def _print(console: Console, findings: list[Finding], closed: dict[Door, list[str]]) -> None:
+    for finding in findings:
+        console.print(f"{MARKS[finding.state]} {finding.name}: {escape(finding.detail)}", soft_wrap=True)
+        if finding.state != "ok" and finding.fix:
+            why = ", ".join(DOORS[door] for door in finding.needed_for) or "comfort"
+            console.print(f"    for {why}: {escape(finding.fix)}", soft_wrap=True, style="dim")
+    console.print()
+    for door, missing in closed.items():
+        verdict = f"[red]no[/], for want of {escape(', '.join(missing))}" if missing else "[green]yes[/]"
+        console.print(f"{DOORS[door]}: {verdict}", soft_wrap=True)

@@ -146,3 +146,11 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     code = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
     return bool(code == 0)
+
+
+def exchange_works(folder: Path) -> bool:
+    """Whether two folders inside `folder` can change places in one step: its file system decides."""
+    one, other = folder / "one", folder / "other"
+    one.mkdir()
+    other.mkdir()
+    return _exchange(one, other)

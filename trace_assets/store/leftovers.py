@@ -50,6 +50,17 @@ def clear_half_made(home: Home) -> list[Path]:
     return found
 
 
+def unfinished_work(home: Home) -> dict[Path, int]:
+    """Return what interrupted work keeps for its resumption: training and played episodes, with its bytes."""
+    kept = [
+        *home.models.glob("adapters/.*.work"),
+        *home.models.glob("base/.training/*"),
+        *home.journals.glob("rollouts/*"),
+    ]
+    sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in kept}
+    return {path: size for path, size in sizes.items() if size}
+
+
 def _half_made(folder: Path) -> Iterator[Path]:
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda one: one.name):

@@ -1,0 +1,1 @@
+"""What `trace doctor` looks at, one module a part of the machine."""

@@ -1,0 +1,151 @@
+"""What runs beside the program: Docker, bubblewrap, a server that holds a model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from trace_assets.cli.checkup.finding import TRAINING, Door, Finding
+from trace_assets.study import Study
+
+_SECONDS = 3
+START_DOCKER = 'eval "$(sh sandboxes/start_docker.sh up)"'
+
+
+def docker_daemon(study: Study) -> list[Finding]:
+    """Look at the Docker daemon: whether it answers, what it isolates with, whether the image is there."""
+    import docker
+    import docker.errors
+    import requests
+
+    needed = TRAINING if study.settings.sandbox.backend == "docker" else ()
+    where = os.environ.get("DOCKER_HOST", "its default address")
+    try:
+        with closing(docker.from_env(timeout=_SECONDS, version="auto")) as client:
+            info = client.info()
+            images = {tag for image in client.images.list() for tag in image.tags}
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        detail = f"no daemon answers at {where} ({type(error).__name__})"
+        fix = f"as root: {START_DOCKER}; otherwise `sudo systemctl start docker`, or set DOCKER_HOST"
+        if shutil.which("bwrap"):
+            fix += "; or take bubblewrap, which isolates less: --set sandbox.backend=auto"
+        return [Finding("docker", "missing", detail, needed, fix)]
+    return [_daemon(info, where, needed), _image(images, needed)]
+
+
+def _daemon(info: dict[str, Any], where: str, needed: tuple[Door, ...]) -> Finding:
+    group = f"cgroup {info.get('CgroupVersion', '1')}"
+    detail = f"{info.get('ServerVersion')} at {where}, {group}, storage {info.get('Driver')}"
+    limits = [name for name in ("MemoryLimit", "PidsLimit", "CpuCfsQuota") if info.get(name) is False]
+    if limits:
+        detail += f"; it cannot keep to {', '.join(limits)}"
+        fix = "boot with `cgroup_enable=memory swapaccount=1`, or use a daemon with cgroup 2"
+        return Finding("docker", "degraded", detail, needed, fix)
+    return Finding("docker", "ok", detail, needed)
+
+
+def _image(images: set[str], needed: tuple[Door, ...]) -> Finding:
+    from trace_assets.sandbox.image import OFFLINE_BASE, REGISTRY_BASE, image_tag
+
+    if image_tag() in images:
+        return Finding("sandbox image", "ok", f"{image_tag()} is built", needed)
+    base = next((name for name in (REGISTRY_BASE, OFFLINE_BASE) if name in images), None)
+    if base is not None:
+        return Finding("sandbox image", "ok", f"built when first needed, on {base}, which is here", needed)
+    detail = f"not built; {REGISTRY_BASE} is pulled, or a base made of Debian packages, when first needed"
+    return Finding("sandbox image", "degraded", detail, needed, f"docker pull {REGISTRY_BASE}")
+
+
+def bubblewrap(study: Study, docker_works: bool) -> Finding:
+    """Look at bubblewrap, which takes Docker's place where the settings say so."""
+    backend = study.settings.sandbox.backend
+    needed = TRAINING if backend == "bubblewrap" or (backend == "auto" and not docker_works) else ()
+    program = shutil.which("bwrap")
+    if program is None:
+        return Finding("bubblewrap", "missing", "not installed", needed, "sudo apt-get install bubblewrap")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=5, check=False)
+    version = done.stdout.strip() or "of unknown version"
+    for name in ("user/max_user_namespaces", "kernel/unprivileged_userns_clone"):
+        path = Path("/proc/sys", name)
+        if path.is_file() and path.read_text().strip() == "0":
+            setting = name.replace("/", ".")
+            fix = f"sudo sysctl -w {setting}={65536 if 'max' in name else 1}"
+            return Finding("bubblewrap", "missing", f"{version}, but {setting} is 0", needed, fix)
+    return Finding("bubblewrap", "ok", version, needed)
+
+
+def sandbox(study: Study) -> list[Finding]:
+    """Try the sandbox from its start to the verdict of an episode, and time it."""
+    from trace_assets.sandbox.probe import probe
+    from trace_assets.stages.synthesis import sandbox_config
+
+    found = []
+    for result in probe(sandbox_config(study)):
+        name, doors = f"sandbox: {result.name}", TRAINING
+        if result.status == "ok":
+            found.append(Finding(name, "ok", result.detail, doors))
+        elif result.status == "slow":
+            fix = "end other programs: the target is for an idle machine"
+            found.append(Finding(name, "degraded", result.detail, doors, fix))
+        else:
+            fix = f"{START_DOCKER}, or `--set sandbox.backend=auto`"
+            found.append(Finding(name, "missing", result.detail, doors, fix))
+    return found
+
+
+def model_servers(study: Study) -> list[Finding]:
+    """Look at the servers that the settings name: the one that acts, and the analyst's."""
+    settings, found = study.settings, []
+    if settings.rollouts.engine == "openai":
+        acting = settings.rollouts
+        found.append(
+            _server("model server", acting.base_url, [acting.model], "OPENAI_API_KEY", "rollouts", TRAINING)
+        )
+    models = {settings.labels.model} | (
+        {settings.discovery.model} if settings.discovery.analyst != "detectors" else set()
+    )
+    if models - {""}:
+        section = settings.analyst
+        wanted = sorted(models - {""})
+        doors = (Door.diagnose,)
+        found.append(
+            _server("analyst's server", section.base_url, wanted, section.key_variable, "analyst", doors)
+        )
+    return found
+
+
+def _server(
+    name: str, base_url: str, models: list[str], variable: str, section: str, doors: tuple[Door, ...]
+) -> Finding:
+    import httpx
+
+    if not base_url:
+        fix = f"--set {section}.base_url=http://127.0.0.1:8000/v1"
+        return Finding(name, "missing", f"{section}.base_url is empty", doors, fix)
+    key = os.environ.get(variable, "")
+    fix = f"vllm serve {models[0] or 'MODEL'}  # or correct {section}.base_url, or set {variable}"
+    try:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        answer = httpx.get(f"{base_url.rstrip('/')}/models", timeout=_SECONDS, headers=headers)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Finding(name, "missing", f"{base_url} does not answer ({type(error).__name__})", doors, fix)
+    if answer.status_code in (401, 403):
+        detail = f"{base_url} wants a key (HTTP {answer.status_code})"
+        return Finding(name, "missing", detail, doors, f"export {variable}=...")
+    if answer.status_code >= 400:
+        return Finding(
+            name, "degraded", f"{base_url} lists no models (HTTP {answer.status_code})", doors, fix
+        )
+    try:
+        served = {str(one["id"]) for one in answer.json()["data"]}
+    except (ValueError, KeyError, TypeError):
+        return Finding(name, "degraded", f"{base_url} lists its models in an unknown way", doors, fix)
+    absent = [model for model in models if model not in served]
+    if absent:
+        has = ", ".join(sorted(served)[:5]) or "nothing"
+        return Finding(name, "missing", f"{base_url} serves {has}; not {', '.join(absent)}", doors, fix)
+    return Finding(name, "ok", f"{base_url} serves {', '.join(models)}", doors)
