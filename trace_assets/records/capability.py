@@ -14,6 +14,7 @@ class Capability(Record):
 
     table: ClassVar[str] = "capabilities"
     key: ClassVar[tuple[str, ...]] = ("capability_id",)
+    volatile: ClassVar[frozenset[str]] = frozenset({"proposed_by", "n_proposals"})
 
     capability_id: str
     """Slug without commas or slashes, stable for the same finding; a Dagster partition key."""
@@ -54,5 +55,5 @@ class Label(Record):
     """Message indices that show it; empty only for NA, or when the evidence is an absence."""
     rationale: str = ""
     input_hash: str = ""
-    """Hash of all that decides this label: the blind transcript as shown, the capability's definition, and the
+    """Hash of all that decides this label: the blind transcript as shown, the capability's definition, the
     labeller's code, prompt and model. A stored label with the same hash is not asked for again."""

@@ -89,8 +89,8 @@ def _page(rows: list[LabelLeak], target: str) -> str:
     ]
     about = (
         "How well a small classifier tells success from failure, out of fold, by what labellers see beside "
-        "the agent's own behaviour: 50 % tells nothing. Strong: should tell nothing. Tool answers and lengths "
-        "follow what the agent did and may tell honestly."
+        "the agent's own behaviour: 50 % tells nothing. Strong: should tell nothing. Tool answers and "
+        "lengths follow what the agent did and may tell honestly."
     )
     if not dots:
         return f"{about}\n\nNothing varies in any channel."
