@@ -1,0 +1,82 @@
+"""A dropped task file is rolled out on the live target by the policy that the settings name."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_assets.records import Task, TrajectoryHead
+from trace_assets.stages.task_file import example_rows
+from trace_assets.stages.tasks import write_tasks
+from trace_assets.stages.trajectories import triage_batch, write_batch
+from trace_assets.stages.watch import look, pending
+from trace_assets.study import Study
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """An OpenAI-compatible server whose model says goodbye to everybody."""
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "Goodbye."},
+        "finish_reason": "stop",
+    }
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    answer = json.dumps(
+        {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
+    ).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{http.server_port}/v1"
+    http.shutdown()
+    http.server_close()
+
+
+def test_only_the_new_tasks_are_rolled_out_each_trial_once(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    engine = [
+        "rollouts.engine=openai",
+        f"rollouts.base_url={server}",
+        "rollouts.model=parrot",
+        "rollouts.trials=2",
+    ]
+    study = Study.open(tmp_path, None, ["watch.settle_seconds=0", "targets.discovery_tasks=4", *engine])
+    folder = tmp_path / "watch" / "tasks"
+    folder.mkdir(parents=True)
+    rows = example_rows("embedded", 3, 7)
+    (folder / "new.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    (arrival,) = look(study, "tasks").taken
+    assert [one.waits_for for one in pending(study)] == [""]  # a server needs no base model
+    write_tasks(study, arrival.task_batch)
+    result = write_batch(study, arrival.task_batch)
+    heads = study.store.read(TrajectoryHead, arrival.task_batch)
+    assert result.rows == len(heads) == 3 * 2
+    assert {(head.task_id, head.trial) for head in heads} == {
+        (str(row["task_id"]), trial) for row in rows for trial in range(2)
+    }
+    assert {head.task_batch for head in heads} == {arrival.task_batch}
+    assert {head.fault for head in heads} == {None} and {head.success for head in heads} <= {True, False}
+    assert triage_batch(study, arrival.task_batch).rows == 6
+    assert pending(study) == []
+    assert {task.task_id for task in study.store.read(Task)} == {str(row["task_id"]) for row in rows}
