@@ -6,7 +6,7 @@ import dagster as dg
 
 from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.errors import TraceError
-from trace_assets.records import ArrivalKind
+from trace_assets.records import Arrival, ArrivalKind, Quarantined
 from trace_assets.stages.watch import KINDS, Look, look, pending
 from trace_assets.stages.watched_folder import WatchedFolder
 from trace_assets.study import Study
@@ -69,7 +69,7 @@ def _watch_sensor(study: Study, kind: ArrivalKind) -> dg.SensorDefinition:
 
 
 def _sentences(seen: Look) -> list[str]:
-    rows = [*seen.taken, *seen.refused]
+    rows: list[Arrival | Quarantined] = [*seen.taken, *seen.refused]
     return [*(row.sentence for row in rows), *seen.notices]
 
 
