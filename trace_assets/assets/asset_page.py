@@ -89,7 +89,7 @@ def show_on(context: dg.AssetExecutionContext, asset: str, partition: str, resul
 
     It is an observation, which makes nothing due again.
     """
-    metadata = {
+    metadata: dict[str, Any] = {
         **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
         **{title: small_table(rows) for title, rows in result.tables.items() if rows},
     }
