@@ -25,6 +25,9 @@ telemetry:
 nux:
   enabled: false
 concurrency:
+  runs:
+    # Runs of the page and its sensors at once; each is a process of some 300 MB.
+    max_concurrent_runs: {runs}
   pools:
     # Steps of the pool `gpu` at once: one a GPU; without any, as many as share the processor well.
     default_limit: {limit}
@@ -90,7 +93,7 @@ def _make_dagster_home(home: Home) -> None:
 
 def _write_configuration(folder: Path) -> None:
     partial = folder / ".dagster.yaml.partial"
-    partial.write_text(DAGSTER_YAML.format(limit=_heavy_steps()), encoding="utf-8")
+    partial.write_text(DAGSTER_YAML.format(limit=_heavy_steps(), runs=_heavy_steps() + 2), encoding="utf-8")
     os.replace(partial, folder / "dagster.yaml")
 
 
