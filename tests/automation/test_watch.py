@@ -151,6 +151,13 @@ def test_a_growing_file_is_left_for_the_next_look(tmp_path: Path) -> None:
     assert (result.taken, result.refused, result.waiting) == ([], [], ["now.json"])
 
 
+def test_the_homes_own_folder_is_made_and_a_named_one_that_is_missing_is_told(tmp_path: Path) -> None:
+    own = Study.open(tmp_path / "home", None, [])
+    assert look(own, "tasks").notices == [] and folder(own, "tasks").is_dir()
+    named = Study.open(tmp_path / "home", None, [f"watch.tasks={tmp_path / 'drop'}"])
+    assert "is not there" in look(named, "tasks").notices[0] and not (tmp_path / "drop").exists()
+
+
 def test_one_process_looks_at_a_time(study: Study) -> None:
     simulation_file(folder(study) / "a.json", "a", n=3, lacking=1)
     with watch._alone(study):

@@ -102,6 +102,9 @@ def look(study: Study, kind: ArrivalKind) -> Look:
             result.busy = True
             return result
         folder = WatchedFolder(study, kind)
+        if problem := folder.ready():
+            result.notices.append(problem)
+            return result
         known = {row.content_hash for row in study.store.read(Arrival)}
         for found in folder.files():
             if found.problem:

@@ -47,10 +47,9 @@ class WatchedFolder:
     """
 
     def __init__(self, study: Study, kind: ArrivalKind) -> None:
-        named: str = getattr(study.settings.watch, kind)
+        self._named: str = getattr(study.settings.watch, kind)
         home = study.home.path
-        self.path = home / Path(named).expanduser() if named else home / "watch" / kind
-        """It need not exist."""
+        self.path = home / Path(self._named).expanduser() if self._named else home / "watch" / kind
         self._settle = study.settings.watch.settle_seconds
         self._memory = home / "watch_seen" / f"{kind}.json"
         try:
@@ -58,6 +57,12 @@ class WatchedFolder:
         except (OSError, ValueError):  # it only saves time
             self._old = {}
         self._new: dict[str, list[object]] = {}
+
+    def ready(self) -> str:
+        """Make the home's own folder if need be; return what is wrong with a named one, or nothing."""
+        if not self._named:
+            self.path.mkdir(parents=True, exist_ok=True)
+        return "" if self.path.is_dir() else f"the watched folder {self.path} is not there; make it."
 
     def files(self) -> Iterator[FoundFile]:
         """Yield every file that is not hidden and not named as unfinished."""
