@@ -48,6 +48,12 @@ def test_a_stage_that_knows_its_cost_better_says_so(tmp_path: Path) -> None:
     assert "rules" not in shown(StageResult("v", 0, tables={"rules": []}), tmp_path)
 
 
+def test_a_table_and_a_figure_of_one_name_are_both_shown(tmp_path: Path) -> None:
+    metadata = shown(StageResult("v", 1, {"candidates": 3}, tables={"candidates": [{"name": "a"}]}), tmp_path)
+    assert metadata["candidates"] == 3
+    assert isinstance(metadata["candidates (table)"], dg.TableMetadataValue)
+
+
 def test_columns_say_what_they_mean() -> None:
     columns = {column.name: column for column in column_schema(Contrast).columns}
     assert columns["er_failed"].description == "ER-: LACKING / (LACKING + PRESENT) over failed trajectories."

@@ -50,7 +50,7 @@ def test_diagnosis_shows_candidates_labels_gaps_and_decisions(diagnosed: ReportD
     kept = [row for row in chosen.tables["decisions on embedded"] if row["decision"] == "kept"]
     assert [row["rank"] for row in kept] == [*range(1, len(diagnosed.kept) + 1)]
     assert all(row["reason"] for row in chosen.tables["decisions on embedded"])
-    table = dictionary_exhibit(diagnosed.capabilities).tables["candidates"]
+    table = dictionary_exhibit(diagnosed.capabilities).tables["proposed"]
     assert {row["capability"] for row in table} == set(diagnosed.names.values())
 
 

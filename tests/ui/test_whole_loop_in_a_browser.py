@@ -37,7 +37,7 @@ PLOTS = [
     ("evaluation", "pass rates of all arms"),
 ]
 TABLES = [
-    ("capability_dictionary", "candidates", "capability"),
+    ("capability_dictionary", "proposed", "capability"),
     ("labels", "labels", "LACKING"),
     ("selected_capabilities", "decisions on embedded", "reason"),
     ("environment", "audit", "trace.pass_band"),
@@ -125,7 +125,7 @@ def test_columns_are_described_and_figures_drawn_over_time(ui: Opened, page: Any
     page.goto(f"{ui.address}/assets/contrast")
     page.get_by_text("ER-: LACKING / (LACKING + PRESENT) over failed trajectories.").first.wait_for()
     page.get_by_text("Plots", exact=True).first.click()
-    page.get_by_text("coverage", exact=True).first.wait_for()
+    page.get_by_text("cost_usd", exact=True).first.scroll_into_view_if_needed()
     keep(page, "contrast over time")
 
 

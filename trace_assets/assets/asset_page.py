@@ -71,9 +71,14 @@ def page_metadata(
     and money are on every asset, and a stage that knows them better gives its own.
     """
     lineage = column_lineage(name, list(records[0].model_fields)) if records else None
+    taken = {*result.pages, *result.figures}
     return {
         **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
-        **{title: small_table(rows) for title, rows in result.tables.items() if rows},
+        **{
+            f"{title} (table)" if title in taken else title: small_table(rows)
+            for title, rows in result.tables.items()
+            if rows
+        },
         "seconds": round(spending.quantities.get(("wall", "s"), 0.0), 3),
         "cost_usd": round(spending.cost_usd, 6),
         **result.figures,

@@ -29,7 +29,7 @@ def dictionary_exhibit(capabilities: Sequence[Capability]) -> Exhibit:
         }
         for one in sorted(capabilities, key=lambda one: (one.target, -one.n_proposals, one.name))
     ]
-    return Exhibit(tables={"candidates": rows})
+    return Exhibit(tables={"proposed": rows})
 
 
 def labels_exhibit(labels: Iterable[Label], names: Mapping[str, str]) -> Exhibit:
