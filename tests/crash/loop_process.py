@@ -20,6 +20,7 @@ from trace_assets.assets.instance import prepare_instance
 from trace_assets.records import TABLES, Adapter, LedgerEntry
 from trace_assets.store import Home, Store, frame_version
 from trace_assets.store.locks import is_item_held
+from trace_assets.store.presence import living
 from trace_assets.training.adapter import adapter_id
 
 TINY = {
@@ -76,6 +77,38 @@ class Moment:
     whom: Literal["process", "group"]
 
 
+@dataclass(frozen=True)
+class Kill:
+    """How a kill went.
+
+    Attributes:
+        moment: When it was meant to be.
+        at_work: The items that were being made.
+        processes: How many processes the sync had.
+        at_rest: Seconds until the last process that works on the home was dead.
+        gone: Seconds until the last process of all was.
+    """
+
+    moment: Moment
+    at_work: list[str]
+    processes: int
+    at_rest: float
+    gone: float
+
+    def told(self) -> dict[str, object]:
+        """Return it in words, for the log."""
+        moment = self.moment
+        what = f"{moment.asset}[{moment.partition}]" if moment.partition else moment.asset or "the start"
+        return {
+            "meant": f"{moment.offset:.2f} s into {what}",
+            "whom": moment.whom,
+            "at_work": self.at_work,
+            "processes": self.processes,
+            "at_rest_ms": round(1000 * self.at_rest),
+            "gone_ms": round(1000 * self.gone),
+        }
+
+
 class Loop:
     """`trace sync` on a home of its own."""
 
@@ -83,9 +116,9 @@ class Loop:
         self.home = Home.open(folder)
         self.log = folder / "sync.log"
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start `trace sync` as the leader of a session."""
-        options = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    def start(self, *more: str) -> subprocess.Popen[bytes]:
+        """Start `trace sync` as the leader of a session, with further options."""
+        options = [*(part for key, value in TINY.items() for part in ("--set", f"{key}={value}")), *more]
         environment = {**os.environ, "TRACE_HOME": str(self.home.path), "HF_HUB_OFFLINE": "1"}
         with self.log.open("ab") as log:
             return subprocess.Popen(
@@ -128,13 +161,8 @@ class Loop:
             found.append(Moment(asset, partition, at - begin, "group" if number % 2 else "process"))
         return found
 
-    def run_until(self, moment: Moment) -> tuple[list[str], float, int]:
-        """Start a sync, kill it at a moment, and wait until nothing of it is left.
-
-        Returns:
-            The items at work when it was hit, how long the last of its processes outlived it in seconds, and
-            how many there were.
-        """
+    def run_until(self, moment: Moment) -> Kill:
+        """Start a sync, kill it at a moment, and wait until nothing of it is left."""
         process = self.start()
         reached = time.monotonic() + 600
         while not self._has_begun(moment):
@@ -153,10 +181,14 @@ class Loop:
         (os.killpg if moment.whom == "group" else os.kill)(process.pid, signal.SIGKILL)
         began = time.monotonic()
         process.wait()
-        while _session(process.pid):
-            assert time.monotonic() < began + 10, f"still there: {_session(process.pid)}"
+        while living(self.home):
+            assert time.monotonic() < began + 30, f"still at work: {living(self.home)}"
             time.sleep(0.002)
-        return at_work, time.monotonic() - began, len(members)
+        at_rest = time.monotonic() - began
+        while _session(process.pid):  # the fork server may be importing, and looks up only then
+            assert time.monotonic() < began + 60, f"still there: {_session(process.pid)}"
+            time.sleep(0.002)
+        return Kill(moment, at_work, len(members), at_rest, time.monotonic() - began)
 
     def _has_begun(self, moment: Moment) -> bool:
         begun = not moment.asset or is_item_held(self.home, moment.asset, moment.partition)

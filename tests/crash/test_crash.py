@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -15,7 +16,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from loop_process import Loop
 
-pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.train]
+from trace_assets.store.locks import holder, is_held
+
+pytestmark = [pytest.mark.slow, pytest.mark.train]
 
 KILLS = 10
 SEED = int(os.environ.get("TRACE_CRASH_SEED", "1"))
@@ -31,6 +34,7 @@ def leftover_containers() -> list[str]:
     return [one["Id"][:12] for one in found if is_leftover(one.get("Labels") or {}, time.time())]
 
 
+@pytest.mark.docker
 @pytest.mark.timeout(3600)
 def test_ten_kills_change_nothing(tmp_path: Path, docker_daemon: None) -> None:
     calm, hit = Loop(tmp_path / "calm"), Loop(tmp_path / "hit")
@@ -44,20 +48,12 @@ def test_ten_kills_change_nothing(tmp_path: Path, docker_daemon: None) -> None:
 
     began, kills = time.monotonic(), []
     for moment in calm.moments(KILLS, SEED):
-        at_work, outlived, processes = hit.run_until(moment)
-        kills.append(
-            {
-                "meant": f"{moment.offset:.2f} s into {moment.asset} {moment.partition}".strip(),
-                "whom": moment.whom,
-                "at_work": at_work,
-                "processes": processes,
-                "all_dead_after_ms": round(1000 * outlived),
-            }
-        )
-        print(json.dumps(kills[-1]), flush=True)
+        kills.append(hit.run_until(moment))
+        print(json.dumps(kills[-1].told()), flush=True)
     hit.finish()
-    report |= {"disturbed_seconds": round(time.monotonic() - began, 1), "kills": kills}
-    report["hits"] = Counter(item.partition("@")[0] for kill in kills for item in kill["at_work"] or ["-"])  # type: ignore[attr-defined]
+    report |= {"disturbed_seconds": round(time.monotonic() - began, 1)}
+    report["kills"] = [kill.told() for kill in kills]
+    report["hits"] = Counter(item.partition("@")[0] for kill in kills for item in kill.at_work or ["nothing"])
     print(json.dumps(report, indent=1), flush=True)
     if "TRACE_CRASH_REPORT" in os.environ:
         Path(os.environ["TRACE_CRASH_REPORT"]).write_text(json.dumps(report, indent=1))
@@ -74,3 +70,24 @@ def test_ten_kills_change_nothing(tmp_path: Path, docker_daemon: None) -> None:
     while leftover_containers() and time.monotonic() < give_up:
         time.sleep(0.5)
     assert leftover_containers() == []
+
+
+@pytest.mark.timeout(600)
+def test_the_death_of_a_worker_is_made_up_for_in_the_same_sync(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "home")
+    process = loop.start(
+        "--select", "base_model", "--select", "config/base_model", "--select", "config/targets"
+    )
+    lock, give_up = loop.home.path / "locks" / "items" / "base_model.lock", time.monotonic() + 120
+    while not is_held(lock):
+        assert process.poll() is None and time.monotonic() < give_up, loop.log.read_text()
+        time.sleep(0.05)
+    time.sleep(2)
+    found = holder(lock)
+    assert found is not None and found.pid != process.pid
+    os.kill(found.pid, signal.SIGKILL)
+    assert process.wait(400) in (0, 1), loop.log.read_text()
+    assert loop.statuses()["FAILURE"] == 1 and set(loop.statuses()) == {"SUCCESS", "FAILURE"}
+    assert list(loop.weights()) == [] and "base_models/all" in loop.tables()
+    assert set(loop.ledger().values()) == {1} and loop.claims() == [] and loop.half_made() == []
+    assert "died" not in loop.log.read_text(), "it was made up for, so nobody needs to hear of it"
