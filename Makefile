@@ -34,8 +34,8 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	TRACE_HOME=$$(mktemp -d) $(VENV)/bin/dg check defs
-	TRACE_HOME=$$(mktemp -d) $(VENV)/bin/dagster definitions validate -w workspace.yaml
+	TRACE_HOME=$$(mktemp -d) DAGSTER_HOME=$$(mktemp -d) $(VENV)/bin/dg check defs
+	TRACE_HOME=$$(mktemp -d) DAGSTER_HOME=$$(mktemp -d) $(VENV)/bin/dagster definitions validate -w workspace.yaml
 
 base: $(VENV)/.base
 
