@@ -37,12 +37,10 @@ class Synced:
     Attributes:
         outcomes: In the order in which they finished.
         held_back: Steps that are due but lie behind a failure or a failed check.
-        healed: What an earlier process had left behind and was put right before the start.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
     held_back: list[Step] = field(default_factory=list)
-    healed: Healed = field(default_factory=Healed)
 
     @property
     def exit_code(self) -> int:
@@ -74,6 +72,7 @@ def sync(
     force: Mapping[Item, str] | None = None,
     listen: Listener = lambda *_: None,
     waiting: Callable[[Holder | None], None] | None = lambda _: None,
+    mended: Callable[[Healed], None] = lambda _: None,
 ) -> Synced:
     """Materialize what is due until nothing is.
 
@@ -88,11 +87,12 @@ def sync(
         environment: Variables with which a worker process opens the same study.
         selection: Names of assets, or of items such as `adapter[x]`; None takes all.
         partitions: Task batches; None takes all.
-        jobs: Items at once; None takes the smaller of two and the number of cores, 0 makes one after the other
-            in this process.
+        jobs: Items at once; None takes the smaller of two and the number of cores, 0 makes one after the
+            other in this process.
         force: Items to make once even when they look fresh, with the reason.
         listen: Told of starts and ends.
         waiting: Told who is at work when another sync is, before waiting for it; None does not wait.
+        mended: Told what a killed process had left behind, once it is put right.
 
     Raises:
         Unavailable: Another sync is at work, and `waiting` is None.
@@ -107,11 +107,12 @@ def sync(
     with ExitStack() as stack:
         stack.enter_context(_turn(study.home, waiting))
         healed = heal(instance, study.home)
+        if healed:
+            mended(healed)
         stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
         crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
         marked = {Item(*name): reason for name, reason in due_items(study.home).items()}
         run = _Run(Planner(definitions, instance, selection, partitions), {**marked, **(force or {})}, listen)
-        run.done.healed = healed
         while True:
             for step in run.ready(heavy=True):
                 if len(run.running) >= width:

@@ -18,6 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from trace_assets.assets.heal import Healed
 from trace_assets.assets.instance import prepare_instance, register_batches
 from trace_assets.assets.staleness import Item, Step
 from trace_assets.assets.sync import Synced, sync
@@ -26,6 +27,7 @@ from trace_assets.cli.console import console as make_console
 from trace_assets.definitions import build
 from trace_assets.progress import PROGRESS_DIR
 from trace_assets.store.locks import Holder
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
 
@@ -58,7 +60,8 @@ def run_sync(
     register_batches(instance, study, live=live)
     console = make_console(stderr=True)
     new = {Item(asset, batch): "new files" for batch in force or {} for asset in ("tasks", "trajectories")}
-    with _bars(console, quiet) as environment, instance:
+    announce(study.home)
+    with _bars(console, quiet, study.home.path) as environment, instance:
         lines = _Lines(console, quiet)
         return sync(
             build(study),
@@ -71,7 +74,16 @@ def run_sync(
             force={**new, **dict.fromkeys(again, "asked for")},
             listen=lines,
             waiting=_waiting(console) if wait else None,
+            mended=_mended(console, quiet),
         )
+
+
+def _mended(console: Console, quiet: bool) -> Callable[[Healed], None]:
+    def say(healed: Healed) -> None:
+        if not quiet:
+            console.print(f"[dim]work was interrupted here; put right: {healed}[/]", soft_wrap=True)
+
+    return say
 
 
 def _waiting(console: Console) -> Callable[[Holder | None], None]:
@@ -119,12 +131,15 @@ class _Lines:
 
 
 @contextmanager
-def _bars(console: Console, quiet: bool) -> Iterator[dict[str, str]]:
-    """Draw the bars that worker processes report, until the body ends."""
+def _bars(console: Console, quiet: bool, home: Path) -> Iterator[dict[str, str]]:
+    """Draw the bars that worker processes report, until the body ends.
+
+    They report into the home: what a killed process leaves there is removed with its other half-made files.
+    """
     if quiet or not sys.stderr.isatty():
         yield {PROGRESS_DIR: ""}
         return
-    with TemporaryDirectory(prefix="trace-progress-") as folder:
+    with TemporaryDirectory(dir=home, prefix=".progress-", suffix=".partial") as folder:
         stop = threading.Event()
         with Live(console=console, refresh_per_second=5, transient=True) as live:
 
