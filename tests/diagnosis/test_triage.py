@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.diagnosis.triage import triage
+from trace_assets.diagnosis.triage import Ruling, triage
 from trace_assets.records import Check, Message, ToolCall, Trajectory, Triage
 
 OFFER = Message(role="assistant", content="I will cancel order K4821. Would you like me to go on?")
@@ -14,7 +14,7 @@ YES = Message(role="user", content="Yes, please cancel it. ###STOP###")
 ASKED = Message(role="user", content="Please cancel order K4821.")
 
 
-def ruling(*messages: Message, **changes: Any) -> Triage:
+def ruling(*messages: Message, told: str = "", **changes: Any) -> Triage:
     values: dict[str, Any] = {
         "trajectory_id": "t",
         "task_id": "x/1",
@@ -28,7 +28,7 @@ def ruling(*messages: Message, **changes: Any) -> Triage:
         "messages": messages or (ASKED,),
         **changes,
     }
-    (found,) = triage([Trajectory(**values)])
+    (found,) = triage([Trajectory(**values)], instructions={"x/1": told})
     return found
 
 
@@ -144,3 +144,125 @@ def test_a_tool_that_broke_is_the_environments_fault_unless_it_recovered() -> No
         for one in fine
     )
     assert ruling(ASKED, *broke, *renamed).fault == "agent"
+
+
+TOLD = "Cancel order K4821; you paid $40 with card 771-2345."
+
+
+def user(text: str) -> Message:
+    return Message(role="user", content=text)
+
+
+def agent(text: str) -> Message:
+    return Message(role="assistant", content=text)
+
+
+@pytest.mark.parametrize("said", ["Cancel K4822.", "I paid $45 for K4821.", "My card is 7712346."])
+def test_a_user_who_contradicts_its_instruction(said: str) -> None:
+    found = ruling(user(said), agent("One moment."), told=TOLD)
+    assert (found.fault, found.rule, found.evidence) == ("user_simulator", "simulator_contradicts", (0,))
+    assert "its instruction says" in found.detail
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (user("Cancel #k4821, paid with 7712345."),),  # the same, written otherwise
+        (user("Cancel K4822."), agent("There is none."), user("Oh, K4821.")),  # put right
+        (agent("It is K4822 for $55."), user("Yes, K4822 for $55.")),  # the agent said so first
+        (*called("get_order", '{"id": "K4999", "total": 61.5}'), user("K4999 for $61.50, then.")),
+        (user("It was on 2024-05-20 at 10:30, 2 lamps."),),  # neither identifiers nor amounts
+    ],
+)
+def test_values_that_contradict_nothing(messages: tuple[Message, ...]) -> None:
+    assert ruling(*messages, told=TOLD).fault == "agent"
+
+
+def test_without_an_instruction_or_a_simulator_nothing_is_contradicted() -> None:
+    assert ruling(user("Cancel K4822.")).fault == "agent"
+    assert ruling(user("Cancel K4822."), told=TOLD, user_policy=None).fault == "agent"
+
+
+def test_a_user_who_leaves_with_a_wish_open_and_the_write_undone() -> None:
+    offer = agent("Which would you like: a refund or another lamp? Please let me know.")
+    leaves = user("I’d like the refund. What do I need to do next? ###STOP###")
+    found = ruling(ASKED, offer, leaves, checks=(action("refund_item"),))
+    assert found.rule == "simulator_stopped_first" and "asked for more" in found.detail
+    assert ruling(ASKED, offer, leaves).fault == "agent", "no grader says that anything is missing"
+    content = user("No, that is all. ###STOP###")
+    assert ruling(ASKED, offer, content, checks=(action("refund_item"),)).fault == "agent"
+
+
+@pytest.mark.parametrize(
+    ("changes", "messages", "rule"),
+    [
+        ({"error": "Error code: 429 - rate limit"}, (ASKED,), "outage"),
+        ({}, (ASKED, agent("Error: 503 Service Unavailable")), "outage"),
+        ({"limit": "tokens"}, (ASKED, agent("I will")), "truncated_output"),
+        (
+            {},
+            (ASKED, agent("I will cancel your order K4821 at once and the refund will be on your ca")),
+            "truncated_output",
+        ),
+        ({}, (ASKED, agent("I will cancel your order K4821 at once; you get the money back soon.")), "agent"),
+        ({"limit": "messages"}, (ASKED,), "step_limit"),
+        ({}, (ASKED, agent(" ")), "agent_error"),
+        (
+            {},
+            (
+                ASKED,
+                Message(
+                    role="assistant", tool_calls=(ToolCall(id="c", name="x", arguments={"raw": '{"a": 1'}),)
+                ),
+            ),
+            "truncated_output",
+        ),
+        (
+            {},
+            (
+                ASKED,
+                Message(role="assistant", tool_calls=(ToolCall(id="c", name="x", arguments={"raw": "{a}"}),)),
+            ),
+            "agent_error",
+        ),
+    ],
+)
+def test_endings_that_only_the_messages_or_limits_tell(
+    changes: dict[str, Any], messages: tuple[Message, ...], rule: str
+) -> None:
+    assert ruling(*messages, **changes).rule == rule
+
+
+def test_a_refusal_is_no_exception() -> None:
+    for text in (
+        "Error: Order not found",
+        "ValueError: no such order",
+        "TypeError: missing argument 'order'",
+    ):
+        assert ruling(ASKED, *called("cancel_order", text, error=True)).fault == "agent"
+    shown = '{"log": "KeyError: seen in 2019"}'
+    assert ruling(ASKED, *called("get_log", shown)).fault == "agent"
+
+
+def test_a_second_look_sees_what_rules_leave_to_the_agent() -> None:
+    def look(trajectories: Any) -> dict[str, Ruling]:
+        assert [one.trajectory_id for one in trajectories] == ["a"]
+        return {"a": Ruling("environment", "model_second_look", (0,), "the page was down")}
+
+    base = Trajectory(
+        trajectory_id="a",
+        task_id="x/1",
+        target="x",
+        task_batch="b",
+        policy="p",
+        success=False,
+        messages=(ASKED,),
+    )
+    passed = base.model_copy(update={"trajectory_id": "b", "success": True})
+    broken = base.model_copy(update={"trajectory_id": "c", "fault": "infrastructure"})
+    rows = triage([base, passed, broken], look)
+    assert [(row.fault, row.rule) for row in rows] == [
+        ("environment", "model_second_look"),
+        (None, "passed"),
+        ("infrastructure", "recorded_fault"),
+    ]

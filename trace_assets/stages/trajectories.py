@@ -102,7 +102,9 @@ def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
 
 def triage_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `triage`."""
-    rows = triage(read_trajectories(study.store, batch))
+    # All batches' tasks: a task stays in the batch that brought it first.
+    told = {task.task_id: task.instruction for task in study.store.read(Task)}
+    rows = triage(read_trajectories(study.store, batch), instructions=told)
     version = study.store.write(rows, Triage, batch)
     faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
     outcomes = Counter(row.outcome for row in rows)
