@@ -47,12 +47,9 @@ def build(study: Study) -> dg.Definitions:
         schedules=schedules(settings.schedule),
         sensors=[*automation_sensors(assets, settings.automation), *watch_sensors(study)],
         resources={"study": study},
-        executor=dg.multiprocess_executor.configured(
-            {
-                "max_concurrent": 2,
-                "start_method": {"forkserver": {"preload_modules": ["trace_assets.definitions"]}},
-            }
-        ),
+        # A run is a process of its own, and the daemon's have one step or two: a further process a step would
+        # load all this once more. What is to run side by side is launched as several runs.
+        executor=dg.in_process_executor,
     )
 
 

@@ -23,7 +23,7 @@ from trace_assets.assets.instance import prepare_instance
 from trace_assets.cli.reload import reload_definitions
 from trace_assets.store import Home
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 SETTINGS = """
 [watch]
@@ -37,7 +37,7 @@ permutations = 100
 [selection]
 min_gap = {min_gap}
 """
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 600.0
 
 
 class Live:

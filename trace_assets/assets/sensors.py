@@ -44,8 +44,10 @@ def _watch_sensor(study: Study, kind: ArrivalKind) -> dg.SensorDefinition:
             )
         if not ready:
             return dg.SensorResult(skip_reason=_why_nothing(seen, held))
+        known = set(context.instance.get_dynamic_partitions(str(TASK_BATCH.name)))
+        new = [one.batch for one in ready if one.batch not in known]
         return dg.SensorResult(
-            dynamic_partitions_requests=[TASK_BATCH.build_add_request([one.batch for one in ready])],
+            dynamic_partitions_requests=[TASK_BATCH.build_add_request(new)] if new else [],
             run_requests=[
                 dg.RunRequest(
                     run_key=f"{one.batch}:{one.content_hash}",  # Dagster never launches a key twice
