@@ -219,6 +219,16 @@ class Selection(Section):
         return prices
 
 
+class StabilitySection(Section):
+    """How often the diagnosis is repeated to see what it would find in another study, and by chance."""
+
+    resamples: int = Field(50, ge=10)
+    """Studies on tasks drawn with replacement."""
+    shuffles: int = Field(50, ge=10)
+    """Studies with outcomes shuffled within the target."""
+    seed: int = 0
+
+
 class SandboxSection(Section):
     """Where generated code runs."""
 
@@ -351,6 +361,7 @@ class Settings(Section):
     labels: Labels = Labels()
     contrast: ContrastSection = ContrastSection()
     selection: Selection = Selection()
+    stability: StabilitySection = StabilitySection()
     sandbox: SandboxSection = SandboxSection()
     synthesis: Synthesis = Synthesis()
     training: Training = Training()

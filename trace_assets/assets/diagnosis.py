@@ -7,19 +7,25 @@ from trace_assets.assets.stage_asset import stage_asset
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.model.prompt import discovery_version, labelling_version
 from trace_assets.records import (
+    Agreement,
     BatchCapability,
     Capability,
     CapabilitySpec,
+    Consensus,
     Contrast,
     Label,
     LabelLeak,
+    PolicyContrast,
     Proposal,
     SelectedCapability,
     ShownTranscript,
+    Stability,
 )
 from trace_assets.settings import Discovery
 from trace_assets.stages import diagnosis, discovery, leak
 from trace_assets.stages import labels as labels_stage
+from trace_assets.stages import policy_contrast as policy_stage
+from trace_assets.stages import stability as stability_stage
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
@@ -88,7 +94,7 @@ def label_leak(study: Study) -> StageResult:
 
 @stage_asset(
     group="diagnosis",
-    records=(Contrast,),
+    records=(Contrast, Agreement, Consensus),
     deps=["labels", "triage", "capability_dictionary", "config/contrast"],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
@@ -131,3 +137,27 @@ def selected_capabilities(study: Study, context: dg.AssetExecutionContext) -> St
 def capability_spec(study: Study, capability: str) -> StageResult:
     """The firewall: all that one capability's environment and adapter may depend on."""
     return diagnosis.write_spec(study, capability)
+
+
+@stage_asset(
+    group="diagnosis",
+    records=(Stability,),
+    deps=[
+        *("selected_capabilities", "trajectories", "labels", "triage", "capability_dictionary"),
+        *("config/discovery", "config/contrast", "config/selection", "config/stability"),
+    ],
+)
+def stability(study: Study) -> StageResult:
+    """The diagnosis repeated on resampled tasks and on shuffled outcomes: selection probability and null."""
+    return stability_stage.estimate_stability(study)
+
+
+@stage_asset(
+    group="diagnosis",
+    records=(PolicyContrast,),
+    deps=["trajectories", "labels", "triage", "capability_dictionary", "config/contrast"],
+    light=True,
+)
+def policy_contrast(study: Study) -> StageResult:
+    """Every two policies that were tried on the same tasks: what the stronger one lacks less, and more."""
+    return policy_stage.contrast_policies(study)

@@ -24,7 +24,9 @@ UNFINISHED = "trace/unfinished"
 """Tag of a materialization that was stopped before its end: the item is due again."""
 DIAGNOSIS_GROUPS = frozenset({"rollouts", "diagnosis"})
 """Groups whose assets also stand on trajectories that were made elsewhere."""
-DIAGNOSIS_SECTIONS = frozenset({"targets", "rollouts", "discovery", "labels", "contrast", "selection"})
+DIAGNOSIS_SECTIONS = frozenset(
+    {"targets", "rollouts", "discovery", "labels", "contrast", "selection", "stability"}
+)
 """Sections of the settings that they read."""
 
 

@@ -12,7 +12,20 @@ import click
 import typer
 from rich.markup import escape
 
-from trace_assets.cli import analyst, audit, data, doctor, export, pipeline, route, sql, warehouse, watch
+from trace_assets.cli import (
+    analyst,
+    audit,
+    compare,
+    data,
+    doctor,
+    export,
+    pipeline,
+    plan,
+    route,
+    sql,
+    warehouse,
+    watch,
+)
 from trace_assets.cli.console import console as make_console
 from trace_assets.errors import TraceError
 
@@ -30,6 +43,8 @@ for command in (
     data.ingest,
     export.export,
     pipeline.diagnose,
+    compare.compare,
+    plan.plan,
     pipeline.sync,
     sql.sql,
     audit.audit,

@@ -21,6 +21,22 @@ _LF, _RF, _LP, _RP, _F, _P = range(6)
 """Columns: lacking, relevant among failed; lacking, relevant among passed; labelled failed, passed."""
 
 
+TESTABLE = 8
+"""Relevant trajectories on both sides from which a candidate is tested: below it even the clearest deficit
+could hardly be significant, and would only raise what the others are corrected for."""
+
+
+def can_be_tested(
+    failed_relevant: NDArray[np.int64], passed_relevant: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return which candidates are relevant often enough on both sides to be tested.
+
+    >>> can_be_tested(np.array([8, 40, 40]), np.array([8, 7, 40])).tolist()
+    [True, False, True]
+    """
+    return np.minimum(failed_relevant, passed_relevant) >= TESTABLE
+
+
 def contrast(
     labels: Sequence[Label],
     triage: Sequence[Triage],
@@ -61,6 +77,7 @@ def contrast_matrix(
     Candidates are picked by a look at outcomes, so correcting for those picked alone would be too kind.
     Where the proposals were made blind, as detectors make them, each p-value is valid whatever is picked
     afterwards, and it is enough to correct for all that were considered: those not picked count as p = 1.
+    What is relevant too seldom to be tested (`TESTABLE`) has a p-value and no q-value, and does not count.
     Candidates of a model that read the outcomes have no such count; `discovery.split = "half"` proposes from
     one half of the tasks and estimates on the other.
 
@@ -79,8 +96,11 @@ def contrast_matrix(
         _estimate(capability, counts[:, row], sums[:, row], section, target)
         for row, capability in enumerate(matrix.capabilities)
     ]
-    q_values = benjamini_hochberg([result.p_value for result in results], considered)
-    tests = max(considered, sum(result.p_value is not None for result in results))
+    relevant = counts.sum(axis=0)
+    tested = can_be_tested(relevant[:, _RF], relevant[:, _RP])
+    p_values = [row.p_value if test else None for row, test in zip(results, tested, strict=True)]
+    q_values = benjamini_hochberg(p_values, considered)
+    tests = max(considered, sum(p is not None for p in p_values))
     alphas = _alphas(matrix, section)
     return [
         result.model_copy(

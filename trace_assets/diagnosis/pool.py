@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.consensus import LACKING, NA, PRESENT, Codes
+from trace_assets.diagnosis.contrast import can_be_tested
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Proposal
 from trace_assets.diagnosis.label_matrix import CODES, NO_EVIDENCE
 from trace_assets.settings import Discovery
@@ -64,23 +65,45 @@ class Pool:
         lacking = (self.codes == LACKING).sum(axis=1)
         return np.flatnonzero((lacking >= min_support) & (self.codes == PRESENT).any(axis=1))
 
-    def considered(self, min_support: int) -> int:
-        """Return how many different findings there are to pick from: equal labels are one test."""
-        return len({self.codes[row].tobytes() for row in self.supported(min_support)})
+    def findings(self, min_support: int) -> NDArray[np.int64]:
+        """Return the supported rows without twins: of those that label nearly everything alike, one stands.
+
+        It is that of the earliest family, and of one family that with the most support: outcomes do not
+        enter, so that how many findings there were to pick from is known without them.
+        """
+        rows = self.supported(min_support)
+        family = {detector.name: place for place, detector in enumerate(FAMILIES)}
+        first = [family[self.detectors[row].name] for row in rows]
+        support = (self.codes[rows] == LACKING).sum(axis=1)
+        alike = twins(self.codes[rows])
+        kept: list[int] = []
+        for place in sorted(range(len(rows)), key=lambda one: (first[one], -support[one], one)):
+            if not alike[place, kept].any():
+                kept.append(place)
+        return rows[sorted(kept)]
+
+    def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], min_support: int) -> int:
+        """Return how many findings the contrast could test: those relevant often enough on both sides.
+
+        That depends on outcomes, but not on how labels go with them: a permutation leaves it as it is, so it
+        may be known before the test (Bourgon et al. 2010, "Independent filtering increases detection power",
+        PNAS 107:9546).
+        """
+        relevant = self.codes[self.findings(min_support)] > NA
+        return int(np.sum(can_be_tested(relevant[:, failed].sum(axis=1), relevant[:, passed].sum(axis=1))))
 
     def pick(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> list[int]:
         """Return the rows that become candidates, the best first.
 
-        A proposal is picked when enough trajectories lack it, and successful ones for whose task it is
-        relevant mostly show it (the family's norm). Those that cover more failures and fewer successes come
-        first; of two that label nearly everything alike, the one of the earlier family stays.
+        A finding is picked when successful trajectories for whose task it is relevant mostly show it (the
+        family's norm). Those that cover more failures and fewer successes come first.
 
         Args:
             passed: Which trajectories passed; one that is neither was not judged.
             failed: Which failed.
             section: Support, and how many candidates at most.
         """
-        rows = self.supported(section.min_support)
+        rows = self.findings(section.min_support)
         codes = self.codes[rows]
         shown = (codes[:, passed] == PRESENT).sum(axis=1)
         missed = (codes[:, passed] == LACKING).sum(axis=1)
@@ -89,19 +112,7 @@ class Pool:
         covered = (codes[:, failed] == LACKING).sum(axis=1) / max(1, int(failed.sum()))
         score = covered - missed / max(1, int(passed.sum()))
         order = rows[normal][np.argsort(-score[normal], kind="stable")]
-        alike = twins(self.codes[order])
-        family = {detector.name: place for place, detector in enumerate(FAMILIES)}
-        kept: list[int] = []
-        for place in range(len(order)):
-            twin = next((i for i, other in enumerate(kept) if alike[place, other]), None)
-            if twin is None:
-                kept.append(place)
-            elif self._family(order[place], family) < self._family(order[kept[twin]], family):
-                kept[twin] = place
-        return [int(order[place]) for place in kept[: section.max_candidates]]
-
-    def _family(self, row: int, order: dict[str, int]) -> int:
-        return order[self.detectors[row].name]
+        return [int(row) for row in order[: section.max_candidates]]
 
 
 def twins(codes: Codes, others: Codes | None = None) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from trace_assets.diagnosis.contrast import TESTABLE
 from trace_assets.diagnosis.cover import Cover, interval_words
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
@@ -173,13 +174,17 @@ def shortcoming(row: Contrast, section: Selection) -> str:
         reasons.append(f"coverage {coverage} is below {section.min_coverage:.2f}")
     elif row.coverage_low is None or row.coverage_low < section.min_coverage_low:
         reasons.append(f"the lower bound of the coverage {coverage} is below {section.min_coverage_low:.2f}")
-    if row.q_value is None or row.q_value > section.max_q:
-        shown = "undefined" if row.q_value is None else f"{row.q_value:.3f}"
-        reasons.append(f"q value {shown} is above {section.max_q:.2f}")
+    if row.q_value is None:
+        reasons.append(f"not tested: fewer than {TESTABLE} relevant on one side")
+    elif row.q_value > section.max_q:
+        reasons.append(
+            f"q value {row.q_value:.3f} is above {section.max_q:.2f} (p {row.p_value:.3f}, "
+            f"{row.n_considered or 1} considered)"
+        )
     if row.alpha is not None and row.alpha < section.min_alpha and not section.override_agreement:
         alpha = interval_words(row.alpha, row.alpha_low, row.alpha_high)
         reasons.append(f"labels agree to alpha {alpha} only, {section.min_alpha:.2f} is needed")
-    if _difficulty(row, section):
+    if row.gap >= section.min_gap and _difficulty(row, section):
         varying = interval_words(row.varying_gap or 0.0, row.varying_gap_low, row.varying_gap_high)
         reasons.append(
             f"in the {row.n_varying_tasks} tasks with runs that lack it and runs that do not, the former do "

@@ -32,7 +32,7 @@ class Capability(Record):
     n_proposals: int = 0
     """How many proposed it, before the sample was bounded."""
     n_considered: int | None = None
-    """Proposals, made blind to the outcome, among which this one was picked; null where nobody counted."""
+    """Findings, made blind to the outcome, among which this one was picked; null where nobody counted."""
     discovered_on: Literal["all", "half"] = "all"
     """`half`: proposed from one half of the tasks, so the contrast is estimated on the other half alone."""
 

@@ -36,6 +36,7 @@ class Contrast(Record):
     coverage_high: float | None
     p_value: float | None
     q_value: float | None
+    """Null too where fewer than eight trajectories of a side are relevant: then no test is made."""
     n_failed: int
     n_passed: int
     n_failed_relevant: int
@@ -62,7 +63,7 @@ class Contrast(Record):
     varying_gap_high: float | None = None
     n_varying_tasks: int = 0
     n_considered: int | None = None
-    """Tests that the q value is corrected for: proposals of this target that were looked at, kept or not."""
+    """Tests that q values are corrected for: findings of this target that were looked at, kept or not."""
 
 
 class SelectedCapability(Record):

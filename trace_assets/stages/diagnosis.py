@@ -36,7 +36,7 @@ def _names(study: Study) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Evidence:
+class Evidence:
     """What one target's contrast rests on."""
 
     target: str
@@ -45,7 +45,7 @@ class _Evidence:
     triage: list[Triage]
 
 
-def _evidence(study: Study) -> list[_Evidence]:
+def evidence_by_target(study: Study) -> list[Evidence]:
     """Return candidates, labels and outcomes by target; outcomes of the half that proposed are left out."""
     candidates: dict[str, list[Capability]] = defaultdict(list)
     for row in study.store.read(Capability):
@@ -57,7 +57,7 @@ def _evidence(study: Study) -> list[_Evidence]:
             labels[target_of[label.capability_id]].append(label)
     triage = study.store.read(Triage)
     return [
-        _Evidence(
+        Evidence(
             target,
             candidates[target],
             labels[target],
@@ -73,7 +73,7 @@ def estimate_contrast(study: Study) -> StageResult:
     rows: list[Contrast] = []
     agreement: list[Agreement] = []
     consensus: list[Consensus] = []
-    evidence = _evidence(study)
+    evidence = evidence_by_target(study)
     for one in evidence:
         matrix = LabelMatrix.build(one.labels, one.triage, one.target)
         considered = considered_tests(one.capabilities)
@@ -117,7 +117,7 @@ def select_capabilities(study: Study) -> StageResult:
     for row in study.store.read(Contrast):
         contrasts[row.target].append(row)
     rows: list[SelectedCapability] = []
-    for one in _evidence(study):
+    for one in evidence_by_target(study):
         own = contrasts.get(one.target, [])
         rows += select(own, one.capabilities, one.labels, one.triage, study.settings.selection)
     version = study.store.write(rows, SelectedCapability)

@@ -1,0 +1,222 @@
+"""Would another study find and keep the same? The diagnosis repeated on resamples and on chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.diagnosis.contrast import contrast_matrix, count_by_task
+from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.pool import Pool, twins
+from trace_assets.diagnosis.selection import select_matrix
+from trace_assets.records import Capability, Stability
+from trace_assets.settings import ContrastSection, Discovery, Selection
+from trace_assets.statistics.wilson import wilson
+
+PERMUTATIONS = 1000
+"""Of p-values that are sampled: rare, since they are mostly exact."""
+RESAMPLES = 200
+"""Bootstrap draws behind the bounds that the selection asks for, in each repetition."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """One target's study, as far as it can be repeated without asking anybody again.
+
+    Attributes:
+        target: The target.
+        capabilities: Its candidates, in the order of the matrix's rows.
+        matrix: Their labels beside outcomes.
+        pool: All that detectors propose on the same columns; None when discovery is not repeated.
+        considered: Tests that q values are corrected for when discovery is not repeated.
+    """
+
+    target: str
+    capabilities: Sequence[Capability]
+    matrix: LabelMatrix
+    pool: Pool | None = None
+    considered: int = 0
+
+
+@dataclass(frozen=True)
+class Sections:
+    """The settings that decide."""
+
+    discovery: Discovery = field(default_factory=Discovery)
+    contrast: ContrastSection = field(default_factory=ContrastSection)
+    selection: Selection = field(default_factory=Selection)
+
+
+def stability(
+    study: Candidates,
+    sections: Sections,
+    *,
+    resamples: int = 50,
+    shuffles: int = 50,
+    seed: int = 0,
+    tick: Callable[[], None] = lambda: None,
+) -> list[Stability]:
+    """Repeat a study on tasks drawn with replacement, and on shuffled outcomes.
+
+    A resample stands for another study of the same size if the world is as it was seen here (Efron 1979): the
+    share of them in which a candidate is kept is its selection probability. Labels do not depend on outcomes,
+    so they are computed once; detectors' candidates are picked anew from all proposals each time, by the
+    resample's outcomes. Candidates of different runs are the same when their labels agree on nine tenths of
+    the trajectories that either is relevant to, so a twin under another name counts. Candidates of a model
+    are not proposed anew: that would mean asking it again.
+
+    For the null, whole tasks swap their outcomes with other tasks of as many trials, and then the trials of
+    each task among themselves: every connection between label and outcome is cut, while the outcomes of a
+    task keep their correlation, and the whole procedure is repeated. What it still keeps is kept by chance.
+
+    Args:
+        study: What to repeat.
+        sections: Settings of discovery, contrast and selection.
+        resamples: Studies on resampled tasks.
+        shuffles: Studies on shuffled outcomes.
+        seed: The same seed gives the same figures.
+        tick: Called after each repetition.
+
+    Returns:
+        One row a candidate.
+    """
+    matrix, known = study.matrix, study.matrix.capabilities
+    tasks = int(matrix.tasks.max(initial=-1)) + 1
+    discovered, kept, by_chance = (np.zeros(len(known), dtype=np.int64) for _ in range(3))
+    gaps: list[list[float]] = [[] for _ in known]
+    chance_sizes: list[int] = []
+    quick = sections.contrast.model_copy(update={"resamples": RESAMPLES, "permutations": PERMUTATIONS})
+    plan = replace(sections, contrast=quick)
+    for turn in range(resamples):
+        rng = np.random.default_rng([seed, 0, turn])
+        drawn = rng.integers(0, tasks, size=tasks)
+        columns = columns_of(matrix.tasks, drawn)
+        run = _once(study, matrix.draw(drawn), columns, plan)
+        discovered += run.found
+        kept += run.kept
+        for place, gap in enumerate(run.gaps):
+            if gap is not None:
+                gaps[place].append(gap)
+        tick()
+    everything = np.arange(len(matrix.failed))
+    for turn in range(shuffles):
+        failed = shuffled(matrix.tasks, matrix.failed, np.random.default_rng([seed, 1, turn]))
+        run = _once(study, replace(matrix, failed=failed), everything, plan)
+        by_chance += run.kept
+        chance_sizes.append(run.n_kept)
+        tick()
+    level = sections.contrast.confidence
+    any_kept = sum(size > 0 for size in chance_sizes)
+    null_low, null_high = wilson(any_kept, shuffles, level)
+    names = {one.capability_id: one.name for one in study.capabilities}
+    rows = []
+    for place, capability in enumerate(known):
+        found, taken = int(discovered[place]), int(kept[place])
+        rows.append(
+            Stability(
+                capability_id=capability,
+                target=study.target,
+                name=names.get(capability, capability),
+                rediscovers=study.pool is not None,
+                n_resamples=resamples,
+                discovered=found / resamples,
+                discovered_low=wilson(found, resamples, level)[0],
+                discovered_high=wilson(found, resamples, level)[1],
+                kept=taken / resamples,
+                kept_low=wilson(taken, resamples, level)[0],
+                kept_high=wilson(taken, resamples, level)[1],
+                gap_mean=float(np.mean(gaps[place])) if gaps[place] else None,
+                gap_sd=float(np.std(gaps[place], ddof=1)) if len(gaps[place]) > 1 else None,
+                n_shuffles=shuffles,
+                null_kept=int(by_chance[place]) / shuffles,
+                null_kept_high=wilson(int(by_chance[place]), shuffles, level)[1],
+                null_any=any_kept / shuffles,
+                null_any_low=null_low,
+                null_any_high=null_high,
+                null_mean=float(np.mean(chance_sizes)),
+            )
+        )
+    return rows
+
+
+def shuffled(
+    tasks: NDArray[np.int64], failed: NDArray[np.bool_], rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Return outcomes that know nothing of the labels: swapped between tasks, then within them.
+
+    Args:
+        tasks: Task of each trajectory, counted from 0, shape `(columns,)`.
+        failed: Outcomes, same shape.
+        rng: Source of randomness.
+
+    >>> rng = np.random.default_rng(0)
+    >>> failed = shuffled(np.array([0, 0, 1, 1, 2]), np.array([True, True, False, False, True]), rng)
+    >>> int(failed.sum()), bool(failed[4])  # the only task with one trial keeps its outcome
+    (3, True)
+    """
+    result = failed.copy()
+    order = np.argsort(tasks, kind="stable")
+    starts = np.searchsorted(tasks[order], np.arange(int(tasks.max(initial=-1)) + 2))
+    sizes = np.diff(starts)
+    for size in np.unique(sizes[sizes > 0]):
+        own = starts[:-1][sizes == size][:, None] + np.arange(size)
+        outcomes = failed[order[own]][rng.permutation(len(own))]
+        result[order[own]] = rng.permuted(outcomes, axis=1)
+    return result
+
+
+def columns_of(tasks: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the columns of some tasks in the order in which `LabelMatrix.draw` puts them.
+
+    >>> columns_of(np.array([0, 1, 1]), np.array([1, 0, 1])).tolist()
+    [1, 2, 0, 1, 2]
+    """
+    order = np.argsort(tasks, kind="stable")
+    starts = np.searchsorted(tasks[order], np.arange(int(tasks.max(initial=-1)) + 2))
+    parts = [order[starts[task] : starts[task + 1]] for task in drawn]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One repetition, by the study's own candidates."""
+
+    found: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    gaps: list[float | None]
+    n_kept: int
+
+
+def _once(study: Candidates, matrix: LabelMatrix, columns: NDArray[np.int64], sections: Sections) -> _Run:
+    again, considered = matrix, study.considered
+    if study.pool is not None:
+        pool = study.pool.take(columns)
+        passed, failed = ~matrix.failed, matrix.failed
+        picked = pool.pick(passed, failed, sections.discovery)
+        own = [place for place, one in enumerate(study.capabilities) if one.detector is None]
+        again = replace(
+            matrix,
+            capabilities=tuple(f"{place:04}" for place in range(len(picked) + len(own))),
+            codes=np.concatenate([pool.codes[picked], matrix.codes[own]]),
+            evidence=np.concatenate([pool.evidence[picked], matrix.evidence[own]]),
+            votes=None,
+            posterior=None,
+        )
+        considered = pool.considered(passed, failed, sections.discovery.min_support) + len(own)
+    rows = contrast_matrix(again, sections.contrast, study.target, considered=considered)
+    decided = select_matrix(rows, again, sections.selection)
+    chosen = {row.capability_id for row in decided if row.kept}
+    places = [place for place, one in enumerate(again.capabilities) if one in chosen]
+    alike = twins(matrix.codes, again.codes) if study.pool is not None else np.eye(len(rows), dtype=np.bool_)
+    found, kept = np.asarray(alike.any(axis=1)), np.asarray(alike[:, places].any(axis=1))
+    return _Run(found, kept, _gaps(matrix), len(places))
+
+
+def _gaps(matrix: LabelMatrix) -> list[float | None]:
+    totals = count_by_task(matrix).sum(axis=0)
+    return [
+        float(row[0] / row[1] - row[2] / row[3]) if row[1] and row[3] else None for row in totals.tolist()
+    ]
