@@ -24,7 +24,7 @@ _MARK = re.compile(r"#{2,}[\w-]+#{2,}|<\|?(?:end_of_(?:conversation|episode)|don
 _VERDICT = re.compile(
     r"""["']?\b(?:reward|verdict|final[ _]score|(?:task|episode)[ _](?:success|reward|outcome)"""
     r"""|is[ _]correct|evaluation[ _](?:result|outcome)|ground[ _]truth)\b["']?\s*"""
-    r"""(?:[:=]|\bis\b)\s*["']?[-+\w.]+["']?"""
+    r"""(?:[:=]|\bis\b)[\s:=]*["']?[-+\w.]+["']?"""
     r"""|\b(?:task|episode|conversation|simulation)\s+(?:was\s+|has\s+|is\s+)?"""
     r"""(?:completed\s+successfully|succeeded|failed|passed|terminated|truncated|over)\b"""
     r"""|\bmax(?:imum)?[ _](?:number[ _]of[ _])?(?:steps|turns)[ _](?:was[ _])?(?:reached|exceeded)\b""",

@@ -174,4 +174,8 @@ def _shorten(text: str, limit: int | None) -> tuple[str, bool]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Return JSON on one line, for readers too that break lines at Unicode's own separators."""
+    text = json.dumps(value, ensure_ascii=False)
+    for mark in "\x85\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
