@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -92,12 +92,12 @@ class Loop:
         ]
         return dg.Definitions(assets=assets, resources={"study": study})
 
-    def sync(self, **edits: str) -> set[str]:
+    def sync(self, *, selection: Sequence[str] | None = None, **edits: str) -> set[str]:
         """Bring everything up to date; return what ran, each item once and all of it foreseen."""
         study = self.study(**edits)
         register_batches(self.instance, study, live=True)
         definitions = self.definitions(study)
-        planner = Planner(definitions, self.instance)
+        planner = Planner(definitions, self.instance, selection)
         due = planner.look()
         foreseen = {str(step.item) for step in due} | {str(item) for item in planner.items_after(due)}
         known = set(self.capabilities())
@@ -108,7 +108,7 @@ class Loop:
                 assert what.made, f"{item}: {what.error}"
                 ran.append(str(item))
 
-        done = sync(definitions, self.instance, study, {}, jobs=0, listen=listen)
+        done = sync(definitions, self.instance, study, {}, selection=selection, jobs=0, listen=listen)
         assert not done.held_back, done.held_back
         surprises = {
             name for name in set(ran) - foreseen if name.partition("[")[2].rstrip("]") in known | {""}

@@ -5,7 +5,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets.staleness import Item, plan
+from trace_assets.assets.staleness import Item, Planner, plan
+from trace_assets.assets.worker import QUIET
 
 CAPABILITY = dg.DynamicPartitionsDefinition(name="capability")
 BATCH = dg.DynamicPartitionsDefinition(name="task_batch")
@@ -62,6 +63,7 @@ def run(definitions: dg.Definitions, instance: dg.DagsterInstance) -> list[str]:
             selection=[dg.AssetKey(step.item.asset.split("/"))],
             partition_key=step.item.partition or None,
             instance=instance,
+            run_config=QUIET,
         )
         ran.append(str(step.item))
         assert len(ran) < 30
@@ -143,3 +145,77 @@ def test_change_of_content_is_named_as_the_reason(instance: dg.DagsterInstance) 
     )
     due = plan(other, instance)
     assert [(str(step.item), step.reason) for step in due] == [("selected", "trajectories[one] changed")]
+
+
+def report(instance: dg.DagsterInstance, partition: str, version: str, **tags: str) -> None:
+    """Let a batch of trajectories be made, without a run."""
+    noted = {"dagster/code_version": "1", "dagster/data_version": version}
+    more = {f"trace/{name}": value for name, value in tags.items()}
+    event = dg.AssetMaterialization("trajectories", partition=partition, tags={**noted, **more})
+    instance.report_runless_asset_event(event)
+
+
+def test_a_partition_that_is_gone_is_seen_downstream(instance: dg.DagsterInstance) -> None:
+    definitions = graph("0.2", {})
+    instance.add_dynamic_partitions("task_batch", ["two"])
+    run(definitions, instance)
+    instance.delete_dynamic_partition("task_batch", "two")
+    due = plan(definitions, instance)
+    assert [(str(step.item), step.reason) for step in due] == [
+        ("selected", "a partition of trajectories is gone")
+    ]
+    instance.add_dynamic_partitions("task_batch", ["two"])
+    assert plan(definitions, instance) == []
+
+
+def test_a_fan_in_over_a_hundred_partitions_still_sees_one_of_them_change(
+    instance: dg.DagsterInstance,
+) -> None:
+    definitions = graph("0.2", {})
+    names = [f"batch{number:03d}" for number in range(120)]
+    instance.add_dynamic_partitions("task_batch", names)
+    for name in names:
+        report(instance, name, "same")
+    run(definitions, instance)
+    report(instance, "batch007", "other")
+    due = plan(definitions, instance)
+    assert [(str(step.item), step.reason) for step in due] == [("selected", "trajectories[batch007] changed")]
+    assert run(definitions, instance) == ["selected"]
+
+
+def test_there_and_back_again_is_no_reason(instance: dg.DagsterInstance) -> None:
+    definitions = graph("0.2", {})
+    run(definitions, instance)
+    report(instance, "one", "other")
+    assert plan(definitions, instance) != []
+    report(instance, "one", "same")
+    assert plan(definitions, instance) == []
+
+
+def test_a_failed_blocking_check_holds_back_what_lies_behind_it(instance: dg.DagsterInstance) -> None:
+    run(graph("0.2", {}), instance)
+    report(instance, "one", "partial", blocked_by="labels_complete")
+    (held,) = plan(graph("0.2", {}), instance)
+    assert held.item == Item("selected") and held.held_by == (Item("trajectories", "one"),)
+    report(instance, "one", "partial", blocked_by="labels_complete", unfinished="true")
+    unfinished, held = plan(graph("0.2", {}), instance)
+    assert unfinished.item == Item("trajectories", "one") and held.waits_for == (unfinished.item,)
+    assert unfinished.reason == "its check labels_complete failed"
+    report(instance, "one", "same")
+    assert plan(graph("0.2", {}), instance) == []
+
+
+def test_single_partitions_can_be_looked_at(instance: dg.DagsterInstance) -> None:
+    definitions = graph("0.2", {})
+    due = plan(definitions, instance, ["spec[a]", "routing"])
+    assert [str(step.item) for step in due] == ["spec[a]", "routing"]
+
+
+def test_what_may_follow_is_what_lies_behind(instance: dg.DagsterInstance) -> None:
+    run(graph("0.2", {}), instance)
+    planner = Planner(graph("0.3", {}), instance)
+    steps = planner.look()
+    assert [str(step.item) for step in steps] == ["config/selection"]
+    assert {str(item) for item in planner.items_after(steps)} == {
+        "selected", "spec[a]", "spec[b]", "adapter[a]", "adapter[b]", "routing",
+    }  # fmt: skip
