@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.statistics.agreement import krippendorff_alpha
+from trace_assets.statistics.agreement import alpha_estimate, krippendorff_alpha
 
 _ = -1
 KRIPPENDORFF_2011 = np.array(
@@ -48,3 +48,40 @@ def test_order_and_names_do_not_matter(rows: list[list[int]], random) -> None:  
     assert (alpha is None) == (again is None)
     if alpha is not None:
         assert again == pytest.approx(alpha) and alpha <= 1
+
+
+def test_the_interval_of_alpha_holds_it_and_draws_whole_tasks() -> None:
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 3, 200)
+    second = np.where(rng.random(200) < 0.2, rng.integers(0, 3, 200), first)
+    codes = np.stack([first, second], axis=1)
+    alone = alpha_estimate(codes)
+    assert alone.low is not None and alone.value is not None and alone.high is not None
+    assert alone.low < alone.value < alone.high
+    repeated = alpha_estimate(np.repeat(codes, 5, axis=0), np.repeat(np.arange(200), 5))
+    assert repeated.low is not None and repeated.high is not None
+    assert repeated.high - repeated.low == pytest.approx(alone.high - alone.low, rel=0.15)
+
+
+def test_alpha_of_one_task_has_no_interval() -> None:
+    estimate = alpha_estimate(np.array([[0, 0], [1, 1], [0, 1]]), np.zeros(3, dtype=np.int64))
+    assert estimate.value is not None and estimate.low is None
+
+
+def test_the_interval_of_alpha_covers() -> None:
+    rng = np.random.default_rng(1)
+    true_alpha = krippendorff_alpha(_coded(rng, 400_000))
+    assert true_alpha is not None
+    held = 0
+    for _ in range(300):
+        estimate = alpha_estimate(_coded(rng, 120), resamples=400)
+        assert estimate.low is not None and estimate.high is not None
+        held += estimate.low <= true_alpha <= estimate.high
+    assert 0.90 <= held / 300 <= 0.985  # 95 % plus or minus three standard errors, percentile at n = 120
+
+
+def _coded(rng: np.random.Generator, n: int) -> np.ndarray:
+    true = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    votes = np.stack([true, true], axis=1)
+    wrong = rng.random(votes.shape) < 0.1
+    return np.where(wrong, (votes + rng.integers(1, 3, votes.shape)) % 3, votes)

@@ -164,9 +164,9 @@ def _binomial(n: NDArray[np.float64], k: NDArray[np.float64], p: float) -> NDArr
 def _beta_binomial(n: int, mean: float, icc: float) -> NDArray[np.float64]:
     """Return the probabilities of 0..n, binomial at an icc of 0 and all or nothing at 1."""
     k = np.arange(n + 1).astype(np.float64)
-    if icc == 0 or n == 1:
+    if icc < 1e-6 or n == 1:
         return _binomial(np.full(n + 1, float(n)), k, mean)
-    if icc == 1:
+    if icc > 1 - 1e-6:
         return np.asarray(np.where(k == n, mean, np.where(k == 0, 1 - mean, 0.0)))
     size = 1 / icc - 1
     p = [

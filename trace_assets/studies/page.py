@@ -74,13 +74,14 @@ def page_text(results: Results) -> str:
         "Each study is drawn from a world in which it is known what the agent lacks, and goes through the "
         "same contrast and selection, with their default settings, as a real one. Each world has nine "
         "capabilities: three real deficits (`deep`, `rare`, `mild`), a second name for one of them "
-        "(`other_name`, 92 % the same labels), four that mean nothing (`idle*`, one of them needed more often "
-        "in hard tasks), and one that is lacking more often in hard tasks but costs nothing "
+        "(`other_name`, 92 % the same labels), four that mean nothing (`idle*`, one of them needed more "
+        "often in hard tasks), and one that is lacking more often in hard tasks but costs nothing "
         "(`hard_not_lacking`). Tasks differ in difficulty and in how prone they are to each lack.",
         "## Do 95 % intervals hold the truth in 95 % of studies?",
-        f"Share of intervals that hold the true figure, over all capabilities; {n:,} studies a world. For one "
-        f"capability, {n:,} studies of a true 95 % show {100 * low:.1f} to {100 * high:.1f} % in 19 of 20 "
-        "cases, so single ones may lie outside of 93 to 97 % by chance: the least and the greatest are named.",
+        f"Share of intervals that hold the true figure, over all capabilities; {n:,} studies a world. For "
+        f"one capability, {n:,} studies of a true 95 % show {100 * low:.1f} to {100 * high:.1f} % in 19 of "
+        "20 cases, so single ones may lie outside of 93 to 97 % by chance: the least and the greatest are "
+        "named.",
         "![Coverage of the intervals](studies-coverage.svg)",
         _coverage_table(outcomes),
         "Where passes err, the truth above is the figure as so labelled on tasks without end. Against labels "
