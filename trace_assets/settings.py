@@ -152,6 +152,14 @@ class Discovery(Section):
     seed: int = 0
 
 
+class TriageSection(Section):
+    """To whom failures are put down."""
+
+    model: str = ""
+    """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
+    transcript_tokens: int = Field(24000, ge=200)
+
+
 class Labels(Section):
     """How trajectories are labelled. Detectors are deterministic: one pass of theirs says all."""
 
@@ -357,6 +365,7 @@ class Settings(Section):
     targets: Targets = Targets()
     base_model: BaseModelSection = BaseModelSection()
     rollouts: Rollouts = Rollouts()
+    triage: TriageSection = TriageSection()
     discovery: Discovery = Discovery()
     labels: Labels = Labels()
     contrast: ContrastSection = ContrastSection()

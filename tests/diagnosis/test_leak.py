@@ -12,21 +12,7 @@ from trace_assets.diagnosis.leak.classifier import out_of_fold
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import LabelLeak, Message, Trajectory
 
-WORDS = [
-    "red",
-    "blue",
-    "green",
-    "tall",
-    "short",
-    "near",
-    "far",
-    "warm",
-    "cold",
-    "loud",
-    "quiet",
-    "early",
-    "late",
-]
+WORDS = ["red", "blue", "green", "tall", "short", "near", "far", "warm", "cold", "loud", "quiet", "early"]
 
 
 def study(

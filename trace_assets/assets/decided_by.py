@@ -23,7 +23,10 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         *(f"training.{name}" for name in ("named_model", "tiny_agent", "tokenizer")),
     ),
     "trajectories": (*_PLAYED, "targets"),
-    "triage": ("diagnosis.faults", "diagnosis.triage", "stages.trajectories"),
+    "triage": (
+        *("diagnosis.faults", "diagnosis.triage", "stages.trajectories", "diagnosis/model/prompts/triage.md"),
+        *("diagnosis.model.redaction", "diagnosis.model.triage", "diagnosis.model.view"),
+    ),
     "batch_capabilities": ("stages.batch_capabilities",),
     "label_leak": (
         *("diagnosis.leak", "diagnosis.model.redaction", "stages.leak", "statistics.bootstrap"),

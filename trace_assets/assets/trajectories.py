@@ -22,7 +22,15 @@ def trajectories(study: Study, batch: str) -> StageResult:
     return write_batch(study, batch)
 
 
-@stage_asset(group="diagnosis", records=(Triage,), deps=["trajectories"], partitions=TASK_BATCH)
+@stage_asset(
+    group="diagnosis",
+    records=(Triage,),
+    deps=["trajectories", "config/triage"],
+    partitions=TASK_BATCH,
+    checks={"triage_complete": "Every failure was looked at, by the rules and by the model if one is set."},
+    blocking=["triage_complete"],
+    unfinished=["triage_complete"],
+)
 def triage(study: Study, batch: str) -> StageResult:
     """To whom each failure is put down: agent, user simulator, environment or infrastructure."""
     return triage_batch(study, batch)

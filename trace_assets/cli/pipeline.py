@@ -33,6 +33,7 @@ DIAGNOSIS = (
     "selected_capabilities",
     "config/targets",
     "config/rollouts",
+    "config/triage",
     "config/discovery",
     "config/labels",
     "config/contrast",
@@ -40,7 +41,7 @@ DIAGNOSIS = (
 )
 """What `trace diagnose` brings up to date."""
 
-TRIAGED = ("tasks", "trajectories", "triage", "config/targets", "config/rollouts")
+TRIAGED = ("tasks", "trajectories", "triage", "config/targets", "config/rollouts", "config/triage")
 """What it brings up to date first, where the cost of a model is to be forecast."""
 DISCOVERED = (*TRIAGED, "capability_dictionary", "batch_capabilities", "config/discovery")
 """What comes next: then it is known what the labels will cost."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from trace_assets.diagnosis.model.triage import ModelTriage
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Task, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, run_rollouts
+from trace_assets.stages.analysts import model_figures, open_model
 from trace_assets.stages.base_model import open_policy, policy_home
 from trace_assets.stages.ingest import batches, inbox
 from trace_assets.stages.result import Figure, StageCheck, StageResult
@@ -104,7 +106,16 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `triage`."""
     # All batches' tasks: a task stays in the batch that brought it first.
     told = {task.task_id: task.instruction for task in study.store.read(Task)}
-    rows = triage(read_trajectories(study.store, batch), instructions=told)
+    trajectories, section = read_trajectories(study.store, batch), study.settings.triage
+    figures: dict[str, Figure] = {}
+    complete = True
+    if section.model:
+        with open_model(study, "triage", batch) as (_, server):
+            look = ModelTriage(server, section.model, section.transcript_tokens)
+            rows = triage(trajectories, look, instructions=told)
+        figures, complete = model_figures(server), look.complete
+    else:
+        rows = triage(trajectories, instructions=told)
     version = study.store.write(rows, Triage, batch)
     faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
     outcomes = Counter(row.outcome for row in rows)
@@ -112,7 +123,17 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     return StageResult(
         version,
         len(rows),
-        {**dict(sorted(outcomes.items())), **dict(sorted(faults.items())), "n": len(rows)},
+        {**dict(sorted(outcomes.items())), **dict(sorted(faults.items())), "n": len(rows), **figures},
         pages=exhibit.pages,
         tables=exhibit.tables,
+        checks=(
+            StageCheck(
+                "triage_complete",
+                complete,
+                "every failure was looked at."
+                if complete
+                else "the cap on spending was reached before every failure was looked at; raise "
+                "analyst.cap_usd or analyst.cap_calls and run the same command again.",
+            ),
+        ),
     )

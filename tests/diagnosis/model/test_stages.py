@@ -33,6 +33,7 @@ from trace_assets.stages.forecast import forecast
 from trace_assets.stages.labels import label_batch
 from trace_assets.stages.leak import write_leak
 from trace_assets.stages.result import StageResult
+from trace_assets.stages.trajectories import triage_batch
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
@@ -257,6 +258,33 @@ def test_a_few_transcripts_that_no_model_answers_are_a_warning_and_many_an_error
     assert (few.passed, few.severity) == (False, "warning")
     assert "6 are missing" in few.detail
     assert (many.passed, many.severity) == (False, "error")
+
+
+def test_a_model_looks_again_at_failures_when_one_is_set_and_a_cap_leaves_it_due(
+    honest: ChatServer, make_study: Make, judged: list[Trajectory]
+) -> None:
+    failed = next(one for one in judged if not one.success)
+    call = next(i for i, one in enumerate(failed.messages) if one.role == "tool")
+    messages = list(failed.messages)
+    messages[call] = messages[call].model_copy(update={"content": "Traceback: the tool is on fire"})
+    broken = failed.model_copy(update={"messages": tuple(messages)})
+    given = [broken if one is failed else one for one in judged]
+
+    def rulings(**settings: Any) -> tuple[StageResult, dict[str, Triage]]:
+        study = make_study(honest.url, given, **settings)
+        result = triage_batch(study, BATCH)
+        return result, {row.trajectory_id: row for row in study.store.read(Triage)}
+
+    _, plain = rulings()
+    assert plain[broken.trajectory_id].fault == "agent"
+    assert not honest.bodies
+    capped, _ = rulings(**{"triage.model": "m", "analyst.cap_calls": 2})
+    assert capped.checks[0].passed is False
+    result, looked = rulings(**{"triage.model": "m"})
+    assert result.checks[0].passed
+    assert looked[broken.trajectory_id].rule == "model_second_look"
+    assert {name for name, row in looked.items() if row != plain[name]} == {broken.trajectory_id}
+    assert len(honest.bodies) == result.figures["model_calls"] + 2
 
 
 def test_candidates_of_a_model_need_a_model_that_labels(make_study: Make, planted: list[Capability]) -> None:
