@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ import pytest
 
 from trace_assets.cli.main import main
 from trace_assets.cli.rows import CELL_CHARACTERS, Format, flat, format_of
-from trace_assets.store import Home
+from trace_assets.store import Home, Warehouse
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -166,3 +167,18 @@ def test_format_follows_the_file_name() -> None:
 def test_flat_keeps_null_apart_from_text() -> None:
     frame = pl.DataFrame({"a": [[1], None], "b": [{"x": "é"}, None], "c": ["null", None]})
     assert flat(frame).rows() == [("[1]", '{"x": "é"}', "null"), (None, None, None)]
+
+
+def test_interrupt_ends_the_process_while_duckdb_computes(
+    trace: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def stream(self: Warehouse, sql: str, parameters: object = None) -> Iterator[pl.DataFrame]:
+        seen.append(signal.getsignal(signal.SIGINT))
+        yield pl.DataFrame({"n": [1]})
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(Warehouse, "stream", stream)
+    assert trace("SELECT 1 AS n")[0] == 0
+    assert seen == [signal.SIG_DFL] and signal.getsignal(signal.SIGINT) == before

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -65,12 +67,23 @@ def sql(
         text, values = _resolve(query, given, warehouse)
         frames = warehouse.stream(text, values)
         try:
-            written = _write(frames, chosen, output, limit)
+            with _ended_by_interrupt():
+                written = _write(frames, chosen, output, limit)
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
     if output is not None:
         make_console(stderr=True).print(f"{written} rows written to {escape(str(output))}", soft_wrap=True)
+
+
+@contextmanager
+def _ended_by_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the process: while DuckDB computes, Python cannot look at signals. Nothing is lost."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _write(frames: Iterable[pl.DataFrame], chosen: Format, output: Path | None, limit: int) -> int:
