@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_assets.diagnosis.analyst import Analyst
-from trace_assets.diagnosis.model.labelling import Labelled
-from trace_assets.diagnosis.model.model_analyst import ModelAnalyst, shortfall
+from trace_assets.diagnosis.model.model_analyst import shortfall
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
 from trace_assets.report.exhibits.diagnosis import labels_exhibit
@@ -69,6 +68,35 @@ class _Job:
         ]
 
 
+@dataclass
+class _Done:
+    """What came of a batch.
+
+    Attributes:
+        labels: Kept and new ones.
+        shown: What the model was shown, by trajectory.
+        kept: Labels that were stored already.
+        wanted: Labels that there should be.
+        stopped: Whether the cap ended it.
+        remarks: Why labels are missing.
+        figures: Of the model's calls.
+    """
+
+    labels: list[Label] = field(default_factory=list)
+    shown: dict[str, ShownTranscript] = field(default_factory=dict)
+    kept: int = 0
+    wanted: int = 0
+    stopped: bool = False
+    remarks: list[str] = field(default_factory=list)
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def begin(self, job: _Job, trajectories: Sequence[Trajectory], stored: Stored) -> None:
+        """Plan a job and take what it keeps."""
+        job.plan(trajectories, stored)
+        self.labels += job.kept
+        self.kept, self.wanted = self.kept + len(job.kept), self.wanted + job.wanted
+
+
 def label_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of `labels` and `shown_transcripts`, from blind trajectories.
 
@@ -81,74 +109,77 @@ def label_batch(study: Study, batch: str) -> StageResult:
     capabilities: dict[str, list[Capability]] = defaultdict(list)
     for capability in capabilities_of(study, batch):
         capabilities[capability.target].append(capability)
-    stored = {
-        (row.trajectory_id, row.capability_id, row.labeller, row.labelling_pass): row
-        for row in study.store.read(Label, batch)
-    }
     groups = {
         target: [one.blind() for one in group]
         for target, group in by_target(read_trajectories(study.store, batch)).items()
     }
-    labels: list[Label] = []
-    wanted = kept = 0
-    for target, group in groups.items():
-        own = [one for one in capabilities[target] if one.detector]
-        job = _Job(open_detectors(study, target), (0,), own)
-        job.plan(group, stored)
-        labels += job.kept
-        for some, lacking in job.todo:
-            labels += job.analyst.label(some, lacking)
-        wanted, kept = wanted + job.wanted, kept + len(job.kept)
-    figures: dict[str, Figure] = {}
-    remarks: list[str] = []
-    stopped = False
-    shown = {row.trajectory_id: row for row in study.store.read(ShownTranscript, batch)}
+    stored = {
+        (row.trajectory_id, row.capability_id, row.labeller, row.labelling_pass): row
+        for row in study.store.read(Label, batch)
+    }
+    done = _Done()
+    _by_detectors(study, groups, capabilities, stored, done)
     if study.settings.labels.model:
-        with open_model(study, "labels", batch) as (analyst, server):
-            for target, group in groups.items():
-                passes = tuple(range(1, study.settings.labels.passes + 1))
-                job = _Job(analyst, passes, capabilities[target])
-                job.plan(group, stored)
-                labels += job.kept
-                wanted, kept = wanted + job.wanted, kept + len(job.kept)
-                for done in _ask(analyst, job, stopped):
-                    labels += done.labels
-                    shown |= done.shown
-                    stopped |= not done.complete
-                    remarks += [shortfall(done)] if shortfall(done) else []
-        figures = {**model_figures(server), **_compaction(shown)}
+        present = {one.trajectory_id for group in groups.values() for one in group}
+        before = study.store.read(ShownTranscript, batch)
+        done.shown = {row.trajectory_id: row for row in before if row.trajectory_id in present}
+        _by_model(study, batch, groups, capabilities, stored, done)
     elif any(not one.detector for own in capabilities.values() for one in own):
         raise InputError(
             "a model proposed some of the candidates, but no model is set that labels: set labels.model, or "
             "set discovery.analyst to 'detectors'."
         )
-    present = {one.trajectory_id for group in groups.values() for one in group}
-    study.store.write(
-        [row for name, row in shown.items() if name in present and study.settings.labels.model],
-        ShownTranscript,
-        batch,
-    )
-    version = study.store.write(labels, Label, batch)
-    counts = Counter(row.label.lower() for row in labels)
+    study.store.write(done.shown.values(), ShownTranscript, batch)
+    version = study.store.write(done.labels, Label, batch)
+    counts = Counter(row.label.lower() for row in done.labels)
     names = {one.capability_id: one.name for own in capabilities.values() for one in own}
+    n = len(done.labels)
     return StageResult(
         version,
-        len(labels),
-        {**dict(sorted(counts.items())), "n": len(labels), "kept": kept, **figures},
-        tables=labels_exhibit(labels, names).tables,
-        checks=(_complete(len(labels), wanted, remarks, stopped),),
+        n,
+        {**dict(sorted(counts.items())), "n": n, "kept": done.kept, **done.figures},
+        tables=labels_exhibit(done.labels, names).tables,
+        checks=(_complete(done),),
     )
 
 
-def _ask(analyst: ModelAnalyst, job: _Job, stopped: bool) -> list[Labelled]:
-    """Ask for what is left, group by group, until the cap is reached."""
-    found: list[Labelled] = []
-    for some, lacking in job.todo:
-        if stopped or (found and not found[-1].complete):
-            found.append(Labelled(complete=False))
-        else:
-            found.append(analyst.label_what_can_be(some, lacking))
-    return found
+def _by_detectors(
+    study: Study,
+    groups: Mapping[str, list[Trajectory]],
+    capabilities: Mapping[str, list[Capability]],
+    stored: Stored,
+    done: _Done,
+) -> None:
+    for target, group in groups.items():
+        own = [one for one in capabilities.get(target, ()) if one.detector]
+        job = _Job(open_detectors(study, target), (0,), own)
+        done.begin(job, group, stored)
+        for some, lacking in job.todo:
+            done.labels += job.analyst.label(some, lacking)
+
+
+def _by_model(
+    study: Study,
+    batch: str,
+    groups: Mapping[str, list[Trajectory]],
+    capabilities: Mapping[str, list[Capability]],
+    stored: Stored,
+    done: _Done,
+) -> None:
+    passes = tuple(range(1, study.settings.labels.passes + 1))
+    with open_model(study, "labels", batch) as (analyst, server):
+        for target, group in groups.items():
+            job = _Job(analyst, passes, capabilities.get(target, []))
+            done.begin(job, group, stored)
+            for some, lacking in job.todo:
+                if done.stopped:
+                    break
+                came = analyst.label_what_can_be(some, lacking)
+                done.labels += came.labels
+                done.shown |= came.shown
+                done.stopped = not came.complete
+                done.remarks += [shortfall(came)] if shortfall(came) else []
+    done.figures = {**model_figures(server), **_compaction(done.shown)}
 
 
 def _compaction(shown: dict[str, ShownTranscript]) -> dict[str, Figure]:
@@ -158,15 +189,15 @@ def _compaction(shown: dict[str, ShownTranscript]) -> dict[str, Figure]:
     }
 
 
-def _complete(done: int, wanted: int, remarks: list[str], stopped: bool) -> StageCheck:
+def _complete(done: _Done) -> StageCheck:
     """Whether all labels are there; the few that a model will not give are a warning."""
-    said = f"{done} of {wanted} labels are there"
-    if done == wanted:
+    missing = done.wanted - len(done.labels)
+    said = f"{len(done.labels)} of {done.wanted} labels are there"
+    if not missing:
         return StageCheck("labels_complete", True, f"{said}.")
-    said += (
-        f", {wanted - done} are missing: {'; '.join(dict.fromkeys(remarks)) or 'the analyst left them out'}."
-    )
-    if stopped:
+    reasons = "; ".join(dict.fromkeys(done.remarks)) or "the analyst left them out"
+    said += f", {missing} are missing: {reasons}."
+    if done.stopped:
         said += " Raise analyst.cap_usd or analyst.cap_calls and run the same command again."
-    few = not stopped and bool(remarks) and wanted - done <= TOLERATED * wanted
+    few = not done.stopped and bool(done.remarks) and missing <= TOLERATED * done.wanted
     return StageCheck("labels_complete", False, said, "warning" if few else "error")

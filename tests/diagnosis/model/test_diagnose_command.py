@@ -37,7 +37,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def wild(reader: HonestReader) -> Iterator[ChatServer]:
-    with ChatServer(reader.answer, rate=0.2, key=KEY, hang_seconds=2.5, seed=4) as server:
+    with ChatServer(reader.answer, rate=0.2, key=KEY, hang_seconds=12, seed=4) as server:
         yield server
 
 
@@ -45,7 +45,7 @@ def diagnose(home: Path, url: str, *more: str, command: str = "diagnose") -> sub
     settings = [
         *("discovery.analyst=both", "discovery.model=m", "discovery.min_support=3", "labels.model=m"),
         *(f"analyst.base_url={url}", "analyst.key_variable=TEAM_KEY", "analyst.pause_seconds=0.01"),
-        *("analyst.timeout_seconds=2", "analyst.prompt_usd=1", "analyst.completion_usd=4", *more),
+        *("analyst.timeout_seconds=10", "analyst.prompt_usd=1", "analyst.completion_usd=4", *more),
     ]
     options = [part for one in settings for part in ("--set", one)]
     environment = {
