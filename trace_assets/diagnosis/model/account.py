@@ -161,7 +161,7 @@ class Account:
             "prompt_tokens": self.spent.prompt_tokens,
             "cached_prompt_tokens": self.spent.cached_tokens,
             "completion_tokens": self.spent.completion_tokens,
-            "model_usd": round(self.spent.usd, 6),
+            "cost_usd": round(self.spent.usd, 6),
         }
         return shown | {f"model_faults_{kind}": number for kind, number in sorted(self.faults.items())}
 
