@@ -10,8 +10,10 @@ import pytest
 from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Environment, EnvironmentCheck, Message, ToolSpec
+from trace_assets.records.table import to_frame
 from trace_assets.sandbox import SandboxPool, SandboxUnavailable
 from trace_assets.settings import Synthesis
+from trace_assets.store.content import frame_version
 from trace_assets.synthesis import checks_runtime, checks_semantic, severity
 from trace_assets.synthesis.audit import CHECKS, audit, verdict_of
 from trace_assets.synthesis.contract import TargetContract
@@ -311,6 +313,16 @@ def test_a_hang_fails_and_does_not_hang(contract: TargetContract, doors: TargetC
         checks = audit(record(source), short, doors, SECTION)
     assert set(failed(checks)) == {"runtime.observation_schema"}
     assert failed(checks)["runtime.observation_schema"].startswith("timeout")
+
+
+def test_two_audits_of_one_environment_have_one_version(pool: SandboxPool, doors: TargetContract) -> None:
+    first, second = (audit(record(SOUND), pool, doors, SECTION) for _ in range(2))
+    clocks = [[check.timing for check in checks if check.timing] for checks in (first, second)]
+    assert clocks[0] != clocks[1] and "ms" in clocks[0][0]
+    versions = {
+        frame_version(to_frame(checks, EnvironmentCheck), EnvironmentCheck) for checks in (first, second)
+    }
+    assert len(versions) == 1
 
 
 def test_slowness_is_a_warning(

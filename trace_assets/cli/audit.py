@@ -40,7 +40,7 @@ def audit(
             size = "" if row.n is None else f" (n={row.n})"
             console.print(
                 f"[{colours[row.status]}]{row.status}[/] {row.check_id}{value}{size} "
-                f"[dim]{escape(row.bound)} {escape(row.evidence[:200])}[/]",
+                f"[dim]{escape(row.bound)} {escape(row.seen[:200])}[/]",
                 soft_wrap=True,
             )
         console.print("accepted" if accepted else f"rejected: {escape('; '.join(reasons))}", soft_wrap=True)

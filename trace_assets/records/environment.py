@@ -30,6 +30,7 @@ class EnvironmentCheck(Record):
 
     table: ClassVar[str] = "environment_checks"
     key: ClassVar[tuple[str, ...]] = ("capability_id", "check_id")
+    volatile: ClassVar[frozenset[str]] = frozenset({"timing"})
 
     environment_id: str
     capability_id: str
@@ -45,8 +46,15 @@ class EnvironmentCheck(Record):
     bound: str = ""
     """What was required, such as `in [0.1, 0.9]`."""
     evidence: str = ""
+    timing: str = ""
+    """What a clock measured: it differs between equal audits, so nothing that counts stands here."""
     sandbox_version: str = ""
     isolation_level: str = ""
+
+    @property
+    def seen(self) -> str:
+        """Evidence and, where a clock ran, its figures."""
+        return "; ".join(text for text in (self.evidence, self.timing) if text)
 
 
 class ContractRow(Record):

@@ -67,6 +67,7 @@ def audit(
             n=findings[check.check_id].n,
             bound=findings[check.check_id].bound,
             evidence=findings[check.check_id].evidence,
+            timing=findings[check.check_id].timing,
             sandbox_version=pool.version,
             isolation_level=pool.isolation_level,
         )

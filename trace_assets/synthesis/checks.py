@@ -31,6 +31,7 @@ class Finding:
         value: The figure that was compared.
         n: Seeds or episodes behind it.
         bound: What was required.
+        timing: What a clock measured; kept out of all that two equal audits must agree on.
     """
 
     status: Literal["pass", "fail", "skip"]
@@ -38,6 +39,7 @@ class Finding:
     value: float | None = None
     n: int | None = None
     bound: str = ""
+    timing: str = ""
 
 
 @dataclass

@@ -24,7 +24,7 @@ def audit_exhibit(checks: Sequence[EnvironmentCheck]) -> Exhibit:
             "status": check.status if check.status == "pass" else f"{check.status} ({check.severity})",
             "value": figures.NONE if check.value is None else f"{check.value:.3g}",
             "n": check.n if check.n is not None else figures.NONE,
-            "finding": f"{check.evidence[:MOST_EVIDENCE]} (wanted: {check.bound})",
+            "finding": f"{check.seen[:MOST_EVIDENCE]} (wanted: {check.bound})",
         }
         for check in sorted(checks, key=lambda check: (order[check.status], check.check_id))
     ]
