@@ -38,7 +38,7 @@ def condition(heavy: dg.AssetSelection) -> dg.AutomationCondition[dg.AssetKey]:
     """
     coming = AC.any_deps_match(_READY).ignore(heavy) | AC.any_deps_match(AC.in_progress())
     firewall = dg.AssetSelection.assets("batch_capabilities")
-    behind = AC.any_deps_match(AC.any_deps_match(_READY).allow(firewall))
+    behind = AC.any_deps_match(AC.any_deps_match(_READY | AC.in_progress()).allow(firewall))
     at_rest = (~(coming | behind)).with_label("inputs_are_at_rest")
     return (_READY & at_rest & ~AC.in_progress()).with_label("content_of_an_input_changed")
 
