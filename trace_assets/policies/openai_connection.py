@@ -50,6 +50,9 @@ class Connection:
         timeout_seconds: Longest wait for one attempt.
         retries: How long trouble is sat out.
         on_fault: Told of every failed attempt, those that a later one made good among them.
+
+    Raises:
+        InputError: The address is no http or https URL.
     """
 
     def __init__(
@@ -62,6 +65,10 @@ class Connection:
         on_fault: Callable[[ServerFault], None] = lambda _: None,
     ) -> None:
         self.address = public_url(base_url)
+        if not self.address:
+            raise InputError(
+                "the address of the model server is not usable; it must look like http://127.0.0.1:8000/v1."
+            )
         self.key_variable = key_variable
         self._base_url, self._timeout = base_url, timeout_seconds
         self._retries, self._on_fault = retries or Retries(), on_fault

@@ -129,12 +129,18 @@ def conceal(text: str, secret: str) -> str:
 
 
 def public_url(url: str) -> str:
-    """Return a server's address without user, password and query.
+    """Return a server's address without user, password and query; empty when it is no address.
 
-    >>> public_url("https://me:pass@host:8000/v1?token=x")
-    'https://host:8000/v1'
+    >>> public_url("https://me:pass@host:8000/v1?token=x"), public_url("localhost:8000"), public_url("http://[")
+    ('https://host:8000/v1', '', '')
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return ""
+    if not known:
+        return ""
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

@@ -1,0 +1,183 @@
+"""The connection that policies and analysts share: what is sat out, what is not, and what is never said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.openai_connection import Connection, Retries
+from trace_assets.policies.openai_faults import ServerFault, conceal, parse_retry_after, public_url
+
+GOOD = {
+    "id": "x",
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+}
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
+
+
+class Server:
+    """Gives its answers one after the other; the last one stays."""
+
+    def __init__(self, *answers: tuple[int, dict[str, str], Any]) -> None:
+        self.asked: list[dict[str, Any]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                status, headers, body = answers[min(len(outer.asked), len(answers)) - 1]
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                for name, value in {"Content-Type": "application/json", **headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.http.server_port
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    made: list[Server] = []
+
+    def start(*answers: tuple[int, dict[str, str], Any]) -> Server:
+        made.append(Server(*answers))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.http.shutdown()
+        server.http.server_close()
+
+
+def failure(
+    status: int, message: str = "no", code: str | None = None, **headers: str
+) -> tuple[int, dict[str, str], Any]:
+    return (
+        status,
+        {name.replace("_", "-"): value for name, value in headers.items()},
+        {"error": {"message": message, "code": code}},
+    )
+
+
+def ask(server: Server, *, user: str = "", **retries: Any) -> tuple[Any, list[str], Connection]:
+    kinds: list[str] = []
+    connection = Connection(
+        f"http://{user}127.0.0.1:{server.port}/v1",
+        retries=Retries(**{"first_pause": 0.01, **retries}),
+        on_fault=lambda fault: kinds.append(fault.kind),
+    )
+
+    async def run() -> Any:
+        try:
+            return await connection.complete(BODY)
+        except ServerFault as fault:
+            return fault
+        finally:
+            await connection.close()
+
+    return asyncio.run(run()), kinds, connection
+
+
+def test_every_fault_is_counted_also_those_that_passed(serve: Any) -> None:
+    server = serve(
+        failure(500),
+        failure(429, retry_after_ms="5"),
+        (200, {}, {"choices": []}),
+        failure(408),
+        (200, {}, GOOD),
+    )
+    answer, kinds, _ = ask(server)
+    assert answer.choices[0].message.content == "hi"
+    assert kinds == ["server", "rate_limit", "empty", "server"]
+
+
+def test_rate_limits_do_not_use_up_the_attempts(serve: Any) -> None:
+    server = serve(*[failure(429, retry_after_ms="1")] * 6, failure(500), (200, {}, GOOD))
+    answer, kinds, _ = ask(server, more=1)
+    assert answer.choices
+    assert kinds == ["rate_limit"] * 6 + ["server"]
+    fault, kinds, _ = ask(serve(failure(429, retry_after_ms="1")), waits=3)
+    assert (fault.kind, len(kinds)) == ("rate_limit", 4)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (failure(429, "You exceeded your current quota", "insufficient_quota"), "key", "has credit"),
+        (failure(429, "later", retry_after="9999"), "rate_limit", "asks to wait 9999 s"),
+        (failure(400, "no such field"), "request", "HTTP 400"),
+        (failure(422, "this is too long for me"), "full", "HTTP 422"),
+        (failure(403), "key", "refuses the key"),
+    ],
+)
+def test_what_waiting_does_not_mend_is_said_at_once(serve: Any, answer: Any, kind: str, words: str) -> None:
+    server = serve(answer)
+    fault, kinds, connection = ask(server)
+    assert (fault.kind, kinds, len(server.asked)) == (kind, [kind], 1)
+    error = connection.explain(fault, model="m", setting="analyst.base_url")
+    assert isinstance(error, InputError if kind == "key" else Unavailable)
+    assert words in str(error)
+
+
+def test_a_password_in_the_address_is_not_said(serve: Any) -> None:
+    fault, _, connection = ask(serve(failure(500, "boom")), user="me:hunter2@", more=0)
+    assert "hunter2" not in str(connection.explain(fault, model="m", setting="s"))
+
+
+def test_a_key_that_the_server_echoes_is_struck_out(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "plain-words-as-key")
+    fault, _, connection = ask(serve(failure(401, "Incorrect API key provided: plain-words-as-key")))
+    assert "***" in fault.said
+    for text in (
+        str(fault),
+        repr(fault),
+        str(connection.explain(fault, model="m", setting="s")),
+        repr(vars(connection)),
+    ):
+        assert "plain-words" not in text
+    assert fault.__cause__ is None
+
+
+@given(st.text(min_size=4, max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_concealing_leaves_no_key(secret: str, before: str, after: str) -> None:
+    assert (
+        secret not in conceal(before + secret + after, secret)
+        or secret in "***"
+        or secret in conceal(before + after, secret)
+    )
+
+
+@given(st.none() | st.text(max_size=20), st.none() | st.text(max_size=40))
+def test_no_header_breaks_the_reading_of_retry_after(milliseconds: str | None, value: str | None) -> None:
+    seconds = parse_retry_after(milliseconds, value, 0.0)
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost:8000/v1", "http://", "http://[::1", "ftp://h/v1", "http://h:x/v1", "words"]
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match="must look like"):
+        Connection(address)
+
+
+def test_addresses_are_shown_without_secrets() -> None:
+    assert public_url("http://a:b@h/v1?key=c#d") == "http://h/v1"
+    assert public_url("http://127.0.0.1:8000/v1") == "http://127.0.0.1:8000/v1"
