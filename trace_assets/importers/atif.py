@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.jsonl import first_row, parse, read_rows
 from trace_assets.importers.openai_chat import read_conversation, task_of
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.records import Task, Trajectory
 
 _ROLES: Mapping[str, str] = {"system": "system", "user": "user", "agent": "assistant"}
@@ -52,7 +52,7 @@ class AtifImporter:
                 reason = f"'{'.'.join(str(part) for part in error.errors()[0]['loc'])}' is not usable"
                 yield Problem(path=str(path), position=position, message=f"{reason}; it is left out")
                 continue
-            except (ValueError, TypeError) as error:
+            except UNUSABLE as error:
                 yield Problem(path=str(path), position=position, message=f"{error}; it is left out")
                 continue
             trajectory, notice = found

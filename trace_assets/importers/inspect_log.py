@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from pydantic import ValidationError
 
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.chat import read_chat
@@ -20,7 +19,7 @@ from trace_assets.importers.eval_zip import EvalZip
 from trace_assets.importers.jsonl import parse
 from trace_assets.importers.openai_chat import first_words
 from trace_assets.importers.outcome import Earned, earned, ended
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.records import Check, Task, Trajectory
 
 _GRADES: Mapping[str, float] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -74,7 +73,7 @@ class InspectImporter:
                     yield trajectory
                 else:
                     yield item
-        except ValueError as error:
+        except UNUSABLE as error:
             yield Problem(path=str(path), message=str(error), kind="unknown_format")
 
 
@@ -121,7 +120,7 @@ def _one(path: Path, position: str, run: dict[str, Any], data: bytes) -> Iterato
     try:
         sample = msgspec.json.decode(data, type=_Sample)
         task, trajectory, notice = _read(path, run, sample)
-    except (msgspec.DecodeError, ValidationError, ValueError, TypeError) as error:
+    except (msgspec.DecodeError, *UNUSABLE) as error:
         reason = str(error).splitlines()[0]
         yield Problem(path=str(path), position=position, message=f"{reason}; this sample is left out")
         return
@@ -233,4 +232,3 @@ def _scores(scores: Mapping[str, Any], order: list[Any]) -> tuple[Earned, tuple[
         )
     got = earned(checks[0].score if checks else None)
     return got, tuple(checks)
-

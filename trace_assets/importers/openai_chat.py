@@ -17,7 +17,7 @@ from trace_assets.importers.batch import batch_of
 from trace_assets.importers.chat import read_chat
 from trace_assets.importers.jsonl import first_row, read_rows
 from trace_assets.importers.outcome import earned, ended, prompt_id, score_checks
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.records import Check, Message, Task, Trajectory
 
 _REWARD = ("reward", "score")
@@ -81,7 +81,7 @@ class OpenAIChatImporter:
                 message = f"'{where}' is not usable ({first['msg']}); this line is left out"
                 yield Problem(path=str(path), position=position, message=message)
                 continue
-            except (ValueError, TypeError) as error:
+            except UNUSABLE as error:
                 yield Problem(path=str(path), position=position, message=f"{error}; this line is left out")
                 continue
             if trajectory.task_id not in known:

@@ -13,10 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
 from trace_assets.importers.openai_chat import read_conversation, task_of
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.records import Task, Trajectory
 
 _SCOUT: Mapping[str, str] = {
@@ -63,7 +62,7 @@ class ParquetImporter:
                     position = f"row {number}"
                     try:
                         trajectory, notice = _trajectory(path, number, value)
-                    except (ValidationError, ValueError, TypeError) as error:
+                    except UNUSABLE as error:
                         reason = str(error).splitlines()[0]
                         message = f"{reason}; this row is left out"
                         yield Problem(path=str(path), position=position, message=message)

@@ -22,6 +22,9 @@ Kind = Literal[
 ]
 """What sort of problem it is; they are counted by it."""
 
+UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
+"""What reading a row of the wrong shape raises: it is then left out and told of."""
+
 
 class Problem(Record):
     """One thing in a file that could not be read as it should.

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from trace_assets.importers.elements import Array, Settled, Span, find_array, settle
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.importers.tau2_file import Tau2File
 from trace_assets.importers.tau2_messages import read_messages
 from trace_assets.importers.tau2_reward import read_checks
@@ -113,7 +113,7 @@ def settled_items(file: Tau2File, spans: Sequence[Span]) -> Iterator[Trajectory 
             where = ".".join(str(part) for part in first["loc"])
             yield _left_out(file, settled, f"'{where}' is not usable ({first['msg']})")
             continue
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except UNUSABLE as error:
             yield _left_out(file, settled, str(error))
             continue
         if notice:

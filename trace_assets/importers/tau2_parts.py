@@ -51,14 +51,18 @@ def read_parts(path: Path, seen: Seen) -> Iterator[Part | Task | Problem]:
         return
     file, array = opened
     ids = _ids(path, array)
+    here = f"tau2:{path.name}"
     chosen: list[int] = []
+    doubles: list[int] = []
     for number in sorted(range(len(ids)), key=lambda number: (ids[number], number)):
-        if ids[number] in seen:
-            yield _again(file, array, ids, number, seen)
-            continue
-        if ids[number]:
-            seen[ids[number]] = f"tau2:{path.name}"
-        chosen.append(number)
+        if ids[number] in seen and seen[ids[number]] == here and chosen and ids[chosen[-1]] == ids[number]:
+            doubles.append(number)
+        elif ids[number] in seen:
+            yield repeated(ids[number], path, seen[ids[number]], None, f"simulations[{number}]")
+        else:
+            if ids[number]:
+                seen[ids[number]] = here
+            chosen.append(number)
     refused: list[Span] = []
     notices: list[tuple[int, str]] = []
     tasks = set[str]()
@@ -72,7 +76,18 @@ def read_parts(path: Path, seen: Seen) -> Iterator[Part | Task | Problem]:
         if converted.part is not None:
             yield converted.part
     shifts: list[tuple[int, int]] = []
-    yield from _slowly(file, refused, ids, tasks, seen, shifts)
+    own = {ids[span.number] for span in refused}
+    torn = {span.number for span in refused}
+    for number in sorted(doubles):
+        if number - 1 in torn:  # perhaps no element at all, but the rest of the piece before it
+            torn.add(number)
+            refused.append(array.spans[number])
+    yield from _slowly(file, refused, own, tasks, seen, shifts)
+    for number in (number for number in doubles if number not in torn):
+        if ids[number] in own:  # the first of that name was of no use
+            yield from _slowly(file, [array.spans[number]], own, tasks, seen, [])
+        else:
+            yield _again(file, array, ids, number, seen)
     for number, notice in sorted(notices):
         place = number + sum(more for before, more in shifts if before < number)
         yield not_judged(path, place, notice)
@@ -164,15 +179,16 @@ def _convert(chunk: Sequence[Span]) -> Converted:
 def _slowly(
     file: Tau2File,
     refused: list[Span],
-    ids: Sequence[str],
+    own: set[str],
     tasks: set[str],
     seen: Seen,
     shifts: list[tuple[int, int]],
 ) -> Iterator[Part | Task | Problem]:
     """Read what the fast way refused, run by run of neighbouring pieces.
 
-    `shifts` is told (number of a piece, elements more than pieces from there on): pieces that hold no or
-    two elements move the places of those behind them.
+    `own` holds the ids that are expected; those that were read are taken out. `shifts` is told (number of a
+    piece, elements more than pieces from there on): pieces that hold no or two elements move the places of
+    those behind them.
     """
     runs: list[list[Span]] = []
     for span in sorted(refused):
@@ -180,7 +196,6 @@ def _slowly(
             runs[-1].append(span)
         else:
             runs.append([span])
-    own = {ids[span.number] for span in refused}
     for run in runs:
         shift, count = sum(more for _, more in shifts), 0
         for item in settled_items(file, [span._replace(number=span.number + shift) for span in run]):

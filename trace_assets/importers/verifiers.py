@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from trace_assets.importers.jsonl import first_row, read_rows
 from trace_assets.importers.openai_chat import read_conversation, task_of
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.records import Task, Trajectory
 
 _SCORING = ("TaskError", "EnvError")
@@ -66,7 +66,7 @@ class VerifiersImporter:
             except ValidationError as error:
                 reason = f"'{'.'.join(str(part) for part in error.errors()[0]['loc'])}' is not usable"
                 yield Problem(path=str(path), position=place, message=f"{reason}; this line is left out")
-            except (ValueError, TypeError, KeyError, IndexError) as error:
+            except UNUSABLE as error:
                 yield Problem(path=str(path), position=place, message=f"{error}; this line is left out")
 
 

@@ -83,8 +83,8 @@ def _buffers(array: pa.Array, starts: Starts) -> Iterator[Buffers]:
     """Yield what decides about a column's content: the nulls, the lengths, the bytes."""
     kind = array.type
     nulls = _bits(array, 0) == 0 if array.null_count else None
-    if nulls is not None:
-        yield starts, nulls.view(np.uint8).data
+    # Said also where there are none: another part of the same table may have some.
+    yield starts, np.zeros(len(array), np.uint8).data if nulls is None else nulls.view(np.uint8).data
     if pa.types.is_struct(kind):
         for number in range(kind.num_fields):
             yield from _buffers(array.field(number), starts)

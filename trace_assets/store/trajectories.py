@@ -78,7 +78,8 @@ def read_some(store: Store, partition: str, ids: Sequence[str]) -> list[Trajecto
     """
     if not ids:
         return []
-    near = pl.col("trajectory_id").is_between(pl.lit(ids[0]), pl.lit(ids[-1])) & pl.col("trajectory_id").is_in(list(ids))
+    name = pl.col("trajectory_id")
+    near = name.is_between(pl.lit(ids[0]), pl.lit(ids[-1])) & name.is_in(list(ids))
     heads, messages, checks = (
         pl.scan_parquet(store.path(record, partition)).filter(near).collect()
         for record in (TrajectoryHead, MessageRow, CheckRow)
