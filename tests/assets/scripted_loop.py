@@ -56,6 +56,8 @@ SMALL = {
     "contrast.resamples": "200",
     "contrast.permutations": "500",
     "discovery.min_support": "5",
+    "stability.resamples": "10",
+    "stability.shuffles": "10",
 }
 MISTAKES = {"cancel": 0.6, "multi": 0.5, "window": 0.45}
 """Share of trials in which the scripted agent makes its mistake."""

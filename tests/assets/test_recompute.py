@@ -23,7 +23,9 @@ MULTI = "embedded-object_untouched-order"
 WINDOW = "embedded-write_against_state-refund_item-window-closed"
 ALL = (CANCEL, MULTI, WINDOW)
 
-READ_LABELS = {"contrast", "selected_capabilities", "routing_trials", "drift"}
+DECIDED = {"config/selection", "selected_capabilities", "stability"}
+"""What reads the thresholds, and they themselves."""
+READ_LABELS = {"contrast", "selected_capabilities", "routing_trials", "drift", "stability", "policy_contrast"}
 """Assets that read the labels of all batches."""
 READ_ALL = READ_LABELS | {"capability_dictionary", "label_leak", "target_contract"}
 """Assets that read the trajectories, triage or labels of all batches."""
@@ -74,7 +76,7 @@ def test_a_threshold_that_admits_one_more_trains_that_one_alone(
     strict = {"selection__min_coverage": "0.20"}
     dropped = loop.sync(**strict)
     assert loop.capabilities() == sorted({CANCEL, MULTI})
-    decided = {"config/selection", "selected_capabilities", "curriculum", "mixed_adapter", "routing_trials"}
+    decided = DECIDED | {"curriculum", "mixed_adapter", "routing_trials"}
     assert dropped == decided | each("capability_spec", CANCEL, MULTI) | PLAYED
     # As if the third had never been made: its partitions have no history.
     for asset in ("capability_spec", "environment", "environment_audit", "environment_verdict", "adapter"):
@@ -106,18 +108,18 @@ def _forget(loop: Loop, asset: str, partition: str) -> None:
 
 
 def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> None:
-    assert loop.sync(selection__min_gap="0.21") == {"config/selection", "selected_capabilities"}
-    assert loop.sync() == {"config/selection", "selected_capabilities"}
+    assert loop.sync(selection__min_gap="0.21") == DECIDED
+    assert loop.sync() == DECIDED
 
 
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
-    reworded = {"config/selection", "selected_capabilities", "curriculum", "report"}
+    reworded = DECIDED | {"curriculum", "report"}
     assert loop.sync(selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
     assert loop.sync() == reworded | each("capability_spec", *ALL)
 
 
 def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: dict[str, list[str]]) -> None:
-    decided = {"config/selection", "selected_capabilities", "curriculum", "mixed_adapter", "routing_trials"}
+    decided = DECIDED | {"curriculum", "mixed_adapter", "routing_trials"}
     one = loop.sync(selection__max_capabilities="1")
     assert one == decided | each("capability_spec", CANCEL) | PLAYED
     back = loop.sync()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import dagster as dg
@@ -77,21 +80,50 @@ def materialize_here(
 
     Returns:
         One outcome an item, in order.
+
+    Raises:
+        KeyboardInterrupt: The process was interrupted or told to end; the run is marked as cancelled.
     """
     process = announce(study.home)
     started = time.monotonic()
-    result = dg.materialize(
-        list(definitions.assets or []),  # type: ignore[arg-type]
-        selection=[_key(item) for item in items],
-        partition_key=items[0].partition or None,
-        instance=instance,
-        resources={"study": study},
-        run_config=QUIET,
-        raise_on_error=False,
-        tags={"trace/by": "sync", PROCESS_TAG: process},
-    )
+    with _heeding_interrupts():
+        result = dg.materialize(
+            list(definitions.assets or []),  # type: ignore[arg-type]
+            selection=[_key(item) for item in items],
+            partition_key=items[0].partition or None,
+            instance=instance,
+            resources={"study": study},
+            run_config=QUIET,
+            raise_on_error=False,
+            tags={"trace/by": "sync", PROCESS_TAG: process},
+        )
     seconds = time.monotonic() - started
     return [_outcome(item, result, seconds) for item in items]
+
+
+@contextmanager
+def _heeding_interrupts() -> Iterator[None]:
+    """Raise an interrupt after a run that was hit by one.
+
+    While a run goes on Dagster has its own handlers: an interrupt inside a step cancels the run and is then
+    forgotten, one between two steps is forgotten at once. The wake-up file of Python sees them all.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        yield
+        with suppress(BlockingIOError):
+            if {signal.SIGINT, signal.SIGTERM} & set(os.read(reader, 1024)):
+                raise KeyboardInterrupt
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
 
 
 def _key(item: Item) -> dg.AssetKey:
