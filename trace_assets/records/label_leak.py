@@ -33,4 +33,4 @@ class LabelLeak(Record):
     judged: bool
     """Whether this channel decides the check `labels_blind`; the others are shown for comparison."""
     leaks: bool
-    """Whether the interval lies above 0.5."""
+    """Whether the interval lies above 0.5, and above `opening` where trials of one task were not compared."""

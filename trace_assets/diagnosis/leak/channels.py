@@ -30,8 +30,8 @@ class Channels:
     """One trajectory's channels.
 
     Attributes:
-        opening: Said before the agent's first message: the task. It cannot know the outcome, and shows how
-            much of the outcome is the task's difficulty.
+        opening: Said before the agent's first message that answers anything: the task. It cannot know the
+            outcome, and shows how much of the outcome is the task's difficulty.
         replies: What the user said after that and the labeller saw.
         closing: What the labeller saw after the agent's last message.
         results: What tools answered. It follows the agent's calls, so that it may tell the outcome honestly.
@@ -51,7 +51,10 @@ def channels(trajectory: Trajectory) -> Channels:
     """Divide what is shown of a trajectory into channels; what the agent wrote is in none of them."""
     redacted = redact(trajectory.messages)
     agent = [index for index, one in redacted.messages if one.role == "assistant"]
-    first, last = (agent[0], agent[-1]) if agent else (len(trajectory.messages), len(trajectory.messages))
+    end = len(trajectory.messages)
+    asked = next((index for index, one in redacted.messages if one.role == "user"), end)
+    first = next((index for index in agent if index > asked), end)  # many agents greet before they are asked
+    last = agent[-1] if agent else end
     said: dict[str, list[str]] = {"opening": [], "replies": [], "closing": [], "results": []}
     users: list[str] = []
     for index, message in redacted.messages:

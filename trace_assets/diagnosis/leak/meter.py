@@ -3,7 +3,8 @@
 A classifier is trained to predict success from one channel at a time and scored out of fold. Where enough
 tasks have trials of both outcomes, only such trials are compared: how hard a task is then plays no part, and
 what is left is a leak, or an honest reaction to what the agent did. Otherwise all pairs of a fold are
-compared and the figure of `opening`, which cannot know the outcome, says how much is difficulty.
+compared, and a channel leaks only where its interval lies above the figure of `opening`, which cannot know
+the outcome: that much is the difficulty of the tasks.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def measure_leak(
     tasks = [one.task_id for one in own]
     read = [channels(one) for one in own]
     within = _within(tasks, passed.tolist())
-    rows = []
+    rows: list[LabelLeak] = []
     for name in CHANNELS:
         if name == "shape":
             features = shape_features([one.shape for one in read])
@@ -69,6 +70,7 @@ def measure_leak(
         strata = tasks if within else fold.tolist()
         result = rank(scores, passed, strata, tasks, seed=seed)
         auc = result.auc
+        difficulty = rows[0].auc if rows and not within else None
         rows.append(
             LabelLeak(
                 target=own[0].target,
@@ -82,7 +84,7 @@ def measure_leak(
                 n_failed=int((~passed).sum()),
                 n_tasks=len(set(tasks)),
                 judged=name in JUDGED,
-                leaks=telling and auc.low is not None and auc.low > 0.5,
+                leaks=telling and auc.low is not None and auc.low > max(0.5, difficulty or 0.5),
             )
         )
     return rows
