@@ -21,6 +21,8 @@ PROCESS_TAG = "trace/process"
 
 _SILENCE = 60.0
 """Seconds without an event after which a run of another program is looked up by its process ids."""
+_SPARED_SECONDS = 2.0
+"""A half-made file this young may be that of a command which did not announce itself; see `leftovers`."""
 _GOING_ON = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -74,7 +76,7 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
     for run in dead:
         instance.report_run_failed(run, KILLED)
     slots = tuple(_free_slots(instance))
-    half_made = tuple(clear_half_made(home))
+    half_made = tuple(clear_half_made(home, _SPARED_SECONDS))
     sweep_folders()
     forget_dead(home)
     return Healed(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger))

@@ -19,23 +19,28 @@ _SPARED = re.compile(r"\..+\.work|\.training|dagster|locks")
 """Folders that are not looked into: training that is under way, to be resumed; other people's formats."""
 
 
-def half_made(home: Home) -> list[Path]:
+def half_made(home: Home, spare_seconds: float = 0.0) -> list[Path]:
     """Return the half-made files and folders whose writer is dead.
 
     The writer lives, perhaps, when a process at work on the home announced itself before they were last
     touched: then they are left alone until a later look.
+
+    Args:
+        home: The home.
+        spare_seconds: What was touched so short a time ago is left alone too, for the sake of a writer that
+            did not announce itself.
     """
-    oldest = min(living(home).values(), default=time.time())
+    oldest = min([time.time() - spare_seconds, *living(home).values()])
     return [path for path in _half_made(home.path) if _touched(path) < oldest]
 
 
-def clear_half_made(home: Home) -> list[Path]:
+def clear_half_made(home: Home, spare_seconds: float = 0.0) -> list[Path]:
     """Remove what `half_made` finds; a folder that was on its way out comes back when nothing took its place.
 
     Returns:
         What was there.
     """
-    found = half_made(home)
+    found = half_made(home, spare_seconds)
     for path in found:
         if path.name.endswith(".old"):
             target = path.with_name(path.name.removeprefix(".").rsplit(".", 2)[0])
