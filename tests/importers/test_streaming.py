@@ -88,7 +88,11 @@ simulations = st.builds(
 )
 
 
-@given(rows=st.lists(simulations, max_size=6), indent=st.sampled_from([None, 1, 4]), solo=st.booleans())
+@given(
+    rows=st.lists(simulations, max_size=5, unique_by=lambda row: str(row["id"])),
+    indent=st.sampled_from([None, 1, 4]),
+    solo=st.booleans(),
+)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_ways_give_the_same_tables(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], indent: int | None, solo: bool

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trace_assets.errors import InputError
 from trace_assets.importers.part import Part, part_of
-from trace_assets.importers.problem import Problem, ProblemLog, repeated
+from trace_assets.importers.problem import Problem, ProblemLog, differs, repeated
 from trace_assets.importers.registry import Importer, choose
 from trace_assets.importers.spool import Spool
 from trace_assets.importers.tau2 import Tau2Importer
@@ -92,17 +92,6 @@ def _task(
         _spool(loaded, task.task_batch, folder, stack).tasks[task.task_id] = task
     elif (problem := differs(first, task, path)) is not None:
         loaded.problems.add(problem)
-
-
-def differs(first: Task, task: Task, path: Path) -> Problem | None:
-    """Say so when two tasks of one name read otherwise."""
-    if (first.instruction, first.payload) == (task.instruction, task.payload):
-        return None
-    message = (
-        f"the task '{task.task_id}' reads otherwise than in the batch '{first.task_batch}', "
-        "which was read first and is kept; do not compare the two files task by task"
-    )
-    return Problem(path=str(path), message=message, severity="notice", kind="other_task")
 
 
 def _file(path: Path, format: str, seen: Seen) -> Iterator[Part | Task | Problem]:

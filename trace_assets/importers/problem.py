@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from trace_assets.records import Record
+from trace_assets.records import Record, Task
 
 Kind = Literal[
     "left_out",  # a row that cannot be used
@@ -62,6 +62,17 @@ def repeated(name: str, path: Path, where: str, same: bool | None, position: str
     message = f"the trajectory '{name}' occurs twice ({content}, first in {where}); only the first is kept"
     severity: Literal["error", "notice"] = "notice" if same else "error"
     return Problem(path=str(path), position=position, message=message, severity=severity, kind="duplicate")
+
+
+def differs(first: Task, task: Task, path: Path) -> Problem | None:
+    """Say so when two tasks of one name read otherwise."""
+    if (first.instruction, first.payload) == (task.instruction, task.payload):
+        return None
+    message = (
+        f"the task '{task.task_id}' reads otherwise than in the batch '{first.task_batch}', "
+        "which was read first and is kept; do not compare the two files task by task"
+    )
+    return Problem(path=str(path), message=message, severity="notice", kind="other_task")
 
 
 class ProblemLog:

@@ -18,7 +18,7 @@ from trace_assets.importers.atif import AtifImporter
 from trace_assets.importers.inspect_log import InspectImporter
 from trace_assets.importers.openai_chat import OpenAIChatImporter
 from trace_assets.importers.parquet import ParquetImporter
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import Problem, differs, repeated
 from trace_assets.importers.tau2 import Tau2Importer
 from trace_assets.importers.verifiers import VerifiersImporter
 from trace_assets.progress import progress
@@ -175,22 +175,10 @@ def _keep(
         first = tasks.setdefault(item.task_id, item)
         if first is item:
             imported.tasks.append(item)
-        elif (first.instruction, first.payload) != (item.instruction, item.payload):
-            message = (
-                f"the task '{item.task_id}' reads otherwise than in the batch '{first.task_batch}', "
-                "which was read first and is kept; do not compare the two files task by task"
-            )
-            imported.problems.append(Problem(path=str(file), message=message, severity="notice"))
+        elif (changed := differs(first, item, file)) is not None:
+            imported.problems.append(changed)
     elif (earlier := seen.setdefault(item.trajectory_id, item)) is item:
         imported.trajectories.append(item)
     else:
         same = earlier.messages == item.messages and earlier.reward == item.reward
-        message = (
-            f"the trajectory '{item.trajectory_id}' occurs twice "
-            f"({'the same' if same else 'with other content'}, first in {earlier.source}); "
-            "only the first is kept"
-        )
-        severity = "notice" if same else "error"
-        imported.problems.append(
-            Problem.model_validate({"path": str(file), "message": message, "severity": severity})
-        )
+        imported.problems.append(repeated(item.trajectory_id, file, earlier.source, same))

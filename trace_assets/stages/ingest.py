@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from trace_assets.importers.batch import batch_of
-from trace_assets.importers.load import Loaded, differs, load
-from trace_assets.importers.problem import Problem, ProblemLog
+from trace_assets.importers.load import Loaded, load
+from trace_assets.importers.problem import Problem, ProblemLog, differs
 from trace_assets.importers.spool import Spool
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.stages.ingested_files import IngestedFiles
