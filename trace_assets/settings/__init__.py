@@ -1,0 +1,47 @@
+"""One TOML file, one section a stage, one fingerprint a section.
+
+A section is all that its stage may be told: the Dagster graph has one `config/<section>` asset each, so
+an edit re-computes only the stages that read the section.
+"""
+
+from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
+from trace_assets.settings.diagnosis import (
+    Analyst,
+    ContrastSection,
+    Discovery,
+    Labels,
+    Selection,
+    StabilitySection,
+    TriageSection,
+)
+from trace_assets.settings.load import load_settings
+from trace_assets.settings.remedy import EvaluationSection, Routing, SandboxSection, Synthesis, Training
+from trace_assets.settings.section import Section
+from trace_assets.settings.unattended import Automation, Schedule, Watch
+from trace_assets.settings.whole import SECTIONS, SERVICES, Settings
+
+__all__ = [
+    "SECTIONS",
+    "SERVICES",
+    "Analyst",
+    "Automation",
+    "BaseModelSection",
+    "ContrastSection",
+    "Discovery",
+    "EvaluationSection",
+    "Labels",
+    "Rollouts",
+    "Routing",
+    "SandboxSection",
+    "Schedule",
+    "Section",
+    "Selection",
+    "Settings",
+    "StabilitySection",
+    "Synthesis",
+    "Targets",
+    "Training",
+    "TriageSection",
+    "Watch",
+    "load_settings",
+]

@@ -1,0 +1,57 @@
+"""What the agent is, and where it is rolled out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from trace_assets.settings.section import Section
+
+
+class Targets(Section):
+    """Which environment the agent is rolled out in, and how many tasks of it."""
+
+    name: str = "embedded"
+    """A live target; trajectories that were ingested carry their own target's name."""
+    seed: int = 0
+    discovery_tasks: int = Field(400, ge=1)
+    validation_tasks: int = Field(200, ge=1)
+    test_tasks: int = Field(400, ge=1)
+
+
+class BaseModelSection(Section):
+    """The policy that is diagnosed: trained from scratch for the embedded target, or any HF folder."""
+
+    added = frozenset({"lacking_rate"})
+
+    path: str = ""
+    """HF folder or hub name; empty: train the tiny agent on the embedded target's demonstrations."""
+    seed: int = 0
+    steps: int = Field(1000, ge=1)
+    """First budget of optimizer steps; retrained longer when the check on the result fails."""
+    max_steps: int = Field(3000, ge=1)
+    pass_rate_low: float = 0.40
+    pass_rate_high: float = 0.65
+    taught_rate: float = 0.90
+    """What every well-taught skill must reach on validation tasks."""
+    lacking_rate: float = Field(0.10, ge=0, le=1)
+    """What a skill with a planted deficit must still reach: of what never succeeds nothing can be learned."""
+    check_tasks: int = Field(400, ge=20)
+
+
+class Rollouts(Section):
+    """How the base policy is rolled out on the discovery tasks."""
+
+    engine: Literal["transformers", "openai"] = "transformers"
+    base_url: str = ""
+    """For `openai`: the server, such as http://127.0.0.1:8000/v1. The key comes from OPENAI_API_KEY."""
+    model: str = ""
+    trials: int = Field(2, ge=1)
+    temperature: float = Field(1.0, ge=0)
+    max_turns: int = Field(12, ge=1)
+    max_new_tokens: int = Field(64, ge=1)
+    concurrency: int = Field(128, ge=1)
+    seed: int = 0
+    retries: int = Field(4, ge=0)
+    timeout_seconds: float = Field(60.0, gt=0)

@@ -1,0 +1,159 @@
+"""How failures are put down to faults, capabilities proposed, labelled, contrasted and selected."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from trace_assets.settings.section import Section
+
+
+class Analyst(Section):
+    """The server behind a model analyst, its prices and limits: nothing here changes a result.
+
+    Which model is asked, and how, is said in `[discovery]` and `[labels]`. The key is in the environment.
+    """
+
+    base_url: str = ""
+    """An OpenAI-compatible server, such as http://127.0.0.1:8000/v1."""
+    key_variable: str = Field("OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+    """Name of the environment variable that holds the key, never the key."""
+    concurrency: int = Field(8, ge=1, le=512)
+    """Requests in flight at once."""
+    timeout_seconds: float = Field(120.0, gt=0)
+    retries: int = Field(5, ge=0)
+    """Further attempts at a request that met passing trouble; rate limits are waited for beside these."""
+    pause_seconds: float = Field(0.5, ge=0)
+    """Before the second attempt; each further pause is twice as long, up to eight seconds."""
+    longest_wait_seconds: float = Field(300.0, ge=0)
+    """Longest Retry-After that is kept to."""
+    repairs: int = Field(4, ge=0)
+    """How often an unusable answer is sent back with what is wrong about it."""
+    reply_tokens: int = Field(8192, ge=64)
+    """Longest reply; one that is cut off there is asked for in two halves."""
+    prompt_usd: float = Field(0.0, ge=0)
+    """Price of a million prompt tokens, in USD."""
+    cached_usd: float | None = Field(None, ge=0)
+    """The same for tokens that the server took from its prompt cache; None: as `prompt_usd`."""
+    completion_usd: float = Field(0.0, ge=0)
+    """Price of a million completion tokens, in USD."""
+    cap_usd: float | None = Field(None, ge=0)
+    """Most that this home may spend on model calls in all; then work stops, and what is finished is kept."""
+    cap_calls: int | None = Field(None, ge=0)
+    """The same in requests."""
+
+
+class TriageSection(Section):
+    """To whom failures are put down."""
+
+    model: str = ""
+    """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
+    transcript_tokens: int = Field(24000, ge=200)
+
+
+class Discovery(Section):
+    """Which capabilities are proposed."""
+
+    added = frozenset(
+        {"model", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed", "split"}
+    )
+
+    analyst: Literal["detectors", "model", "both"] = "detectors"
+    """Who proposes: `both` puts the candidates of detectors and of the model side by side."""
+    min_support: int = Field(8, ge=1)
+    """Trajectories that must show a deficit before it is proposed."""
+    max_candidates: int = Field(24, ge=1)
+    """Per target, by evidence."""
+    split: Literal["none", "half"] = "none"
+    """`half`: candidates come from one half of the tasks, and the contrast is estimated on the other. Needs
+    twice the tasks; what a model proposes from outcomes it has read is honestly tested in no other way."""
+    model: str = ""
+    """The model that proposes, where `analyst` is `model` or `both`."""
+    temperature: float = Field(1.0, ge=0, le=2)
+    passes: int = Field(6, ge=1)
+    """Batches that the model reads, each drawn anew."""
+    failures: int = Field(6, ge=1)
+    """Failed trajectories a batch."""
+    successes: int = Field(6, ge=1)
+    """Passed ones beside them, of the same tasks or else of similar ones."""
+    transcript_tokens: int = Field(3000, ge=200)
+    """Longest transcript in a batch; a longer one is compacted by the rule that its reader is told."""
+    seed: int = 0
+
+
+class Labels(Section):
+    """How trajectories are labelled. Detectors are deterministic: one pass of theirs says all."""
+
+    added = frozenset({"model", "temperature", "transcript_tokens"})
+
+    model: str = ""
+    """The model that labels. Empty: detectors alone label. Otherwise it labels every capability, those of
+    detectors too, so that the two can be compared."""
+    passes: int = Field(2, ge=2)
+    """Independent passes of the model, each with the capabilities in another order."""
+    temperature: float = Field(0.0, ge=0, le=2)
+    transcript_tokens: int = Field(24000, ge=200)
+    """Longest transcript; a longer one is compacted by the rule that its reader is told."""
+
+
+class ContrastSection(Section):
+    """How the contrast is estimated."""
+
+    resamples: int = Field(1000, ge=100)
+    permutations: int = Field(2000, ge=100)
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    seed: int = 0
+
+
+class Selection(Section):
+    """Which capabilities are worth an environment and an adapter."""
+
+    added = frozenset(
+        {"min_gap_low", "min_coverage_low", "min_varying_tasks", "override_agreement"}
+        | {"cost", "cost_group_size", "prices"}
+    )
+
+    min_gap: float = Field(0.20, ge=-1, le=1)
+    min_gap_low: float = Field(0.0, ge=-1, le=1)
+    """What the lower bound of the gap must reach."""
+    min_coverage: float = Field(0.10, ge=0, le=1)
+    min_coverage_low: float = Field(0.05, ge=0, le=1)
+    """What the lower bound of the coverage must reach."""
+    max_q: float = Field(0.05, gt=0, le=1)
+    min_relevant: int = Field(10, ge=1)
+    """Relevant (not NA) trajectories required among failures and among successes."""
+    min_marginal_coverage: float = Field(0.05, ge=0, le=1)
+    """What it must cover beyond those already taken: two names of one deficit are not both bought."""
+    min_alpha: float = Field(0.6, ge=-1, le=1)
+    """Agreement between labellers or passes below which nothing is selected."""
+    override_agreement: bool = False
+    """Select in spite of too low an agreement; the reason then says so."""
+    min_varying_tasks: int = Field(10, ge=2)
+    """Tasks whose trials differ in label and outcome from which a candidate is rejected when the lacking
+    trials of these tasks do not fail more often: then hard tasks are behind the gap, not the lack."""
+    max_capabilities: int = Field(6, ge=1)
+    cost: Literal["equal", "signal"] = "equal"
+    """What greedy coverage is divided by: nothing, or the rollouts it takes to get a training signal."""
+    cost_group_size: int = Field(8, ge=2)
+    """Rollouts a group in `cost = "signal"`."""
+    prices: dict[str, float] = {}
+    """Price of one training by capability id or detector family, in any unit; 1 where none is given."""
+
+    @field_validator("prices")
+    @classmethod
+    def _positive(cls, prices: dict[str, float]) -> dict[str, float]:
+        for name, price in prices.items():
+            if not price > 0:
+                raise ValueError(f"the price of '{name}' must be above 0")
+        return prices
+
+
+class StabilitySection(Section):
+    """How often the diagnosis is repeated to see what it would find in another study, and by chance."""
+
+    resamples: int = Field(50, ge=10)
+    """Studies on tasks drawn with replacement."""
+    shuffles: int = Field(50, ge=10)
+    """Studies with outcomes shuffled within the target."""
+    seed: int = 0

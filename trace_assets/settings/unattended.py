@@ -1,0 +1,56 @@
+"""What happens by itself: watched folders, the schedule, the daemon. No result changes by them."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, field_validator
+
+from trace_assets.cron import cron_error
+from trace_assets.settings.section import Section
+
+
+class Watch(Section):
+    """Folders that are looked at for new files. Changes no result: it only says where they come from."""
+
+    tasks: str = ""
+    """Folder of task files (JSON lines); empty: `watch/tasks` in the home. Relative to the home."""
+    trajectories: str = ""
+    """Folder of trajectory files in any known format; empty: `watch/trajectories` in the home."""
+    interval_seconds: int = Field(30, ge=1)
+    """Between two looks."""
+    settle_seconds: float = Field(2.0, ge=0)
+    """A file that was touched more recently may still be growing and is left for the next look."""
+
+
+class Schedule(Section):
+    """When diagnosis and evaluation are brought up to date by themselves. Changes no result."""
+
+    cron: str = ""
+    """Five fields, such as `0 2 * * *` for every night at two; empty: never."""
+    timezone: str = "UTC"
+
+    @field_validator("cron")
+    @classmethod
+    def _cron_is_right(cls, value: str) -> str:
+        if value.strip() and (problem := cron_error(value)) is not None:
+            raise ValueError(f"this is not a cron expression: {problem}")
+        return value.strip()
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone_is_known(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError("no such time zone; give a name such as 'Europe/Berlin' or 'UTC'") from error
+        return value
+
+
+class Automation(Section):
+    """What the Dagster daemon makes by itself. Changes no result, only when it is there."""
+
+    gpu: bool = False
+    """Also the layers that take a GPU or minutes of training; they wait for `trace sync` otherwise."""
+    interval_seconds: int = Field(30, ge=1)
+    """Between two looks at what changed."""
