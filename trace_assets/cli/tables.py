@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from trace_assets.records import Capability, Contrast, SelectedCapability
+from trace_assets.cli.faults import fault_shares, print_faults
+from trace_assets.records import Capability, Contrast, SelectedCapability, Triage
 from trace_assets.report.data import gather
 from trace_assets.report.terminal import print_diagnosis as print_diagnosis_tables
 from trace_assets.report.terminal import print_loop
@@ -18,11 +19,15 @@ def print_diagnosis(study: Study, console: Console, *, as_json: bool = False) ->
         import json
 
         document = {
-            record.table: [row.model_dump(mode="json") for row in study.store.read(record)]
-            for record in (Capability, Contrast, SelectedCapability)
+            "faults": fault_shares(study.store.read(Triage)),
+            **{
+                record.table: [row.model_dump(mode="json") for row in study.store.read(record)]
+                for record in (Capability, Contrast, SelectedCapability)
+            },
         }
         print(json.dumps(document, indent=2))
         return
+    print_faults(study.store.read(Triage), console)
     print_diagnosis_tables(gather(study.store), console)
     console.print(f"Report: {write_page(study)}", soft_wrap=True)
 

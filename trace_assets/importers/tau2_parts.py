@@ -156,7 +156,7 @@ def _converted(file: Tau2File, chunks: Sequence[Sequence[Span]]) -> Iterator[Con
                     under_way[helper.submit(_convert, chunk)] = other
                 if todo and len(done) < AHEAD:
                     mine, chunk = todo.popleft()
-                    done[mine] = convert(file, chunk)
+                    done[mine] = _uncollected(file, chunk)
                 idle = not todo or len(done) >= AHEAD
                 for future in wait(under_way, None if idle else 0, FIRST_COMPLETED).done:
                     done[under_way.pop(future)] = future.result()
@@ -170,6 +170,17 @@ def _begin(file: Tau2File) -> None:
     global _file
     _file = file
     gc.disable()  # parsed messages hold no cycles, and looking for them takes a tenth of the time
+
+
+def _uncollected(file: Tau2File, chunk: Sequence[Span]) -> Converted:
+    """Convert with the collector off, as the other process does all the time."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        return convert(file, chunk)
+    finally:
+        if running:
+            gc.enable()
 
 
 def _convert(chunk: Sequence[Span]) -> Converted:

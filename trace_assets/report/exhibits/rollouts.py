@@ -80,7 +80,16 @@ def triage_exhibit(rows: Sequence[Triage]) -> Exhibit:
         tables={
             "rules": [
                 {"to blame": who, "rule": rule, "failures": n} for (who, rule), n in rules.most_common()
-            ]
+            ],
+            "not the agent's": [
+                {
+                    "trajectory": row.trajectory_id,
+                    "rule": row.rule,
+                    "messages": ", ".join(str(index) for index in row.evidence),
+                    "what shows it": row.detail,
+                }
+                for row in [row for row in failed if row.fault != "agent"][:50]
+            ],
         },
     )
 

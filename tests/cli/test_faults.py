@@ -1,0 +1,38 @@
+"""What a terminal shows of triage."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from trace_assets.cli.faults import fault_shares, print_faults
+from trace_assets.records import Fault, Triage
+
+
+def row(number: int, fault: Fault | None, rule: str, **changes: object) -> Triage:
+    values = {"trajectory_id": f"t{number}", "target": "x", "task_id": "x/1", "rule": rule, **changes}
+    outcome = "failed" if fault else "passed"
+    return Triage.model_validate({**values, "fault": fault, "outcome": outcome})
+
+
+def test_shares_intervals_and_evidence_are_shown() -> None:
+    rows = [row(n, "agent", "agent") for n in range(15)] + [row(99, None, "passed")]
+    rows += [
+        row(20 + n, "user_simulator", "stuck", evidence=(3, 7), detail="said [it] again") for n in range(5)
+    ]
+    agent, simulator, *rest = fault_shares(rows)
+    assert (agent["n"], agent["of"], agent["share"]) == (15, 20, 0.75)
+    assert agent["share_low"] < 0.75 < agent["share_high"]
+    assert simulator["rules"] == {"stuck": 5} and [one["n"] for one in rest] == [0, 0]
+    out = io.StringIO()
+    print_faults([*rows, row(50, "environment", "reward_missing")], Console(file=out, width=200))
+    text = out.getvalue()
+    assert "t20: stuck (message 3, 7): said [it] again" in text and "and 1 more" in text
+    assert "t50" not in text and "71.4%" in text
+
+
+def test_nothing_failed_says_nothing() -> None:
+    out = io.StringIO()
+    print_faults([row(1, None, "passed")], Console(file=out))
+    assert out.getvalue() == ""
