@@ -24,7 +24,7 @@ from trace_assets.store.presence import living
 from trace_assets.training.adapter import adapter_id
 
 TINY = {
-    "targets.discovery_tasks": "120",
+    "targets.discovery_tasks": "600",
     "targets.validation_tasks": "40",
     "targets.test_tasks": "40",
     "base_model.steps": "320",
