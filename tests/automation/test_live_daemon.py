@@ -37,7 +37,7 @@ permutations = 100
 [selection]
 min_gap = {min_gap}
 """
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 900.0
 
 
 class Live:
