@@ -121,5 +121,7 @@ def print_forecast(study: Study, rows: Sequence[Forecast], console: Console) -> 
     spent = spent_so_far(study)
     if section.cap_usd is not None:
         console.print(f"cap: {money(section.cap_usd)}, of which {money(spent)} is spent", soft_wrap=True)
-    elif priced:
+    if section.cap_calls is not None:
+        console.print(f"cap: {section.cap_calls} requests in all", soft_wrap=True)
+    elif section.cap_usd is None and priced:
         console.print(f"no cap is set (analyst.cap_usd); {money(spent)} spent so far", soft_wrap=True)

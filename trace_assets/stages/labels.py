@@ -23,6 +23,10 @@ TOLERATED = 0.01
 Stored = dict[tuple[str, str, str, int], Label]
 
 
+def _key(row: Label) -> tuple[str, str, str, int]:
+    return row.trajectory_id, row.capability_id, row.labeller, row.labelling_pass
+
+
 @dataclass
 class _Job:
     """What one labeller owes a target's share of the batch.
@@ -32,6 +36,7 @@ class _Job:
         passes: Its passes.
         capabilities: What it labels with.
         kept: Stored labels that still hold.
+        spare: Stored labels that hold, of pairs that lack another pass: used where it is not asked again.
         todo: Trajectories by the capabilities that they lack labels for.
     """
 
@@ -39,6 +44,7 @@ class _Job:
     passes: tuple[int, ...]
     capabilities: list[Capability]
     kept: list[Label] = field(default_factory=list)
+    spare: list[Label] = field(default_factory=list)
     todo: list[tuple[list[Trajectory], list[Capability]]] = field(default_factory=list)
     wanted: int = 0
 
@@ -60,6 +66,7 @@ class _Job:
                 if len(rows) == len(self.passes):
                     self.kept += rows
                 else:
+                    self.spare += rows
                     open_places.append(place)
             if open_places:
                 left[tuple(open_places)].append(one)
@@ -113,10 +120,7 @@ def label_batch(study: Study, batch: str) -> StageResult:
         target: [one.blind() for one in group]
         for target, group in by_target(read_trajectories(study.store, batch)).items()
     }
-    stored = {
-        (row.trajectory_id, row.capability_id, row.labeller, row.labelling_pass): row
-        for row in study.store.read(Label, batch)
-    }
+    stored = {_key(row): row for row in study.store.read(Label, batch)}
     done = _Done()
     _by_detectors(study, groups, capabilities, stored, done)
     if study.settings.labels.model:
@@ -171,14 +175,17 @@ def _by_model(
         for target, group in groups.items():
             job = _Job(analyst, passes, capabilities.get(target, []))
             done.begin(job, group, stored)
+            asked: list[Label] = []
             for some, lacking in job.todo:
                 if done.stopped:
                     break
                 came = analyst.label_what_can_be(some, lacking)
-                done.labels += came.labels
+                asked += came.labels
                 done.shown |= came.shown
                 done.stopped = not came.complete
                 done.remarks += [shortfall(came)] if shortfall(came) else []
+            new = {_key(row) for row in asked}
+            done.labels += [*asked, *(row for row in job.spare if _key(row) not in new)]
     done.figures = {**model_figures(server), **_compaction(done.shown)}
 
 

@@ -215,6 +215,8 @@ def test_a_cap_stops_cleanly_is_said_and_is_taken_up_where_it_stopped(
     part = keys(study.store.read(Label))
     spent = sum(row.cost_usd for row in study.store.read(LedgerEntry))
     assert 0.03 < spent <= 0.06
+    assert label(study).rows == result.rows, "what a capped run had is still there after another one"
+    assert keys(study.store.read(Label)) == part
     study = make_study(honest.url, **prices, **{"analyst.cap_usd": 5})
     assert label(study).checks[0].passed
     whole = keys(study.store.read(Label))
