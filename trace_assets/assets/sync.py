@@ -51,8 +51,8 @@ class Synced:
 
 MOST_REPEATS = 8
 NEVER_FRESH = (
-    "it was made again and again and is still due: its result differs every time, or its settings change "
-    "under the run; run the command again, and report it when it happens twice."
+    "it was made again and again and is still due: its result differs every time, or its settings or code "
+    "change under the run; run the command again, and report it when it happens twice."
 )
 POLL_SECONDS = 0.2
 
