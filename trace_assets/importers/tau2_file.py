@@ -96,7 +96,7 @@ class Tau2File:
             uri=str(path.absolute()),
             tasks={
                 str(task["id"]): task
-                for task in content.get("tasks") or []
+                for task in _list(content.get("tasks"))
                 if isinstance(task, dict) and "id" in task
             },
         )
@@ -173,6 +173,10 @@ class Tau2File:
 def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     value = parent.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _instruction(task: Mapping[str, Any], solo: bool) -> str:
