@@ -35,7 +35,7 @@ interval_seconds = 3
 resamples = 100
 permutations = 100
 [selection]
-min_gap = {min_gap}
+min_relevant = {min_relevant}
 """
 PATIENCE_SECONDS = 900.0
 
@@ -47,16 +47,16 @@ class Live:
         self.home, self.config = folder / "home", folder / "trace.toml"
         self.drop = self.home / "watch" / "trajectories"
         self.drop.mkdir(parents=True)
-        self.set(0.2)
+        self.set(10)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
         self.page = f"http://127.0.0.1:{self.port}"
         self.log = folder / "ui.log"
 
-    def set(self, min_gap: float) -> None:
+    def set(self, min_relevant: int) -> None:
         partial = self.config.with_suffix(".partial")
-        partial.write_text(SETTINGS.format(min_gap=min_gap), encoding="utf-8")
+        partial.write_text(SETTINGS.format(min_relevant=min_relevant), encoding="utf-8")
         partial.replace(self.config)
 
     def command(self, *arguments: str) -> list[str]:
@@ -138,7 +138,7 @@ def test_dropped_files_and_edited_settings_reach_the_tables_by_themselves(live: 
     contrasts = live.made("contrast")[""]
     kept = "SELECT count(*) FROM selected_capabilities WHERE kept"
     assert live.query(kept).item() == 1
-    live.set(1.0)
+    live.set(1000)  # more than there are
     live.until(lambda: live.query(kept).item() == 0, "the selection by the edited threshold")
     assert live.made("contrast")[""] == contrasts
     assert live.made("labels") == {old: before, new: 1}
