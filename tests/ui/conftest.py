@@ -18,34 +18,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-SMALL = {
-    "targets.discovery_tasks": "120",
-    "targets.validation_tasks": "40",
-    "targets.test_tasks": "40",
-    "base_model.steps": "400",
-    "base_model.max_steps": "400",
-    "base_model.check_tasks": "60",
-    "base_model.pass_rate_low": "0",
-    "base_model.taught_rate": "0",
-    "base_model.lacking_rate": "0",
-    "contrast.resamples": "200",
-    "contrast.permutations": "500",
-    "selection.max_capabilities": "1",
-    "synthesis.audit_seeds": "8",
-    "synthesis.audit_rollouts": "4",
-    "synthesis.pass_low": "0",
-    "synthesis.pass_high": "1",
-    "synthesis.max_dead_groups": "1",
-    "training.iterations": "4",
-    "training.tasks_per_iteration": "8",
-    "training.group_size": "4",
-    "training.validate_every": "2",
-    "training.validation_seeds": "16",
-    "training.validation_episodes": "32",
-    "evaluation.trials": "1",
-    "evaluation.resamples": "200",
-    "sandbox.backend": "auto",
-}
+from tests.crash.loop_process import TINY
+
+SMALL = {**TINY, "sandbox.backend": "auto"}
 """A loop so small that its figures say little: plots are to be drawn here, not to be believed."""
 
 
