@@ -84,6 +84,7 @@ def page_text(results: Results) -> str:
         "named.",
         "![Coverage of the intervals](studies-coverage.svg)",
         _coverage_table(outcomes),
+        _outside(outcomes),
         "Where passes err, the truth above is the figure as so labelled on tasks without end. Against labels "
         "without errors, intervals of noisy passes hold (labels that the passes cannot settle are left out, "
         "which keeps the bias small):",
@@ -133,6 +134,18 @@ def _coverage_table(outcomes: Sequence[Outcome]) -> str:
     return _table(["world", "figure", "all capabilities", "least", "greatest"], rows)
 
 
+def _outside(outcomes: Sequence[Outcome]) -> str:
+    """Return a sentence that names the extremes outside of 93 to 97 %."""
+    named = [
+        f"{WORDS[figure]} of `{name}` in {outcome.world.name} ({100 * (share.value or 0):.1f} %)"
+        for outcome in outcomes
+        for figure in FIGURES
+        for name, share in extremes(outcome, figure) or ()
+        if not 0.93 <= (share.value or 0) <= 0.97
+    ]
+    return f"Outside of 93 to 97 % among these: {'; '.join(named) or 'none'}."
+
+
 def _flawless_table(outcomes: Sequence[Outcome]) -> str:
     return _table(
         ["world", *(WORDS[figure] for figure in FIGURES)],
@@ -161,7 +174,7 @@ def _kept_table(outcomes: Sequence[Outcome]) -> str:
         [
             [
                 f"`{name}`",
-                f"{outcomes[0].truth[name, 'gap'] + 0:.2f}",
+                f"{round(outcomes[0].truth[name, 'gap'], 2) + 0:.2f}",
                 f"{outcomes[0].truth[name, 'coverage']:.2f}",
                 *(f"{100 * (one.kept[name].value or 0):.1f} %" for one in outcomes),
             ]
