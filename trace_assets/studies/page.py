@@ -250,13 +250,17 @@ def _power_plot(reached: Sequence[Reached]) -> str:
         parts.append(text(left - 6, y + 4, f"{25 * step} %", "m r"))
     for tasks in sizes:
         parts.append(text(at(tasks, 0)[0], bottom + 17, str(tasks), "m c"))
-    parts.append(text((left + right) / 2, bottom + 34, "tasks, four trials each", "m c"))
+    parts.append(text((left + right) / 2, bottom + 34, "tasks, four trials each; one line a true gap", "m c"))
     for gap in sorted({one.gap for one in reached}):
         own = [one for one in reached if one.gap == gap]
         places = path([at(one.tasks, one.planned) for one in own])
         parts.append(f'<polyline class="curve" points="{places}"/>')
         parts.append(
-            text(right + 4, at(own[-1].tasks, own[-1].planned)[1] + 4 + 12 * (gap > 0.4), f"gap {gap:.2f}")
+            text(
+                right + 4,
+                at(own[-1].tasks, own[-1].planned)[1] + (12 if 0.3 < gap < 0.4 else 2),
+                f"{gap:.2f}",
+            )
         )
         for one in own:
             x, y = at(one.tasks, one.kept.value or 0.0)
