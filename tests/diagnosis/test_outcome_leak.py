@@ -50,6 +50,13 @@ def test_who_labelled_decides_how_grave_an_empty_contrast_is(
     assert "look-first" in leak.detail and words in leak.detail
 
 
+def test_a_person_who_read_the_labels_may_override_and_the_check_says_so() -> None:
+    leak = outcome_leak(*study("model:some-model", 0), accept_empty=True)
+    assert (leak.passed, leak.severity) == (False, "warning")
+    assert "overridden by contrast.accept_empty" in leak.detail
+    assert "overridden" not in outcome_leak(*study("detectors", 0), accept_empty=True).detail
+
+
 def test_one_model_label_among_the_detectors_is_enough() -> None:
     contrasts, labels = study("detectors", 0)
     mixed = [labels[0].model_copy(update={"labeller": "model:m", "labelling_pass": 1}), *labels]

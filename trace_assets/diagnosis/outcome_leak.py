@@ -21,7 +21,9 @@ class OutcomeLeak(NamedTuple):
     detail: str
 
 
-def outcome_leak(contrasts: Sequence[Contrast], labels: Iterable[Label]) -> OutcomeLeak:
+def outcome_leak(
+    contrasts: Sequence[Contrast], labels: Iterable[Label], accept_empty: bool = False
+) -> OutcomeLeak:
     """Judge candidates whose contrast is empty by who labelled them.
 
     An ER+ of exactly 0 with ten or more relevant successes has two readings: the lack is always fatal, or
@@ -33,6 +35,8 @@ def outcome_leak(contrasts: Sequence[Contrast], labels: Iterable[Label]) -> Outc
     Args:
         contrasts: The candidates.
         labels: Their labels; only who gave them is looked at.
+        accept_empty: A person has read the labels and takes the lack to be always fatal: a model's labels
+            warn, too, and the sentence says that it was overridden.
     """
     empty = {row.capability_id for row in empty_contrast(contrasts)}
     if not empty:
@@ -50,12 +54,20 @@ def outcome_leak(contrasts: Sequence[Contrast], labels: Iterable[Label]) -> Outc
         f"{len(found)} of {len(contrasts)} candidates are never lacking in a success although "
         f"{EMPTY_RELEVANT} or more trajectories needed them: {named}."
     )
+    if guessed and accept_empty:
+        return OutcomeLeak(
+            False,
+            "warning",
+            f"{what} A model labelled them and may have followed the outcome; overridden by "
+            "contrast.accept_empty.",
+        )
     if guessed:
         return OutcomeLeak(
             False,
             "error",
             f"{what} A model labelled them and may have followed the outcome, so nothing is selected: read "
-            "some of the labels with `trace sql lacking`, then label with another model or by detectors.",
+            "some of the labels with `trace sql lacking` and the figure of `label_leak`; then label with another "
+            "model or by detectors, or set contrast.accept_empty = true when the lack is always fatal.",
         )
     return OutcomeLeak(
         False,

@@ -100,10 +100,14 @@ class Labels(Section):
 class ContrastSection(Section):
     """How the contrast is estimated."""
 
+    added = frozenset({"accept_empty"})
+
     resamples: int = Field(1000, ge=100)
     permutations: int = Field(2000, ge=100)
     confidence: float = Field(0.95, gt=0.5, lt=1)
     seed: int = 0
+    accept_empty: bool = False
+    """Select also on a model's labels whose ER+ is exactly 0, after reading them; the check then says so."""
 
 
 class Selection(Section):

@@ -85,7 +85,8 @@ def estimate_contrast(study: Study) -> StageResult:
         study.store.write(agreement, Agreement),
         study.store.write(consensus, Consensus),
     )
-    leak = outcome_leak(rows, (label for one in evidence for label in one.labels))
+    every_label = (label for one in evidence for label in one.labels)
+    leak = outcome_leak(rows, every_label, section.accept_empty)
     exhibit = contrast_exhibit(rows, _names(study), study.settings.selection)
     return StageResult(
         version,
