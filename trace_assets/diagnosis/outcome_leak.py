@@ -66,8 +66,8 @@ def outcome_leak(
             False,
             "error",
             f"{what} A model labelled them and may have followed the outcome, so nothing is selected: read "
-            "some of the labels with `trace sql lacking` and the figure of `label_leak`; then label with another "
-            "model or by detectors, or set contrast.accept_empty = true when the lack is always fatal.",
+            "some of the labels with `trace sql lacking` and the figure of `label_leak`; then label with "
+            "another model or by detectors; set contrast.accept_empty = true when the lack is always fatal.",
         )
     return OutcomeLeak(
         False,
