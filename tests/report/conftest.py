@@ -12,23 +12,27 @@ from trace_assets.diagnosis.selection import select
 from trace_assets.evaluation.summary import summarise
 from trace_assets.records import (
     Adapter,
+    Agreement,
     BaseCheckpoint,
     Capability,
     Environment,
     EnvironmentCheck,
     Evaluation,
     Label,
+    LabelLeak,
     LedgerEntry,
     MessageRow,
     NoHarm,
     Route,
     RouterRegret,
     RouterScore,
+    Stability,
     ToolCall,
     TrainingPoint,
     Triage,
 )
-from trace_assets.report.data import ReportData, Sample
+from trace_assets.report.data import ReportData
+from trace_assets.report.samples import Sample
 from trace_assets.settings import ContrastSection, EvaluationSection, Selection
 from trace_assets.statistics.wilson import wilson
 
@@ -287,6 +291,61 @@ def complete(diagnosed: ReportData) -> ReportData:
             name: getattr(diagnosed, name)
             for name in ("triage", "capabilities", "contrasts", "selected", "samples")
         },
+        agreement=[
+            Agreement(
+                capability_id="cancel",
+                target="embedded",
+                between="labellers",
+                coders="detectors, model",
+                alpha=0.71,
+                alpha_low=0.6,
+                alpha_high=0.8,
+                n_items=390,
+                n_coders=2,
+            )
+        ],
+        stability=[
+            Stability(
+                capability_id="multi",
+                target="embedded",
+                name=NAMES["multi"],
+                rediscovers=True,
+                n_resamples=50,
+                discovered=0.98,
+                discovered_low=0.9,
+                discovered_high=1.0,
+                kept=0.86,
+                kept_low=0.74,
+                kept_high=0.93,
+                gap_mean=0.7,
+                gap_sd=0.05,
+                n_shuffles=40,
+                null_kept=0.025,
+                null_kept_high=0.13,
+                null_any=0.05,
+                null_any_low=0.01,
+                null_any_high=0.17,
+                null_mean=0.05,
+            )
+        ],
+        leaks=[
+            LabelLeak(
+                target="embedded",
+                channel=channel,
+                auc=auc,
+                auc_low=auc and auc - 0.1,
+                auc_high=auc and auc + 0.1,
+                within_task=False,
+                n_pairs=900,
+                n_passed=240,
+                n_failed=120,
+                n_tasks=200,
+                judged=channel != "opening",
+                leaks=channel == "replies",
+            )
+            for channel, auc in (("opening", 0.5), ("replies", 0.83), ("closing", None))
+        ],
+        also_lacking={"cancel": ("r390", "r396")},
         environments=environments,
         checks=checks,
         base_models=[

@@ -5,17 +5,20 @@ from pathlib import Path
 
 from trace_assets.records import (
     Capability,
+    Consensus,
     Evaluation,
     Label,
     LedgerEntry,
     MessageRow,
     SelectedCapability,
+    ToolCall,
     Triage,
 )
 from trace_assets.report.costs import stage_costs
-from trace_assets.report.data import ReportData, choose_samples, gather
+from trace_assets.report.data import ReportData, gather
 from trace_assets.report.page import render
-from trace_assets.report.views.evidence import MOST_TURNS, transcript
+from trace_assets.report.samples import MOST_NAMED, MOST_SAMPLES, choose_samples
+from trace_assets.report.views.transcript import MOST_CHARACTERS, MOST_EVIDENCE, MOST_TURNS, transcript
 from trace_assets.settings import Selection
 from trace_assets.store.tables import Store
 
@@ -71,11 +74,80 @@ def _selected(kept: bool) -> SelectedCapability:
     )
 
 
-def test_samples_are_failures_with_evidence_from_different_tasks_and_a_success() -> None:
+def test_samples_are_failures_with_evidence_from_different_tasks_and_successes() -> None:
     chosen = choose_samples([_selected(True)], LABELS, TRIAGE)
-    assert [(one.trajectory_id, one.evidence) for one in chosen] == [("a2", (1,)), ("b1", (2,)), ("d1", (1,))]
-    assert [one.trajectory_id for one in choose_samples([_selected(False)], LABELS, TRIAGE)] == ["a2"]
-    assert choose_samples([], LABELS, TRIAGE) == []
+    assert [(one.trajectory_id, one.evidence) for one in chosen.shown] == [
+        ("a2", (1,)),
+        ("b1", (2,)),
+        ("d1", (1,)),
+    ]
+    assert chosen.named == (("c", ("a1",)),)
+    rejected = choose_samples([_selected(False)], LABELS, TRIAGE)
+    assert [one.trajectory_id for one in rejected.shown] == ["a2", "d1"]
+    assert rejected.named == (("c", ("a1", "b1")),)
+    assert choose_samples([], LABELS, TRIAGE).shown == ()
+    against = [*LABELS, _label("f1", "LACKING", (1,))]
+    lucky = [*TRIAGE, _triage("f1", "passed", None, "f")]
+    assert [one.trajectory_id for one in choose_samples([_selected(False)], against, lucky).shown] == [
+        "a2",
+        "d1",
+        "f1",
+    ]
+
+
+def test_labels_of_several_passes_are_shown_as_agreed() -> None:
+    labels = [
+        _label("a1", "PRESENT", (1,), turn=1),
+        _label("a1", "LACKING", (3,), turn=2),
+        _label("a1", "LACKING", (4,), turn=3),
+        _label("b1", "LACKING", (1,), turn=1),
+        _label("b1", "PRESENT", (1,), turn=2),
+    ]
+    agreed = {"a1": "LACKING", "b1": None}
+    consensus = [
+        Consensus.model_validate(
+            {
+                "trajectory_id": name,
+                "capability_id": "c",
+                "target": "t",
+                "label": label,
+                "p_na": 0.0,
+                "p_present": 0.3,
+                "p_lacking": 0.7,
+                "n_coders": 3,
+                "unanimous": False,
+            }
+        )
+        for name, label in agreed.items()
+    ]
+    chosen = choose_samples([_selected(True)], labels, TRIAGE, consensus)
+    assert [(one.trajectory_id, one.labelling_pass, one.evidence) for one in chosen.shown] == [
+        ("a1", 2, (3,))
+    ]
+    alone = choose_samples([_selected(True)], [_label("a1", "LACKING", (3,), turn=2)], TRIAGE)
+    assert [one.trajectory_id for one in alone.shown] == ["a1"]
+
+
+def test_the_page_has_room_for_so_many_transcripts_and_kept_ones_come_first() -> None:
+    names = [f"c{n:03}" for n in range(MOST_SAMPLES)]
+    selected = [
+        SelectedCapability(
+            capability_id=name, target="t", name=name, kept=n > 90, rank=n, reason="r", marginal_coverage=None
+        )
+        for n, name in enumerate(names)
+    ]
+    triage = [_triage(f"r{n:03}", "failed", "agent", str(n)) for n in range(100)]
+    labels = [
+        _label(row.trajectory_id, "LACKING", (1,)).model_copy(update={"capability_id": name})
+        for row in triage
+        for name in names
+    ]
+    chosen = choose_samples(selected, labels, triage)
+    assert len(chosen.shown) == MOST_SAMPLES
+    assert [one.capability_id for one in chosen.shown[:27:3]] == names[91:]
+    named = dict(chosen.named)
+    assert set(named) == set(names) and {len(some) for some in named.values()} == {MOST_NAMED}
+    assert not set(named["c091"]) & {one.trajectory_id for one in chosen.shown if one.capability_id == "c091"}
 
 
 def test_gather_reads_what_is_there(tmp_path: Path) -> None:
@@ -114,8 +186,28 @@ def test_long_transcripts_keep_the_evidence_and_count_the_rest() -> None:
     assert [turn["index"] for turn in turns if turn.get("shows")] == [100]
     assert 98 in [turn.get("index") for turn in turns] and len(turns) <= MOST_TURNS
     everywhere = transcript(rows, tuple(range(0, 200, 3)))
-    assert sum("index" in turn and turn["shows"] for turn in everywhere) == 67
+    shown = sum("index" in turn and turn["shows"] for turn in everywhere)
+    assert MOST_EVIDENCE <= shown < 2 * MOST_TURNS
+    assert sum(turn.get("labelled", 0) for turn in everywhere) == 67 - shown
     assert len(transcript(rows[:MOST_TURNS], ())) == MOST_TURNS
+
+
+def test_messages_and_calls_are_bounded_and_say_what_is_cut() -> None:
+    calls = (ToolCall(id="1", name="n" * 1000, arguments={"a": "x" * 5000, "b": "y" * 700, "c": 1}),)
+    rows = [
+        MessageRow(trajectory_id="a", index=0, role="assistant", content=None, tool_calls=calls),
+        MessageRow(trajectory_id="a", index=1, role="tool", content='{"id": 7, "deep": {"x": [1]}}'),
+        MessageRow(trajectory_id="a", index=2, role="tool", content='{"z": "' + "q" * 9000 + '"}'),
+        MessageRow(trajectory_id="a", index=3, role="tool", content="ok", requestor="user", tool_name="look"),
+    ]
+    call, laid_out, long, users = transcript(rows, (), "s")
+    (shown,) = call["calls"]
+    assert sum(len(one["value"]) for one in shown["arguments"]) == MOST_CHARACTERS
+    assert [one["name"] for one in shown["arguments"]] == ["a"]
+    assert shown["cut"] == 5002 - MOST_CHARACTERS + 700 + 1
+    assert laid_out["text"] == 'id: 7\ndeep: {"x": [1]}'
+    assert len(long["text"]) == MOST_CHARACTERS and long["cut"] == 9003 - MOST_CHARACTERS
+    assert users["who"] == "tool look for the user" and users["anchor"] == ""
 
 
 def test_costs_count_time_once_and_money_always() -> None:

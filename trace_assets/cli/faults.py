@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from trace_assets.diagnosis.fault_shares import fault_shares
 from trace_assets.records import Triage
-from trace_assets.statistics.wilson import wilson
 
-FAULTS = ("agent", "user_simulator", "environment", "infrastructure")
 SHOWN = 5
 """Failures of others than the agent that are told one by one."""
-
-
-def fault_shares(rows: Sequence[Triage]) -> list[dict[str, Any]]:
-    """Return for each fault its failures, their share of all, a 95 % Wilson interval, and the rules."""
-    failures = [row for row in rows if row.outcome != "passed"]
-    shares = []
-    for fault in FAULTS:
-        own = [row for row in failures if row.fault == fault]
-        low, high = wilson(len(own), len(failures))
-        shares.append(
-            {
-                "fault": fault,
-                "n": len(own),
-                "of": len(failures),
-                "share": len(own) / len(failures) if failures else None,
-                "share_low": low,
-                "share_high": high,
-                "rules": dict(Counter(row.rule for row in own).most_common()),
-            }
-        )
-    return shares
 
 
 def print_faults(rows: Sequence[Triage], console: Console) -> None:

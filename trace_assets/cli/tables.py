@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from trace_assets.cli.faults import fault_shares, print_faults
+from trace_assets.cli.faults import print_faults
+from trace_assets.diagnosis.fault_shares import fault_shares
 from trace_assets.records import Capability, Contrast, SelectedCapability, Triage
 from trace_assets.report.data import gather
 from trace_assets.report.terminal import print_diagnosis as print_diagnosis_tables

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from trace_assets.records import (
     Adapter,
+    Agreement,
     ArmSummary,
     BaseCheckpoint,
     Capability,
+    Consensus,
     Contrast,
     Environment,
     EnvironmentCheck,
     Evaluation,
     Label,
+    LabelLeak,
     LedgerEntry,
     MessageRow,
     NoHarm,
@@ -25,25 +28,14 @@ from trace_assets.records import (
     RouterRegret,
     RouterScore,
     SelectedCapability,
+    Stability,
     TrainingPoint,
     Triage,
 )
 from trace_assets.records.table import from_frame
+from trace_assets.report.samples import Sample, choose_samples
 from trace_assets.settings import Selection
 from trace_assets.store.tables import Store
-
-SAMPLES_KEPT = {"failed": 3, "passed": 1}
-"""Transcripts shown for a kept capability: failures that lack it, and a success that has it."""
-SAMPLES_REJECTED = {"failed": 1, "passed": 0}
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One trajectory that shows a capability lacking or present."""
-
-    label: Label
-    triage: Triage
-    messages: tuple[MessageRow, ...]
 
 
 @dataclass(frozen=True)
@@ -55,6 +47,11 @@ class ReportData:
     contrasts: Sequence[Contrast] = ()
     selected: Sequence[SelectedCapability] = ()
     samples: Sequence[Sample] = ()
+    also_lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Capability id to further failures that lack it, whose messages are not on the page; not all of them."""
+    agreement: Sequence[Agreement] = ()
+    stability: Sequence[Stability] = ()
+    leaks: Sequence[LabelLeak] = ()
     environments: Sequence[Environment] = ()
     checks: Sequence[EnvironmentCheck] = ()
     base_models: Sequence[BaseCheckpoint] = ()
@@ -94,8 +91,8 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
     """
     triage = store.read(Triage)
     selected = store.read(SelectedCapability)
-    chosen = choose_samples(selected, store.read(Label), triage)
-    wanted = sorted({label.trajectory_id for label in chosen})
+    chosen = choose_samples(selected, _telling_labels(store), triage, store.read(Consensus))
+    wanted = sorted({label.trajectory_id for label in chosen.shown})
     said: dict[str, list[MessageRow]] = defaultdict(list)
     frame = store.frame(MessageRow).filter(pl.col("trajectory_id").is_in(wanted))
     for row in from_frame(frame.sort("trajectory_id", "index"), MessageRow):
@@ -107,8 +104,13 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         contrasts=store.read(Contrast),
         selected=selected,
         samples=[
-            Sample(label, outcome[label.trajectory_id], tuple(said[label.trajectory_id])) for label in chosen
+            Sample(label, outcome[label.trajectory_id], tuple(said[label.trajectory_id]))
+            for label in chosen.shown
         ],
+        also_lacking=dict(chosen.named),
+        agreement=store.read(Agreement),
+        stability=store.read(Stability),
+        leaks=store.read(LabelLeak),
         environments=store.read(Environment),
         checks=store.read(EnvironmentCheck),
         base_models=store.read(BaseCheckpoint),
@@ -125,36 +127,6 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
     )
 
 
-def choose_samples(
-    selected: Iterable[SelectedCapability], labels: Iterable[Label], triage: Iterable[Triage]
-) -> list[Label]:
-    """Pick the transcripts a reader is shown for each capability, from different tasks where there are.
-
-    Failures put down to the agent that lack it, with evidence first; for kept ones also a success that has
-    it. The first labelling pass speaks for all.
-    """
-    outcome = {row.trajectory_id: row for row in triage}
-    pools: dict[tuple[str, str], list[Label]] = defaultdict(list)
-    for label in labels:
-        row = outcome.get(label.trajectory_id)
-        if row is None or label.labelling_pass != 0:
-            continue
-        if label.label == "LACKING" and row.outcome == "failed" and row.fault == "agent":
-            pools[label.capability_id, "failed"].append(label)
-        elif label.label == "PRESENT" and row.outcome == "passed":
-            pools[label.capability_id, "passed"].append(label)
-    chosen: list[Label] = []
-    for one in sorted(selected, key=lambda row: (row.target, row.rank)):
-        for side, most in (SAMPLES_KEPT if one.kept else SAMPLES_REJECTED).items():
-            pool = sorted(
-                pools[one.capability_id, side], key=lambda label: (not label.evidence, label.trajectory_id)
-            )
-            seen: set[str] = set()
-            fresh = [
-                label
-                for label in pool
-                if outcome[label.trajectory_id].task_id not in seen
-                and not seen.add(outcome[label.trajectory_id].task_id)  # type: ignore[func-returns-value]
-            ]
-            chosen += fresh[:most]
-    return chosen
+def _telling_labels(store: Store) -> list[Label]:
+    """Return the labels that say something: most are NA, and a large study has millions."""
+    return from_frame(store.frame(Label).filter(pl.col("label") != "NA"), Label)

@@ -36,14 +36,25 @@ def headline(data: ReportData) -> str:
     if data.selected:
         failures = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
         candidates = figures.count(len(data.selected), "candidate capability", "candidate capabilities")
+        if not data.kept:
+            return (
+                f"None of {candidates} is shown to separate the agent's failures from its successes: "
+                f"{figures.count(failures, 'failure')}, each candidate with its reason below."
+            )
         return (
-            f"{len(data.kept)} of {candidates} separate {figures.count(failures, 'failure')} of the agent "
-            "from its successes and are worth teaching."
+            f"{len(data.kept)} of {candidates} separate the agent's failures from its successes: "
+            f"{explained(data):,} of {figures.count(failures, 'failure')} lack one of them."
         )
     if data.triage:
         n = figures.count(len(data.triage), "trajectory", "trajectories")
         return f"{n} in the store, not diagnosed yet: run `trace diagnose`."
     return "Nothing has been run yet: run `trace sync`, or `trace ingest FILE...` for your own trajectories."
+
+
+def explained(data: ReportData) -> int:
+    """Return how many of the agent's failures lack a kept capability, each failure counted once."""
+    failures = {row.target: row.n_failed for row in data.contrasts}
+    return sum(round((row.marginal_coverage or 0.0) * failures.get(row.target, 0)) for row in data.kept)
 
 
 def fault_shares(triage: Sequence[Triage]) -> dict[str, tuple[int, dict[str, int]]]:

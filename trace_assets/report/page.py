@@ -13,11 +13,13 @@ from trace_assets.report.costs import stage_costs
 from trace_assets.report.data import ReportData
 from trace_assets.report.drawing import stylesheet
 from trace_assets.report.headline import headline
+from trace_assets.report.samples import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED
 from trace_assets.report.views.deficits import deficits_view
 from trace_assets.report.views.evidence import evidence_view
 from trace_assets.report.views.result import basis, result_view
 from trace_assets.report.views.routing import routing_view
 from trace_assets.report.views.teaching import teaching_view
+from trace_assets.report.views.trust import trust_view
 
 
 def render(data: ReportData) -> str:
@@ -50,6 +52,8 @@ def render(data: ReportData) -> str:
         result=result_view(data),
         deficits=deficits_view(data),
         evidence=evidence_view(data),
+        rules={"kept": SAMPLES_KEPT, "rejected": SAMPLES_REJECTED, "most": MOST_SAMPLES},
+        trust=trust_view(data),
         teaching=teaching_view(data),
         routing=routing_view(data),
         costs=costs_view(data),

@@ -12,6 +12,7 @@ from trace_assets.report import figures
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import fault_shares
 from trace_assets.report.plots import Point, scatter
+from trace_assets.report.views.evidence import capability_anchor, evidence_links
 
 _TONES = {
     "passed": 0,
@@ -40,13 +41,9 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
             for target, (n, shares) in fault_shares(data.triage).items()
         ],
         "groups": [_group(data, target) for target in sorted({row.target for row in data.contrasts})],
+        "without": _without(data),
         "warnings": _warnings(data),
     }
-
-
-def anchor(target: str, capability: str) -> str:
-    """Return the id of a capability's evidence on the page."""
-    return "c-" + "".join(one if one.isalnum() else "-" for one in f"{target}-{capability}")
 
 
 def gap_plot(data: ReportData, target: str, marks: Mapping[str, str] | None = None) -> str:
@@ -96,8 +93,13 @@ def gap_plot(data: ReportData, target: str, marks: Mapping[str, str] | None = No
 
 def _group(data: ReportData, target: str) -> dict[str, Any]:
     decisions = {row.capability_id: row for row in data.selected if row.target == target}
+    links = evidence_links(data)
     rows = sorted(
-        (_row(data, row, decisions.get(row.capability_id)) for row in data.contrasts if row.target == target),
+        (
+            _row(data, row, decisions.get(row.capability_id), links.get(row.capability_id, []))
+            for row in data.contrasts
+            if row.target == target
+        ),
         key=lambda row: row["rank"],
     )
     contrasts = [row for row in data.contrasts if row.target == target]
@@ -112,15 +114,37 @@ def _group(data: ReportData, target: str) -> dict[str, Any]:
     }
 
 
-def _row(data: ReportData, contrast: Contrast, decision: SelectedCapability | None) -> dict[str, Any]:
+def _row(
+    data: ReportData,
+    contrast: Contrast,
+    decision: SelectedCapability | None,
+    links: list[dict[str, Any]],
+) -> dict[str, Any]:
     return {
         "c": contrast,
         "name": data.names.get(contrast.capability_id, contrast.capability_id),
-        "anchor": anchor(contrast.target, contrast.capability_id),
+        "anchor": capability_anchor(contrast.target, contrast.capability_id) if decision else "",
+        "links": links,
         "kept": decision is not None and decision.kept,
         "rank": decision.rank if decision else 10_000,
         "reason": decision.reason if decision else "not decided yet",
     }
+
+
+def _without(data: ReportData) -> list[dict[str, Any]]:
+    """Return targets that were diagnosed with the others, and for which nothing was proposed."""
+    proposed = {row.target for row in data.contrasts}
+    return [
+        {
+            "name": target,
+            "n": sum(
+                row.target == target and row.outcome == "failed" and row.fault == "agent"
+                for row in data.triage
+            ),
+        }
+        for target in sorted({row.target for row in data.triage} - proposed)
+        if proposed
+    ]
 
 
 def _warnings(data: ReportData) -> list[str]:

@@ -2,104 +2,134 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
-from trace_assets.records import MessageRow
-from trace_assets.report.data import ReportData, Sample
-from trace_assets.report.views.deficits import anchor
+from trace_assets.records import Capability, Contrast, SelectedCapability
+from trace_assets.report.data import ReportData
+from trace_assets.report.samples import Sample
+from trace_assets.report.views.transcript import message_anchor, transcript
 
-MOST_CHARACTERS = 600
-MOST_TURNS = 24
-"""Longer transcripts show beginning, end and what is around the evidence; the gaps are counted."""
+MOST_LINKED = 6
+"""Labelled messages of one transcript that its first line links to."""
+
+
+def capability_anchor(target: str, capability: str) -> str:
+    """Return the id of a capability's evidence on the page; two capabilities never share one.
+
+    >>> capability_anchor("a", "b_c") == capability_anchor("a", "b-c")
+    False
+    """
+    plain = "".join(one if one.isascii() and one.isalnum() else "-" for one in capability)[:60]
+    return f"c-{plain}-{crc32(f'{target}/{capability}'.encode()):08x}"
 
 
 def evidence_view(data: ReportData) -> list[dict[str, Any]]:
-    """Return candidates that have samples, kept ones first."""
-    samples: dict[str, list[Sample]] = defaultdict(list)
-    for sample in data.samples:
-        samples[sample.label.capability_id].append(sample)
+    """Return all candidates that were decided on, kept ones first, each with its transcripts."""
+    samples = _by_capability(data)
     capabilities = {row.capability_id: row for row in data.capabilities}
     contrasts = {row.capability_id: row for row in data.contrasts}
-    shown = []
-    for one in sorted(data.selected, key=lambda row: (not row.kept, row.target, row.rank)):
-        capability, contrast = capabilities.get(one.capability_id), contrasts.get(one.capability_id)
-        if not samples[one.capability_id] or capability is None:
-            continue
-        shown.append(
-            {
-                "anchor": anchor(one.target, one.capability_id),
-                "name": one.name,
-                "kept": one.kept,
-                "description": capability.description,
-                "analyst": capability.analyst,
-                "detector": capability.detector,
-                "n_proposals": capability.n_proposals,
-                "n_lacking": contrast.n_failed_lacking if contrast else 0,
-                "n_failed": sum(s.triage.outcome == "failed" for s in samples[one.capability_id]),
-                "n_passed": sum(s.triage.outcome == "passed" for s in samples[one.capability_id]),
-                "samples": [_sample(sample) for sample in samples[one.capability_id]],
-            }
+    several = len({row.target for row in data.selected}) > 1
+    return [
+        _candidate(
+            one,
+            capabilities.get(one.capability_id),
+            contrasts.get(one.capability_id),
+            samples[one.capability_id],
+            list(data.also_lacking.get(one.capability_id, ())),
+            several,
         )
-    return shown
+        for one in sorted(data.selected, key=lambda row: (not row.kept, row.target, row.rank))
+    ]
 
 
-def _sample(sample: Sample) -> dict[str, Any]:
-    label = sample.label
+def evidence_links(data: ReportData) -> dict[str, list[dict[str, Any]]]:
+    """Return for each capability the first labelled message of each of its transcripts, in groups."""
+    targets = {row.capability_id: row.target for row in data.selected}
+    links: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for capability, samples in _by_capability(data).items():
+        if capability not in targets:
+            continue
+        anchor = capability_anchor(targets[capability], capability)
+        groups: dict[str, list[dict[str, str]]] = defaultdict(list)
+        for place, sample in enumerate(samples, 1):
+            shown = _shown_evidence(sample)
+            own = f"{anchor}-{place}"
+            outcome = "failures" if sample.triage.outcome == "failed" else "successes"
+            group = groups[f"{outcome} {'lacking' if sample.label.label == 'LACKING' else 'showing'} it"]
+            group.append(
+                {
+                    "href": message_anchor(own, shown[0]) if shown else own,
+                    "number": str(len(group) + 1),
+                    "title": sample.label.trajectory_id,
+                }
+            )
+        links[capability] = [{"words": words, "links": group} for words, group in groups.items()]
+    return links
+
+
+def _by_capability(data: ReportData) -> defaultdict[str, list[Sample]]:
+    samples: defaultdict[str, list[Sample]] = defaultdict(list)
+    for sample in data.samples:
+        samples[sample.label.capability_id].append(sample)
+    return samples
+
+
+def _candidate(
+    one: SelectedCapability,
+    capability: Capability | None,
+    contrast: Contrast | None,
+    samples: list[Sample],
+    named: list[str],
+    several: bool,
+) -> dict[str, Any]:
+    anchor = capability_anchor(one.target, one.capability_id)
+    shown = [_sample(sample, f"{anchor}-{place}") for place, sample in enumerate(samples, 1)]
+    failures = sum(sample.triage.outcome == "failed" for sample in samples)
+    n_lacking = contrast.n_failed_lacking if contrast else 0
     return {
+        "anchor": anchor,
+        "capability_id": one.capability_id,
+        "name": one.name,
+        "target": one.target if several else "",
+        "kept": one.kept,
+        "reason": one.reason,
+        "description": capability.description if capability else "",
+        "analyst": capability.analyst if capability else "",
+        "detector": capability.detector if capability else None,
+        "n_proposals": capability.n_proposals if capability else 0,
+        "c": contrast,
+        "n_lacking": n_lacking,
+        "n_showing": contrast.n_passed_relevant - contrast.n_passed_lacking if contrast else 0,
+        "n_against": contrast.n_passed_lacking if contrast else 0,
+        "n_failures_shown": failures,
+        "named": named,
+        "n_unnamed": max(0, n_lacking - failures - len(named)),
+        "samples": shown,
+    }
+
+
+def _sample(sample: Sample, anchor: str) -> dict[str, Any]:
+    label = sample.label
+    shown = _shown_evidence(sample)
+    return {
+        "anchor": anchor,
         "failed": sample.triage.outcome == "failed",
         "label": label.label.lower(),
         "trajectory_id": label.trajectory_id,
         "task_id": sample.triage.task_id,
         "rationale": label.rationale,
-        "turns": transcript(sample.messages, label.evidence),
+        "labeller": label.labeller,
+        "links": [{"index": index, "href": message_anchor(anchor, index)} for index in shown[:MOST_LINKED]],
+        "n_more": max(0, len(set(label.evidence)) - MOST_LINKED),
+        "turns": transcript(sample.messages, label.evidence, anchor),
     }
 
 
-def transcript(messages: Sequence[MessageRow], evidence: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the turns to show, evidence always among them; left-out turns are counted."""
-    indices = [message.index for message in messages]
-    if len(messages) <= MOST_TURNS:
-        keep = set(indices)
-    else:
-        keep = {*indices[:4], *indices[-3:]}
-        for index in sorted(evidence):
-            around = {place for place in range(index - 2, index + 3) if place in set(indices)}
-            if len(keep | around) > 2 * MOST_TURNS:
-                around = {index}
-            keep |= around
-    turns: list[dict[str, Any]] = []
-    skipped = 0
-    for message in messages:
-        if message.index not in keep:
-            skipped += 1
-            continue
-        if skipped:
-            turns.append({"skipped": skipped})
-            skipped = 0
-        turns.append(_turn(message, message.index in evidence))
-    if skipped:
-        turns.append({"skipped": skipped})
-    return turns
-
-
-def _turn(message: MessageRow, shows: bool) -> dict[str, Any]:
-    text = (message.content or "").strip()
-    who = {"assistant": "agent", "tool": f"tool {message.tool_name or ''}".strip()}.get(
-        message.role, message.role
-    )
-    calls = [
-        f"{call.name}({json.dumps(call.arguments, ensure_ascii=False, sort_keys=True)})"
-        for call in message.tool_calls
+def _shown_evidence(sample: Sample) -> list[int]:
+    return [
+        turn["index"]
+        for turn in transcript(sample.messages, sample.label.evidence)
+        if turn.get("shows", False)
     ]
-    return {
-        "index": message.index,
-        "who": who,
-        "text": text[:MOST_CHARACTERS],
-        "cut": max(0, len(text) - MOST_CHARACTERS),
-        "calls": calls,
-        "shows": shows,
-        "error": message.is_error,
-    }
