@@ -75,7 +75,7 @@ def diagnosed() -> ReportData:
                 {
                     "trajectory_id": name,
                     "target": "embedded",
-                    "task_id": f"embedded/{i // 2:03}",
+                    "task_id": f"embedded/{i // 2:03}" + 9 * "|a_long_name_without_spaces",
                     "outcome": "passed" if passed else "unjudged" if fault == "infrastructure" else "failed",
                     "fault": fault,
                     "rule": "test",

@@ -12,6 +12,7 @@ from trace_assets.records import (
     MessageRow,
     SelectedCapability,
     ToolCall,
+    TrajectoryHead,
     Triage,
 )
 from trace_assets.report.costs import stage_costs
@@ -177,6 +178,32 @@ def test_gather_reads_what_is_there(tmp_path: Path) -> None:
     assert [message.index for message in data.samples[0].messages] == [0, 1, 2]
     assert [row.split for row in data.evaluations] == ["test"]
     assert "b1 says 2" in render(data) and "e1 says 1" not in render(data)
+
+
+def test_gather_tells_nothing_found_from_not_run_and_imported_money(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write(TRIAGE, Triage, "batch")
+    assert not gather(store).nothing_found
+    store.write([], SelectedCapability)
+    heads = [
+        TrajectoryHead(
+            trajectory_id=name,
+            task_id=name,
+            target="t",
+            task_batch="batch",
+            policy="p",
+            cost_usd=cost,
+            source=source,
+        )
+        for name, cost, source in (
+            ("a", 1.5, "tau2:a.json"),
+            ("b", None, "tau2:a.json"),
+            ("c", 4.0, "rollout"),
+        )
+    ]
+    store.write(heads, TrajectoryHead, "batch")
+    data = gather(store)
+    assert data.nothing_found and data.imported_usd == 1.5
 
 
 def test_long_transcripts_keep_the_evidence_and_count_the_rest() -> None:

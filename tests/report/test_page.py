@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 from dataclasses import replace
@@ -7,10 +9,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from trace_assets.records import MessageRow, ToolCall
 from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
+from trace_assets.report.samples import Sample
+from trace_assets.report.terminal import print_diagnosis
 from trace_assets.settings import Selection
+from trace_assets.statistics.wilson import wilson
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -145,3 +152,131 @@ def test_undefined_rates_are_shown_as_such(diagnosed: ReportData) -> None:
     page = render(replace(diagnosed, contrasts=contrasts))
     Checker(page)
     assert "None" not in words(page).replace("None of the candidates", "")
+
+
+HOSTILE = "\"'></script></style><img src=x onerror=alert(1)><b>&amp;"
+
+
+def test_hostile_messages_ids_and_names_stay_text(diagnosed: ReportData) -> None:
+    call = ToolCall(id=HOSTILE, name=HOSTILE, arguments={HOSTILE: [HOSTILE], "plain": {HOSTILE: 1}})
+    messages = tuple(
+        MessageRow(
+            trajectory_id=HOSTILE,
+            index=index,
+            role=role,
+            content=content,
+            tool_calls=(call,) if role == "assistant" else (),
+            tool_name=HOSTILE,
+            is_error=True,
+        )
+        for index, (role, content) in enumerate(
+            (("user", HOSTILE), ("assistant", HOSTILE), ("tool", json.dumps({HOSTILE: HOSTILE})))
+        )
+    )
+    old = diagnosed.selected[0].capability_id
+    triage = diagnosed.triage[0].model_copy(
+        update={"trajectory_id": HOSTILE, "task_id": HOSTILE, "outcome": "failed", "fault": "environment"}
+    )
+    triage = triage.model_copy(update={"rule": HOSTILE, "detail": HOSTILE})
+    label = diagnosed.samples[0].label.model_copy(
+        update={"trajectory_id": HOSTILE, "capability_id": HOSTILE, "rationale": HOSTILE, "labeller": HOSTILE}
+    )
+    change = {"capability_id": HOSTILE, "name": HOSTILE, "description": HOSTILE, "reason": HOSTILE}
+    page = render(
+        replace(
+            diagnosed,
+            triage=[*diagnosed.triage, triage],
+            capabilities=[row.model_copy(update=change) for row in diagnosed.capabilities[:1]],
+            contrasts=[
+                row.model_copy(update=change) for row in diagnosed.contrasts if row.capability_id == old
+            ],
+            selected=[row.model_copy(update=change) for row in diagnosed.selected[:1]],
+            samples=[Sample(label, triage, messages)],
+            also_lacking={HOSTILE: (HOSTILE,)},
+        )
+    )
+    checker = Checker(page)
+    assert not checker.tags & {"script", "img"} and page.count("</style>") == 1
+    assert {link[1:] for link in checker.links} <= set(checker.ids)
+    assert all(re.fullmatch(r"[\w-]+", one) for one in checker.ids)
+    assert words(page).count("<img src=x onerror=alert(1)>") > 10
+
+
+def test_each_sample_has_its_labelled_messages_and_links_to_them(complete: ReportData) -> None:
+    page = render(complete)
+    checker = Checker(page)
+    candidates = {row.capability_id for row in complete.selected}
+    for sample in complete.samples:
+        assert sample.label.capability_id in candidates
+        assert sample.label.trajectory_id in page
+    labelled = sum(len(sample.label.evidence) for sample in complete.samples)
+    ids = [one for one in checker.ids if re.search(r"-m\d+$", one)]
+    assert labelled == len(ids) > 0
+    assert set(ids) <= {link.removeprefix("#") for link in checker.links}
+    assert "r390" in page and "trace sql lacking -p capability=cancel" in page
+
+
+def test_candidates_without_transcripts_still_say_why_and_how_to_find_them(diagnosed: ReportData) -> None:
+    page = render(replace(diagnosed, samples=()))
+    checker = Checker(page)
+    assert {link[1:] for link in checker.links} <= set(checker.ids)
+    assert page.count("The page has no room for its transcripts") == len(diagnosed.selected)
+
+
+def test_targets_without_a_candidate_are_not_passed_over(diagnosed: ReportData) -> None:
+    other = [
+        row.model_copy(update={"trajectory_id": f"o{n}", "target": "other"})
+        for n, row in enumerate(diagnosed.triage[:60])
+    ]
+    failures = sum(row.outcome == "failed" and row.fault == "agent" for row in other)
+    text = words(render(replace(diagnosed, triage=[*diagnosed.triage, *other])))
+    assert f"other: no candidate was proposed for its {failures} failures of the agent." in text
+
+
+def test_trust_shows_intervals_and_n(complete: ReportData) -> None:
+    text = words(render(complete))
+    assert "0.71 [0.60, 0.80] 390 trajectories 2 labellers" in text
+    assert "98.0 % [90.0, 100.0] 86.0 % [74.0, 93.0] 2.5 % at most 13.0 %" in text
+    assert "5.0 % [1.0, 17.0] of 40 shuffles" in text
+    assert "0.83 [0.73, 0.93] 240 successes 120 failures, 200 tasks all trajectories leaks" in text
+    assert "cannot be told" in text and "for comparison" in text
+    failed = [row for row in complete.triage if row.outcome != "passed"]
+    agent = sum(row.fault == "agent" for row in failed)
+    low, high = wilson(agent, len(failed))
+    share = f"{100 * agent / len(failed):.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    assert f"agent {agent} of {len(failed)} {share}" in text
+
+
+def test_one_labeller_and_no_resamples_are_said(diagnosed: ReportData) -> None:
+    text = words(render(diagnosed))
+    assert "no agreement to measure" in text and "trace sync --select stability" in text
+
+
+def test_headline_claims_the_failures_that_are_covered(diagnosed: ReportData) -> None:
+    n_failed = max(row.n_failed for row in diagnosed.contrasts)
+    covered = sum(round((row.marginal_coverage or 0.0) * n_failed) for row in diagnosed.kept)
+    assert 0 < covered < n_failed
+    assert f"{covered} of {n_failed} failures lack one of them" in words(render(diagnosed))
+    none = [row.model_copy(update={"kept": False}) for row in diagnosed.selected]
+    assert "None of 5 candidate capabilities is shown to separate" in words(
+        render(replace(diagnosed, selected=none))
+    )
+
+
+def test_money_of_imported_runs_is_not_called_ours(complete: ReportData) -> None:
+    first = complete.ledger[0].model_copy(update={"kind": "tokens", "cost_usd": 12.5})
+    page = render(replace(complete, ledger=[*complete.ledger, first], imported_usd=12.0))
+    assert "money: $0.500, imported runs $12.00" in page
+    assert "$12.00 of it is what imported files say" in page
+
+
+def test_a_diagnosis_that_found_nothing_is_not_called_unfinished(diagnosed: ReportData) -> None:
+    empty = ReportData(triage=diagnosed.triage, nothing_found=True)
+    text = words(render(empty))
+    failed = sum(row.outcome == "failed" and row.fault == "agent" for row in diagnosed.triage)
+    assert f"No candidate capability was found in {failed} failures of the agent" in text
+    assert "Contrast of capabilities: not run yet" not in text and "Labels with evidence" not in text
+    shown = Console(record=True, width=100, file=io.StringIO())
+    print_diagnosis(empty, shown)
+    said = shown.export_text()
+    assert "No candidate capability was found" in said and "not run yet" not in said

@@ -30,6 +30,7 @@ from trace_assets.records import (
     SelectedCapability,
     Stability,
     TrainingPoint,
+    TrajectoryHead,
     Triage,
 )
 from trace_assets.records.table import from_frame
@@ -46,6 +47,8 @@ class ReportData:
     capabilities: Sequence[Capability] = ()
     contrasts: Sequence[Contrast] = ()
     selected: Sequence[SelectedCapability] = ()
+    nothing_found: bool = False
+    """Whether diagnosis ran to its end and proposed nothing."""
     samples: Sequence[Sample] = ()
     also_lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Capability id to further failures that lack it, whose messages are not on the page; not all of them."""
@@ -64,6 +67,8 @@ class ReportData:
     evaluations: Sequence[Evaluation] = ()
     summary: Sequence[ArmSummary] = ()
     ledger: Sequence[LedgerEntry] = ()
+    imported_usd: float = 0.0
+    """What imported trajectories cost whoever made them, as their files say: part of the ledger's money."""
     thresholds: Selection = field(default_factory=Selection)
 
     @property
@@ -103,6 +108,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         capabilities=store.read(Capability),
         contrasts=store.read(Contrast),
         selected=selected,
+        nothing_found=not selected and store.has(SelectedCapability),
         samples=[
             Sample(label, outcome[label.trajectory_id], tuple(said[label.trajectory_id]))
             for label in chosen.shown
@@ -123,6 +129,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         evaluations=[row for row in store.read(Evaluation) if row.split == "test"],
         summary=store.read(ArmSummary),
         ledger=store.read(LedgerEntry),
+        imported_usd=_imported_usd(store),
         thresholds=thresholds or Selection(),
     )
 
@@ -130,3 +137,8 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
 def _telling_labels(store: Store) -> list[Label]:
     """Return the labels that say something: most are NA, and a large study has millions."""
     return from_frame(store.frame(Label).filter(pl.col("label") != "NA"), Label)
+
+
+def _imported_usd(store: Store) -> float:
+    heads = store.frame(TrajectoryHead).filter(pl.col("source") != "rollout")
+    return float(heads["cost_usd"].sum() or 0.0)

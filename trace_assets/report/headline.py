@@ -45,10 +45,23 @@ def headline(data: ReportData) -> str:
             f"{len(data.kept)} of {candidates} separate the agent's failures from its successes: "
             f"{explained(data):,} of {figures.count(failures, 'failure')} lack one of them."
         )
+    if data.nothing_found and data.triage:
+        return nothing_found(data)
     if data.triage:
         n = figures.count(len(data.triage), "trajectory", "trajectories")
         return f"{n} in the store, not diagnosed yet: run `trace diagnose`."
     return "Nothing has been run yet: run `trace sync`, or `trace ingest FILE...` for your own trajectories."
+
+
+def nothing_found(data: ReportData) -> str:
+    """Say that diagnosis proposed nothing, of how much, and what would help."""
+    failed = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
+    passed = sum(row.outcome == "passed" for row in data.triage)
+    return (
+        f"No candidate capability was found in {figures.count(failed, 'failure')} of the agent and "
+        f"{figures.count(passed, 'success', 'successes')}: ingest more trajectories of these tasks, let a "
+        "model propose (discovery.analyst), or ask for less support (discovery.min_support)."
+    )
 
 
 def explained(data: ReportData) -> int:

@@ -85,9 +85,9 @@ def tiles(data: ReportData) -> list[dict[str, str]]:
         )
     total = costs_view(data)["total"]
     if data.ledger:
-        shown.append(
-            _tile("CPU time", figures.duration(total["cpu"]), f"money: {figures.money(total['usd'])}")
-        )
+        paid = figures.money(max(0.0, total["usd"] - data.imported_usd))
+        imported = f", imported runs {figures.money(data.imported_usd)}" if data.imported_usd else ""
+        shown.append(_tile("CPU time", figures.duration(total["cpu"]), f"money: {paid}{imported}"))
     return shown
 
 
@@ -110,7 +110,7 @@ def costs_view(data: ReportData) -> dict[str, Any]:
     longest = max((float(row["wall"]) for row in rows), default=0.0) or 1.0
     for row in rows:
         row["width"] = f"{100 * float(row['wall']) / longest:.1f}"
-    return {"rows": rows, "total": total}
+    return {"rows": rows, "total": total, "imported": data.imported_usd}
 
 
 def _tile(name: str, figure: str, basis: str) -> dict[str, str]:
