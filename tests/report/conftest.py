@@ -44,6 +44,7 @@ NAMES = {
     "polite": "Ends with a farewell",
     "rare": "Repeats a failed call with other arguments",
 }
+LONG = 9 * "|a_long_name_without_spaces"
 SOLVED = {"cancel": 0.35, "multi": 0.3, "window": 0.5, "address": 0.95, "exchange": 0.92, "status": 0.97}
 
 
@@ -58,6 +59,14 @@ def _talk(trajectory: str, capability: str) -> tuple[MessageRow, ...]:
         {"role": "assistant", "content": "Done. " + 90 * "It is cancelled. "},
     ]
     return tuple(MessageRow(trajectory_id=trajectory, index=i, **turn) for i, turn in enumerate(turns))
+
+
+def _leak(channel: str, auc: float | None) -> LabelLeak:
+    low, high = (None, None) if auc is None else (auc - 0.1, auc + 0.1)
+    counts = {"n_pairs": 900, "n_passed": 240, "n_failed": 120, "n_tasks": 200}
+    told = {"judged": channel != "opening", "leaks": channel == "replies", "within_task": False}
+    bounds = {"auc": auc, "auc_low": low, "auc_high": high}
+    return LabelLeak.model_validate({"target": "embedded", "channel": channel, **bounds, **counts, **told})
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +84,7 @@ def diagnosed() -> ReportData:
                 {
                     "trajectory_id": name,
                     "target": "embedded",
-                    "task_id": f"embedded/{i // 2:03}" + 9 * "|a_long_name_without_spaces",
+                    "task_id": f"embedded/{i // 2:03}{LONG}",
                     "outcome": "passed" if passed else "unjudged" if fault == "infrastructure" else "failed",
                     "fault": fault,
                     "rule": "test",
@@ -328,23 +337,7 @@ def complete(diagnosed: ReportData) -> ReportData:
                 null_mean=0.05,
             )
         ],
-        leaks=[
-            LabelLeak(
-                target="embedded",
-                channel=channel,
-                auc=auc,
-                auc_low=auc and auc - 0.1,
-                auc_high=auc and auc + 0.1,
-                within_task=False,
-                n_pairs=900,
-                n_passed=240,
-                n_failed=120,
-                n_tasks=200,
-                judged=channel != "opening",
-                leaks=channel == "replies",
-            )
-            for channel, auc in (("opening", 0.5), ("replies", 0.83), ("closing", None))
-        ],
+        leaks=[_leak("opening", 0.5), _leak("replies", 0.83), _leak("closing", None)],
         also_lacking={"cancel": ("r390", "r396")},
         environments=environments,
         checks=checks,

@@ -280,3 +280,4 @@ def test_a_diagnosis_that_found_nothing_is_not_called_unfinished(diagnosed: Repo
     print_diagnosis(empty, shown)
     said = shown.export_text()
     assert "No candidate capability was found" in said and "not run yet" not in said
+    assert "discovery.min_support" in said and text.count("discovery.min_support") == 1

@@ -54,14 +54,20 @@ def headline(data: ReportData) -> str:
 
 
 def nothing_found(data: ReportData) -> str:
-    """Say that diagnosis proposed nothing, of how much, and what would help."""
+    """Say that diagnosis proposed nothing, and of how much."""
     failed = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
     passed = sum(row.outcome == "passed" for row in data.triage)
     return (
         f"No candidate capability was found in {figures.count(failed, 'failure')} of the agent and "
-        f"{figures.count(passed, 'success', 'successes')}: ingest more trajectories of these tasks, let a "
-        "model propose (discovery.analyst), or ask for less support (discovery.min_support)."
+        f"{figures.count(passed, 'success', 'successes')}."
     )
+
+
+WHAT_HELPS = (
+    "More trajectories of these tasks would help, or a model that proposes (discovery.analyst), or "
+    "asking for less support (discovery.min_support)."
+)
+"""What to do where nothing was found."""
 
 
 def explained(data: ReportData) -> int:

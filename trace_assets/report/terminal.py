@@ -14,7 +14,7 @@ from trace_assets.records import Contrast, EnvironmentCheck, SelectedCapability
 from trace_assets.report import figures
 from trace_assets.report.costs import stage_costs
 from trace_assets.report.data import ReportData
-from trace_assets.report.headline import fault_shares, headline, nothing_found
+from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found
 
 
 def print_diagnosis(data: ReportData, console: Console) -> None:
@@ -23,7 +23,7 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
         parts = ", ".join(f"{n} {name}" for name, n in shares.items())
         console.print(f"[bold]{escape(target)}[/]: {judged} trajectories: {parts}.", soft_wrap=True)
     if data.nothing_found and data.triage:
-        console.print(nothing_found(data), soft_wrap=True)
+        console.print(f"{nothing_found(data)} {WHAT_HELPS}", soft_wrap=True)
         return
     if not data.contrasts:
         console.print("Contrast: not run yet: run `trace sync`." if data.triage else "No trajectories yet.")

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from trace_assets.records import Contrast, SelectedCapability
 from trace_assets.report import figures
 from trace_assets.report.data import ReportData
-from trace_assets.report.headline import fault_shares, nothing_found
+from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found
 from trace_assets.report.plots import Point, scatter
 from trace_assets.report.views.evidence import capability_anchor, evidence_links
 
@@ -41,7 +41,7 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
             for target, (n, shares) in fault_shares(data.triage).items()
         ],
         "groups": [_group(data, target) for target in sorted({row.target for row in data.contrasts})],
-        "nothing_found": nothing_found(data) if data.nothing_found else "",
+        "nothing_found": f"{nothing_found(data)} {WHAT_HELPS}" if data.nothing_found else "",
         "without": _without(data),
         "warnings": _warnings(data),
     }
