@@ -1,6 +1,7 @@
 # make demo   set up .venv and run the whole loop on this machine's CPU
 # make test   set up .venv, lint and run the tests; the long ones are left to make test-slow
-# make test-slow  the long ones: crashes, browsers, simulations, benchmarks
+# make test-loop  the golden run: the whole loop at a small size
+# make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations
 # make base   set up .venv for diagnosis alone: no torch
 
 PYTHON ?= python3
@@ -12,13 +13,16 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-slow test-fast snapshot base lint ui clean
+.PHONY: demo test test-loop test-slow test-fast snapshot base lint ui clean
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
 
 test: $(VENV)/.dev lint
 	$(VENV)/bin/python -m pytest -q -m "not slow"
+
+test-loop: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest -q tests/loop
 
 test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow

@@ -15,7 +15,7 @@ import pytest
 
 import trace_assets
 
-pytestmark = [pytest.mark.docker, pytest.mark.train]
+pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.train]
 
 SMALL = {
     "targets.discovery_tasks": "240",
