@@ -18,11 +18,11 @@ from trace_assets.importers.part import PART_TABLES, Part
 from trace_assets.records import Record, Task
 from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.store import Store
+from trace_assets.store.catalog import quoted
 from trace_assets.store.content import text_version
 from trace_assets.store.row_sum import RowSum
+from trace_assets.store.tables import ROW_GROUP_ROWS
 
-ROW_GROUP = 65_536
-"""Rows that are held back until they are written as one row group."""
 SORT_MEMORY = "384MB"
 """What DuckDB may hold while it sorts; the rest goes to disk."""
 
@@ -65,7 +65,7 @@ class Spool:
         for record in PART_TABLES:
             self._sums[record].merge(*part.sums[record.table])
             self._held[record].append(part.tables[record.table])
-            if sum(table.num_rows for table in self._held[record]) >= ROW_GROUP:
+            if sum(table.num_rows for table in self._held[record]) >= ROW_GROUP_ROWS:
                 self._write(record)
 
     def finish(self) -> str:
@@ -102,7 +102,7 @@ class Spool:
             self._writers[record] = pq.ParquetWriter(
                 self._partial(record), table.schema, compression="zstd", use_dictionary=dictionary
             )
-        self._writers[record].write_table(table, row_group_size=ROW_GROUP)
+        self._writers[record].write_table(table, row_group_size=ROW_GROUP_ROWS)
 
 
 _LONG = frozenset({"content", "tool_calls", "detail"})
@@ -115,12 +115,8 @@ def _sort(raw: Path, whole: Path, record: type[Record], version: str) -> None:
         connection.execute(f"SET memory_limit = '{SORT_MEMORY}'")
         connection.execute("SET temp_directory = ?", [str(raw.parent)])
         connection.execute(
-            f"COPY (SELECT * FROM read_parquet(?) ORDER BY {order}) TO '{_quoted(whole)}' "
-            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}, "
+            f"COPY (SELECT * FROM read_parquet(?) ORDER BY {order}) TO {quoted(whole)} "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS}, "
             f"KV_METADATA {{'trace.version': '{version}'}})",
             [str(raw)],
         )
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from trace_assets.diagnosis.selection import EMPTY_RELEVANT
 from trace_assets.records import Contrast, SelectedCapability
 from trace_assets.report import figures
 from trace_assets.report.data import ReportData
@@ -22,7 +23,6 @@ _TONES = {
     "broken by infrastructure": 4,
     "not judged": 5,
 }
-EMPTY_RELEVANT = 10
 
 
 def deficits_view(data: ReportData) -> dict[str, Any]:
