@@ -43,7 +43,7 @@ from trace_assets.stages.training import read_adapters
 from trace_assets.store import Home
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.synthesis.severity import SEVERITIES
+from trace_assets.synthesis.audit.severity import SEVERITIES
 from trace_assets.targets.embedded.case import case_of
 from trace_assets.targets.embedded.demonstrations import mistaken
 from trace_assets.targets.embedded.generator import Drawn

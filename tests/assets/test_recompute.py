@@ -15,7 +15,7 @@ from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapa
 from trace_assets.settings import Targets
 from trace_assets.stages.ingest import ingest
 from trace_assets.stages.task_inbox import lay_tasks
-from trace_assets.synthesis import recipe_writer
+from trace_assets.synthesis.writers import recipe_writer
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 CANCEL = "embedded-write_without_read-cancel_order-get_order"

@@ -11,8 +11,8 @@ import pytest
 from trace_assets.records import CapabilitySpec, Message, Task, Trajectory
 from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
 from trace_assets.settings import Synthesis, Targets
-from trace_assets.synthesis.contract import TargetContract, extract_contract
-from trace_assets.synthesis.writer import write_environment
+from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
+from trace_assets.synthesis.writers.writer import write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 

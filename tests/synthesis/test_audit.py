@@ -14,10 +14,10 @@ from trace_assets.records.table import to_frame
 from trace_assets.sandbox import SandboxPool, SandboxUnavailable
 from trace_assets.settings import Synthesis
 from trace_assets.store.content import frame_version
-from trace_assets.synthesis import checks_runtime, checks_semantic, severity
-from trace_assets.synthesis.audit import CHECKS, audit, verdict_of
-from trace_assets.synthesis.contract import TargetContract
-from trace_assets.synthesis.writer import environment_id
+from trace_assets.synthesis.audit import runtime, semantic, severity
+from trace_assets.synthesis.audit.battery import CHECKS, audit, verdict_of
+from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.writers.writer import environment_id
 
 SOUND = """
 import random
@@ -239,10 +239,10 @@ SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
 @pytest.fixture(autouse=True)
 def smaller(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fewer seeds than in earnest: the faults of the zoo are not rare ones."""
-    monkeypatch.setattr(checks_runtime, "DIVERSITY_SEEDS", 40)
-    monkeypatch.setattr(checks_runtime, "FEW", 2)
-    monkeypatch.setattr(checks_semantic, "ATTACK_SEEDS", 8)
-    monkeypatch.setattr(checks_semantic, "REPLAYS", 1)
+    monkeypatch.setattr(runtime, "DIVERSITY_SEEDS", 40)
+    monkeypatch.setattr(runtime, "FEW", 2)
+    monkeypatch.setattr(semantic, "ATTACK_SEEDS", 8)
+    monkeypatch.setattr(semantic, "REPLAYS", 1)
     monkeypatch.setattr(severity, "MAX_SECONDS_RESET", 30.0)
     monkeypatch.setattr(severity, "MAX_SECONDS_STEP", 30.0)
     yield

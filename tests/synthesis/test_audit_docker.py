@@ -5,8 +5,8 @@ import pytest
 from trace_assets.records import Environment
 from trace_assets.sandbox import SandboxConfig, SandboxUnavailable, open_pool
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.audit import audit, verdict_of
-from trace_assets.synthesis.contract import TargetContract
+from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.contract.target_contract import TargetContract
 
 pytestmark = pytest.mark.docker
 

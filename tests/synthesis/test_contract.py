@@ -9,8 +9,13 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Message, ToolCall, ToolSpec, Trajectory
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.contract import TargetContract, contract_of, extract_contract, mutation_marked
-from trace_assets.synthesis.writer import write_environment
+from trace_assets.synthesis.contract.target_contract import (
+    TargetContract,
+    contract_of,
+    extract_contract,
+    mutation_marked,
+)
+from trace_assets.synthesis.writers.writer import write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 

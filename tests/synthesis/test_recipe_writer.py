@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.contract import TargetContract
-from trace_assets.synthesis.recipe_writer import RecipeWriter
-from trace_assets.synthesis.writer import Writer, environment_id, write_environment
+from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.writers.recipe_writer import RecipeWriter
+from trace_assets.synthesis.writers.writer import Writer, environment_id, write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 SEEDS = range(200)

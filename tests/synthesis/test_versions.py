@@ -3,8 +3,8 @@ import sys
 from pathlib import Path
 
 from trace_assets.synthesis import versions
-from trace_assets.synthesis.audit import CHECKS
-from trace_assets.synthesis.severity import SEVERITIES
+from trace_assets.synthesis.audit.battery import CHECKS
+from trace_assets.synthesis.audit.severity import SEVERITIES
 
 
 def test_every_source_of_the_room_has_a_version() -> None:

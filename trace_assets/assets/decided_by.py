@@ -55,7 +55,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         "statistics",
     ),
     "capability_spec": ("stages.diagnosis",),
-    "environment_verdict": ("stages.curriculum", "synthesis.severity"),
+    "environment_verdict": ("stages.curriculum", "synthesis.audit.severity"),
     "curriculum": ("stages.curriculum",),
     "adapter": (*_PLAYED, *_LEARNED, "targets.sandboxed"),
     "mixed_adapter": (*_PLAYED, *_LEARNED, "targets.embedded"),

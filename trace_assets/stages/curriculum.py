@@ -11,7 +11,7 @@ from trace_assets.records import Environment, EnvironmentCheck, EnvironmentVerdi
 from trace_assets.stages.diagnosis import trainable
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
-from trace_assets.synthesis.audit import verdict_of
+from trace_assets.synthesis.audit.battery import verdict_of
 
 
 def write_verdict(study: Study, capability_id: str) -> StageResult:

@@ -16,9 +16,9 @@ from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
-from trace_assets.synthesis.audit import audit, verdict_of
-from trace_assets.synthesis.contract import TargetContract, extract_contract
-from trace_assets.synthesis.writer import write_environment
+from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
+from trace_assets.synthesis.writers.writer import write_environment
 from trace_assets.targets.sandboxed import SandboxedTarget
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trace_assets.synthesis.probe import Action, Probe
+from trace_assets.synthesis.audit.probe import Action, Probe
 
 Attacker = Callable[[Probe, int], list[Action]]
 

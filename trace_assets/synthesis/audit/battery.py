@@ -9,16 +9,16 @@ from trace_assets.progress import progress
 from trace_assets.records import Environment, EnvironmentCheck
 from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis import checks_runtime, checks_semantic, checks_static, checks_statistical
-from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
-from trace_assets.synthesis.contract import TargetContract
-from trace_assets.synthesis.severity import SEVERITIES
+from trace_assets.synthesis.audit import runtime, semantic, static, statistical
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
+from trace_assets.synthesis.audit.severity import SEVERITIES
+from trace_assets.synthesis.contract.target_contract import TargetContract
 
 CHECKS: tuple[AuditCheck, ...] = (
-    *checks_static.CHECKS,
-    *checks_runtime.CHECKS,
-    *checks_semantic.CHECKS,
-    *checks_statistical.CHECKS,
+    *static.CHECKS,
+    *runtime.CHECKS,
+    *semantic.CHECKS,
+    *statistical.CHECKS,
 )
 """In an order in which what a check needs comes before it."""
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
-from trace_assets.synthesis.closings import Closing
-from trace_assets.synthesis.contract import TargetContract
-from trace_assets.synthesis.guards import Guard
-from trace_assets.synthesis.phrasing import RequestPattern
+from trace_assets.synthesis.contract.closings import Closing
+from trace_assets.synthesis.contract.guards import Guard
+from trace_assets.synthesis.contract.phrasing import RequestPattern
+from trace_assets.synthesis.contract.target_contract import TargetContract
 
 DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.contract import TargetContract
+from trace_assets.synthesis.contract.target_contract import TargetContract
 
 
 @runtime_checkable
@@ -76,7 +76,7 @@ def open_writer(spec: CapabilitySpec, section: Synthesis) -> Writer:
     Raises:
         InputError: It has nothing for this capability.
     """
-    from trace_assets.synthesis.recipe_writer import RecipeWriter
+    from trace_assets.synthesis.writers.recipe_writer import RecipeWriter
 
     return RecipeWriter.for_spec(spec)
 

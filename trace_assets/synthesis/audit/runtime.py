@@ -8,10 +8,10 @@ from collections.abc import Callable
 from statistics import median
 
 from trace_assets.sandbox import EnvironmentFault
-from trace_assets.synthesis import severity
-from trace_assets.synthesis.attackers import messy
-from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
-from trace_assets.synthesis.probe import Played
+from trace_assets.synthesis.audit import severity
+from trace_assets.synthesis.audit.attackers import messy
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
+from trace_assets.synthesis.audit.probe import Played
 
 FEW = 6
 """Seeds for checks that compare whole episodes between sandboxes."""

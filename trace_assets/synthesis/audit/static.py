@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
-from trace_assets.synthesis import wrapping
-from trace_assets.synthesis.slots import Slots, argument_of, calls_of, first_request, request_values
+from trace_assets.synthesis.contract import wrapping
+from trace_assets.synthesis.contract.slots import Slots, argument_of, calls_of, first_request, request_values
 
 MAX_PATTERNS = 400
 MIN_SHARE = 0.15

@@ -6,8 +6,8 @@ from statistics import fmean
 
 from trace_assets.records import Trajectory
 from trace_assets.statistics.wilson import wilson
-from trace_assets.synthesis import severity
-from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
+from trace_assets.synthesis.audit import severity
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 
 NO_POLICY = "no base policy was given to roll out"
 

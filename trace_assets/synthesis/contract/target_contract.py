@@ -15,10 +15,10 @@ from statistics import fmean
 
 from trace_assets.errors import InputError
 from trace_assets.records import Message, Record, ToolSpec, Trajectory
-from trace_assets.synthesis.closings import Closing, closings_of
-from trace_assets.synthesis.guards import Guard, guards_of
-from trace_assets.synthesis.phrasing import Phrasing, phrasing_of
-from trace_assets.synthesis.shapes import ResultShape, result_shapes
+from trace_assets.synthesis.contract.closings import Closing, closings_of
+from trace_assets.synthesis.contract.guards import Guard, guards_of
+from trace_assets.synthesis.contract.phrasing import Phrasing, phrasing_of
+from trace_assets.synthesis.contract.shapes import ResultShape, result_shapes
 from trace_assets.targets.protocol import Target
 
 

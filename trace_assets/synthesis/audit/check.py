@@ -12,8 +12,8 @@ from trace_assets.records import Environment, Trajectory
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.contract import TargetContract
-from trace_assets.synthesis.probe import Played, Probe
+from trace_assets.synthesis.audit.probe import Played, Probe
+from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
 
 MAX_TURNS = 12

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from trace_assets.synthesis import severity
-from trace_assets.synthesis.attackers import ATTACKERS, Attacker, messy, same_tool, say
-from trace_assets.synthesis.checks import AuditCheck, Finding, Subject
-from trace_assets.synthesis.probe import Probe
+from trace_assets.synthesis.audit import severity
+from trace_assets.synthesis.audit.attackers import ATTACKERS, Attacker, messy, same_tool, say
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
+from trace_assets.synthesis.audit.probe import Probe
 
 ATTACK_SEEDS = 24
 FLOOR_SEEDS = 32

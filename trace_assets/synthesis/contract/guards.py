@@ -12,9 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
-from trace_assets.synthesis.phrasing import Phrasing
-from trace_assets.synthesis.shapes import answered_calls, masked, parsed
-from trace_assets.synthesis.slots import calls_of, first_request
+from trace_assets.synthesis.contract.phrasing import Phrasing
+from trace_assets.synthesis.contract.shapes import answered_calls, masked, parsed
+from trace_assets.synthesis.contract.slots import calls_of, first_request
 
 MIN_SIDE = 4
 """Successful trajectories needed with the write, and without it."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, EnvironmentCheck
-from trace_assets.synthesis.contract import TargetContract
-from trace_assets.synthesis.plan import guarded_plan, several_plan
+from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.recipes.plan import guarded_plan, several_plan
 
 RECIPES = {
     "ended_with_work_open": "object_untouched",

@@ -1,0 +1,1 @@
+"""Who writes an environment module: recipes offline, or a language model."""
