@@ -14,8 +14,10 @@ from trace_assets.records.table import to_frame
 from trace_assets.sandbox import SandboxPool, SandboxUnavailable
 from trace_assets.settings import Synthesis
 from trace_assets.store.content import frame_version
-from trace_assets.synthesis.audit import runtime, semantic, severity
-from trace_assets.synthesis.audit.battery import CHECKS, audit, verdict_of
+from trace_assets.synthesis.audit import battery
+from trace_assets.synthesis.audit.battery import CHECKS, verdict_of
+from trace_assets.synthesis.audit.check import Sizes
+from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.synthesis.writers.writer import environment_id
 
@@ -236,15 +238,17 @@ ZOO: dict[str, tuple[str, str, str]] = {
 SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
 
 
+SIZES = Sizes(compared=2, diversity=40, attack=8, replayed=1)
+LENIENT = RULES.model_copy(update={"max_seconds_reset": 30.0, "max_seconds_step": 30.0})
+
+
+def audit(*args: Any, rules: Rules = LENIENT, **named: Any) -> list[EnvironmentCheck]:
+    """Fewer seeds than in earnest: the faults here are not rare ones."""
+    return battery.audit(*args, rules=rules, sizes=SIZES, **named)
+
+
 @pytest.fixture(autouse=True)
-def smaller(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fewer seeds than in earnest: the faults of the zoo are not rare ones."""
-    monkeypatch.setattr(runtime, "DIVERSITY_SEEDS", 40)
-    monkeypatch.setattr(runtime, "FEW", 2)
-    monkeypatch.setattr(semantic, "ATTACK_SEEDS", 8)
-    monkeypatch.setattr(semantic, "REPLAYS", 1)
-    monkeypatch.setattr(severity, "MAX_SECONDS_RESET", 30.0)
-    monkeypatch.setattr(severity, "MAX_SECONDS_STEP", 30.0)
+def swept() -> Iterator[None]:
     yield
     for path in Path("/tmp").glob("trace-leak-*"):
         path.unlink()
@@ -325,11 +329,9 @@ def test_two_audits_of_one_environment_have_one_version(pool: SandboxPool, doors
     assert len(versions) == 1
 
 
-def test_slowness_is_a_warning(
-    pool: SandboxPool, doors: TargetContract, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(severity, "MAX_SECONDS_RESET", 1e-9)
-    checks = audit(record(SOUND), pool, doors, SECTION)
+def test_slowness_is_a_warning(pool: SandboxPool, doors: TargetContract) -> None:
+    strict = LENIENT.model_copy(update={"max_seconds_reset": 1e-9})
+    checks = audit(record(SOUND), pool, doors, SECTION, rules=strict)
     assert set(failed(checks)) == {"trace.latency"}
     assert verdict_of(checks) == (True, ())
 

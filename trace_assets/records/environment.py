@@ -41,6 +41,9 @@ class EnvironmentCheck(Record):
     severity: Literal["error", "warning", "info"]
     """A failed `error` rejects the environment."""
     value: float | None = None
+    low: float | None = None
+    """Lower end of the 95 % interval of `value`, where it is an estimate."""
+    high: float | None = None
     n: int | None = None
     """How many seeds or episodes are behind `value`."""
     bound: str = ""
@@ -50,6 +53,8 @@ class EnvironmentCheck(Record):
     """What a clock measured: it differs between equal audits, so nothing that counts stands here."""
     sandbox_version: str = ""
     isolation_level: str = ""
+    policy_version: str = ""
+    """Version of the severity policy that the finding was judged by."""
 
     @property
     def seen(self) -> str:

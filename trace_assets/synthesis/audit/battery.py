@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from trace_assets.policies.protocol import Policy
 from trace_assets.progress import progress
-from trace_assets.records import Environment, EnvironmentCheck
+from trace_assets.records import Environment, EnvironmentCheck, Trajectory
 from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
 from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit import runtime, semantic, static, statistical
-from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
-from trace_assets.synthesis.audit.severity import SEVERITIES
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Sizes, Subject
+from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
 
 CHECKS: tuple[AuditCheck, ...] = (
@@ -29,6 +29,9 @@ def audit(
     contract: TargetContract | None,
     section: Synthesis,
     base_policy: Policy | None = None,
+    trajectories: Sequence[Trajectory] = (),
+    rules: Rules = RULES,
+    sizes: Sizes | None = None,
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -41,6 +44,9 @@ def audit(
         contract: Of the target, to compare tools with; None skips that.
         section: How many seeds and rollouts, and the band.
         base_policy: Rolled out for the statistical checks; None skips them. It is not closed.
+        trajectories: Real ones of the target, for the fidelity checks; none skips them.
+        rules: The severity policy: what each check demands and weighs.
+        sizes: How many seeds each check looks at; None takes the defaults.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -49,7 +55,9 @@ def audit(
         SandboxUnavailable: There is no sandbox to run it in: nothing can be said of the environment.
         Unavailable: The base policy broke.
     """
-    subject = Subject(environment, pool, section, contract, base_policy)
+    subject = Subject(
+        environment, pool, section, contract, base_policy, trajectories, rules, sizes or Sizes()
+    )
     findings: dict[str, Finding] = {}
     with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:
         for check in CHECKS:
@@ -62,14 +70,17 @@ def audit(
             check_id=check.check_id,
             level=check.level,
             status=findings[check.check_id].status,
-            severity=SEVERITIES[check.check_id],
+            severity=rules.severities[check.check_id],
             value=findings[check.check_id].value,
+            low=findings[check.check_id].low,
+            high=findings[check.check_id].high,
             n=findings[check.check_id].n,
             bound=findings[check.check_id].bound,
             evidence=findings[check.check_id].evidence,
             timing=findings[check.check_id].timing,
             sandbox_version=pool.version,
             isolation_level=pool.isolation_level,
+            policy_version=rules.version,
         )
         for check in CHECKS
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -13,6 +13,7 @@ from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit.probe import Played, Probe
+from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
 
@@ -40,17 +41,52 @@ class Finding:
     n: int | None = None
     bound: str = ""
     timing: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many seeds the checks look at. Checks that need all seeds of the section take `Subject.seeds`.
+
+    Attributes:
+        compared: Seeds whose episodes are compared message by message between fresh sandboxes.
+        diversity: Seeds whose first messages are compared with each other.
+        floor: Seeds on which nothing is done.
+        attack: Seeds that every attacker is tried on.
+        replayed: Seeds whose rewards are computed again in a fresh sandbox.
+        mutated: Seeds whose oracle scripts are mutated.
+    """
+
+    compared: int = 6
+    diversity: int = 128
+    floor: int = 32
+    attack: int = 24
+    replayed: int = 8
+    mutated: int = 16
 
 
 @dataclass
 class Subject:
-    """An environment under audit."""
+    """An environment under audit.
+
+    Attributes:
+        section: Seeds, rollouts and the pass band.
+        contract: Of the target; None where it is not known.
+        policy: The base policy, rolled out for the statistical checks; None skips them.
+        trajectories: Real ones of the target's discovery tasks, for the fidelity checks; none skips them.
+        rules: The severity policy with its thresholds.
+        sizes: Seeds a check.
+    """
 
     environment: Environment
     pool: SandboxPool
     section: Synthesis
     contract: TargetContract | None = None
     policy: Policy | None = None
+    trajectories: Sequence[Trajectory] = ()
+    rules: Rules = RULES
+    sizes: Sizes = Sizes()
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
     """Episodes that several checks compare, by the sandbox they were played in."""
 
@@ -87,3 +123,8 @@ class AuditCheck:
     level: Level
     run: Callable[[Subject], Finding]
     needs: tuple[str, ...] = ()
+
+    @property
+    def demand(self) -> str:
+        """What it demands, in one sentence."""
+        return " ".join((self.run.__doc__ or "").split("\n\n")[0].split())

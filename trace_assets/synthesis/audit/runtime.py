@@ -8,14 +8,9 @@ from collections.abc import Callable
 from statistics import median
 
 from trace_assets.sandbox import EnvironmentFault
-from trace_assets.synthesis.audit import severity
 from trace_assets.synthesis.audit.attackers import messy
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.probe import Played
-
-FEW = 6
-"""Seeds for checks that compare whole episodes between sandboxes."""
-DIVERSITY_SEEDS = 128
 
 
 def startup(subject: Subject) -> Finding:
@@ -45,7 +40,7 @@ def tools_equal(subject: Subject) -> Finding:
 def observation_schema(subject: Subject) -> Finding:
     """Whatever an agent says, steps answer with well-formed messages, and in time."""
     probe, n = subject.probe, 0
-    for seed in subject.seeds[:FEW]:
+    for seed in subject.seeds[: subject.sizes.compared]:
         for script in (probe.oracle(seed), messy(probe, seed)):
             probe.walk(seed, script)
             n += 1
@@ -55,7 +50,7 @@ def observation_schema(subject: Subject) -> Finding:
 def reward_well_formed(subject: Subject) -> Finding:
     """Rewards are finite numbers in [0, 1], also for agents that do nothing or make a mess."""
     probe, rewards = subject.probe, []
-    for seed in subject.seeds[:FEW]:
+    for seed in subject.seeds[: subject.sizes.compared]:
         for script in ([], probe.oracle(seed), messy(probe, seed)):
             try:
                 rewards.append(probe.play(seed, script).reward)
@@ -88,7 +83,11 @@ def _transcript(subject: Subject, name: str) -> list[Played]:
     """Play the oracle and a mess on a few seeds in a sandbox of their own, once under each name."""
     if name not in subject.transcripts:
         probe = subject.probe
-        scripts = [(s, script) for s in subject.seeds[:FEW] for script in (probe.oracle(s), messy(probe, s))]
+        scripts = [
+            (s, script)
+            for s in subject.seeds[: subject.sizes.compared]
+            for script in (probe.oracle(s), messy(probe, s))
+        ]
         backwards = name == "reversed"
         with probe.fresh() as box:
             played = [box.play(*script) for script in (scripts[::-1] if backwards else scripts)]
@@ -113,12 +112,13 @@ def episode_isolation(subject: Subject) -> Finding:
 
 def seed_diversity(subject: Subject) -> Finding:
     """Seeds give different episodes, and different in more than their numbers."""
-    seeds = range(subject.seeds[0], subject.seeds[0] + DIVERSITY_SEEDS)
+    seeds = range(subject.seeds[0], subject.seeds[0] + subject.sizes.diversity)
     texts = [json.dumps(subject.probe.first(seed)) for seed in seeds]
     distinct = len(set(texts)) / len(texts)
     shapes = len({re.sub(r"\w*\d\w*", "#", text) for text in texts}) / len(texts)
-    bound = f">= {severity.MIN_DISTINCT:.0%} distinct, >= {severity.MIN_STRUCTURES:.0%} without their numbers"
-    passed = distinct >= severity.MIN_DISTINCT and shapes >= severity.MIN_STRUCTURES
+    rules = subject.rules
+    bound = f">= {rules.min_distinct:.0%} distinct, >= {rules.min_structures:.0%} without their numbers"
+    passed = distinct >= rules.min_distinct and shapes >= rules.min_structures
     evidence = f"{distinct:.1%} of first messages are distinct, {shapes:.1%} with numbers masked"
     return Finding("pass" if passed else "fail", evidence, distinct, len(texts), bound)
 
@@ -128,8 +128,10 @@ def latency(subject: Subject) -> Finding:
     played = [subject.probe.best(seed) for seed in subject.seeds]
     reset = median(one.reset_seconds for one in played)
     step = median(one.step_seconds / max(1, len(one.answers)) for one in played)
-    bound = f"reset <= {severity.MAX_SECONDS_RESET} s, step <= {severity.MAX_SECONDS_STEP} s (medians)"
-    passed = reset <= severity.MAX_SECONDS_RESET and step <= severity.MAX_SECONDS_STEP
+    bound = (
+        f"reset <= {subject.rules.max_seconds_reset} s, step <= {subject.rules.max_seconds_step} s (medians)"
+    )
+    passed = reset <= subject.rules.max_seconds_reset and step <= subject.rules.max_seconds_step
     evidence = "within the bound" if passed else "slower than the bound"
     timing = f"reset {1e3 * reset:.2f} ms, step {1e3 * step:.3f} ms"
     return Finding("pass" if passed else "fail", evidence, None, len(played), bound, timing)

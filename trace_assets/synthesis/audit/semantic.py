@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from trace_assets.synthesis.audit import severity
 from trace_assets.synthesis.audit.attackers import ATTACKERS, Attacker, messy, same_tool, say
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.probe import Probe
-
-ATTACK_SEEDS = 24
-FLOOR_SEEDS = 32
-REPLAYS = 8
-"""Seeds whose rewards are recomputed."""
 
 
 def oracle_max(subject: Subject) -> Finding:
@@ -37,12 +31,12 @@ def floor_gap(subject: Subject) -> Finding:
     """An agent that says goodbye at once, or nothing at all, earns next to nothing."""
     probe = subject.probe
     best = fmean(probe.best(seed).reward for seed in subject.seeds)
-    seeds = subject.seeds[:FLOOR_SEEDS]
+    seeds = subject.seeds[: subject.sizes.floor]
     silent = [probe.play(seed, []).reward for seed in seeds]
     polite = [probe.play(seed, [say("Goodbye.")]).reward for seed in seeds]
     floor = max(fmean(silent), fmean(polite))
-    bound = f"floor <= {severity.MAX_FLOOR}, oracle above it by >= {severity.MIN_FLOOR_GAP}"
-    passed = floor <= severity.MAX_FLOOR and best - floor >= severity.MIN_FLOOR_GAP
+    bound = f"floor <= {subject.rules.max_floor}, oracle above it by >= {subject.rules.min_floor_gap}"
+    passed = floor <= subject.rules.max_floor and best - floor >= subject.rules.min_floor_gap
     evidence = f"silence {fmean(silent):.3g}, goodbye {fmean(polite):.3g}, oracle {best:.3g}"
     return Finding("pass" if passed else "fail", evidence, floor, 2 * len(silent), bound)
 
@@ -50,7 +44,7 @@ def floor_gap(subject: Subject) -> Finding:
 def verifier_determinism(subject: Subject) -> Finding:
     """The reward of recorded actions is the same when a fresh sandbox computes it."""
     probe = subject.probe
-    seeds = subject.seeds[:REPLAYS]
+    seeds = subject.seeds[: subject.sizes.replayed]
     played = [probe.play(seed, script(probe, seed)) for seed in seeds for script in (Probe.oracle, messy)]
     bound = "reward, success and checks equal in a fresh sandbox"
     with probe.fresh() as box:
@@ -64,7 +58,7 @@ def verifier_determinism(subject: Subject) -> Finding:
 
 def _attack(subject: Subject, attacker: Attacker) -> tuple[float, float, int]:
     """Return an attacker's mean reward, its success rate, and the number of seeds."""
-    seeds = subject.seeds[:ATTACK_SEEDS]
+    seeds = subject.seeds[: subject.sizes.attack]
     played = [subject.probe.play(seed, attacker(subject.probe, seed)) for seed in seeds]
     return fmean(one.reward for one in played), fmean(one.success for one in played), len(played)
 
@@ -76,9 +70,11 @@ def _judged(subject: Subject, results: dict[str, tuple[float, float, int]]) -> F
     broken = [
         name
         for name, (mean, rate, _) in results.items()
-        if best - mean < severity.MIN_ATTACK_MARGIN or rate > severity.MAX_ATTACK_SUCCESS
+        if best - mean < subject.rules.min_attack_margin or rate > subject.rules.max_attack_success
     ]
-    bound = f"<= oracle - {severity.MIN_ATTACK_MARGIN}, success <= {severity.MAX_ATTACK_SUCCESS:.0%}"
+    bound = (
+        f"<= oracle - {subject.rules.min_attack_margin}, success <= {subject.rules.max_attack_success:.0%}"
+    )
     name = f"{worst}: " if worst else ""
     evidence = f"{name}mean reward {reward:.3g}, success {success:.0%}, oracle {best:.3g}"
     return Finding("fail" if broken else "pass", evidence, reward, n, bound)

@@ -1,12 +1,21 @@
-"""The audit's policy: how much each check weighs, and what it demands. Edited only with a new version."""
+"""The audit's severity policy: how much each check weighs, and what it demands.
+
+Versioned: whoever changes a weight or a threshold gives it a new version, which every finding names.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import tomllib
+from pathlib import Path
 from typing import Literal
 
-Severity = Literal["error", "warning", "info"]
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-POLICY_VERSION = "1"
+from trace_assets.errors import InputError
+
+Severity = Literal["error", "warning", "info"]
 
 SEVERITIES: dict[str, Severity] = {
     "trace.parses": "error",
@@ -37,17 +46,62 @@ SEVERITIES: dict[str, Severity] = {
 }
 """Check id -> severity. Ids without `trace.` are those of OpenEnv's RFC 008, environment auto-validation."""
 
-MAX_FLOOR = 0.10
-"""The most that an agent who does nothing may earn on average."""
-MIN_FLOOR_GAP = 0.50
-MIN_ATTACK_MARGIN = 0.25
-"""By how much every attacker must stay below the oracle's mean reward."""
-MAX_ATTACK_SUCCESS = 0.60
-"""Share of seeds on which an attacker may succeed: half is what guessing one of two conditions gives."""
-MIN_DISTINCT = 0.95
-"""Share of different first messages among the seeds."""
-MIN_STRUCTURES = 0.10
-"""Share of different first messages when everything that holds a digit is masked."""
-MAX_SECONDS_RESET = 0.25
-MAX_SECONDS_STEP = 0.05
-MIN_SIGNAL = 0.20
+
+class Rules(BaseModel):
+    """A severity policy. Only a failed `error` rejects an environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    version: str
+    severities: dict[str, Severity]
+    max_floor: float = Field(0.10, ge=0, le=1)
+    """The most that an agent who does nothing may earn on average."""
+    min_floor_gap: float = Field(0.50, ge=0, le=1)
+    """By how much the oracle must stand above it."""
+    min_attack_margin: float = Field(0.25, ge=0, le=1)
+    """By how much every attacker must stay below the oracle's mean reward."""
+    max_attack_success: float = Field(0.60, ge=0, le=1)
+    """Share of seeds on which an attacker may succeed: half is what guessing one of two conditions gives."""
+    min_distinct: float = Field(0.95, ge=0, le=1)
+    """Share of different first messages among the seeds."""
+    min_structures: float = Field(0.10, ge=0, le=1)
+    """Share of different first messages when everything that holds a digit is masked."""
+    max_seconds_reset: float = Field(0.25, gt=0)
+    max_seconds_step: float = Field(0.05, gt=0)
+    min_signal: float = Field(0.20, ge=0, le=1)
+    """Share of groups of rollouts that must hold both a success and a failure."""
+
+
+RULES = Rules(version="2", severities=SEVERITIES)
+"""The policy of this version."""
+
+
+def load_rules(path: Path) -> Rules:
+    """Read a policy of one's own: a TOML file with the values that differ from `RULES`.
+
+    Thresholds stand at the top, severities in a table `[severities]` by check id. Its version is this
+    version's, a plus sign and a hash of the file's values, so that findings tell by what they were judged.
+
+    Raises:
+        InputError: The file cannot be read, or names a check or threshold that there is not.
+    """
+    try:
+        own = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"the policy {path} cannot be read as TOML ({error}); mend the file.") from error
+    own.pop("version", None)
+    severities = own.get("severities", {})
+    unknown = sorted(set(severities) - set(RULES.severities)) if isinstance(severities, dict) else []
+    if unknown:
+        raise InputError(f"the policy {path} weighs '{unknown[0]}', which is no check; see docs/audit.md.")
+    if isinstance(severities, dict):
+        own = {**own, "severities": {**RULES.severities, **severities}}
+    digest = hashlib.sha256(json.dumps(own, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    try:
+        return Rules.model_validate(
+            {**RULES.model_dump(exclude={"version"}), **own, "version": f"{RULES.version}+{digest}"}
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"the policy {path} is not usable at '{place}': {first['msg']}.") from error

@@ -6,7 +6,6 @@ from statistics import fmean
 
 from trace_assets.records import Trajectory
 from trace_assets.statistics.wilson import wilson
-from trace_assets.synthesis.audit import severity
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 
 NO_POLICY = "no base policy was given to roll out"
@@ -80,7 +79,7 @@ def predicted_signal(subject: Subject) -> Finding:
     """
     if subject.policy is None:
         return Finding("skip", NO_POLICY)
-    bound = f">= {severity.MIN_SIGNAL}"
+    bound = f">= {subject.rules.min_signal}"
     judged, words = _judged(subject)
     groups = _groups(judged)
     if not groups:
@@ -91,7 +90,9 @@ def predicted_signal(subject: Subject) -> Finding:
     p, k = fmean(t.success is True for t in judged), subject.section.audit_rollouts
     seen = f"{mixed} of {len(groups)} groups hold both outcomes, 95 % interval [{low:.3f}, {high:.3f}]"
     evidence = f"{seen}; {signal(p, k):.3f} were all seeds equally hard (p = {p:.3f}, K = {k}){words}"
-    return Finding("pass" if share >= severity.MIN_SIGNAL else "fail", evidence, share, len(groups), bound)
+    return Finding(
+        "pass" if share >= subject.rules.min_signal else "fail", evidence, share, len(groups), bound
+    )
 
 
 _SOUND = ("semantic.floor_gap",)

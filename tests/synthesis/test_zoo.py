@@ -1,0 +1,47 @@
+"""Every broken environment fails the check meant for it and no other; sound ones fail none."""
+
+import os
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
+from trace_assets.synthesis.audit.battery import verdict_of
+from trace_assets.synthesis.zoo.animal import Animal, sound_names
+from trace_assets.synthesis.zoo.animals import ANIMALS
+from trace_assets.synthesis.zoo.keeper import ZOO_RULES, Keeper, failed
+
+
+@pytest.fixture(scope="module")
+def keeper() -> Iterator[Keeper]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            pool: SandboxPool = open_pool(SandboxConfig(backend="bubblewrap", spares=2))
+        except SandboxUnavailable as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no bubblewrap: {error}")
+    with pool:
+        yield Keeper(pool)
+
+
+@pytest.mark.parametrize("name", sound_names())
+def test_sound_environments_fail_nothing(name: str, keeper: Keeper) -> None:
+    checks = keeper.audit_sound(name)
+    assert failed(checks) == {}
+    assert verdict_of(checks) == (True, ())
+    assert [check.check_id for check in checks if check.status == "skip"] == []
+
+
+@pytest.mark.parametrize("animal", ANIMALS, ids=lambda animal: animal.name)
+def test_each_fault_fails_its_own_check(animal: Animal, keeper: Keeper) -> None:
+    checks = keeper.audit(animal)
+    assert set(failed(checks)) == {animal.check_id}, failed(checks)
+    accepted, reasons = verdict_of(checks)
+    if ZOO_RULES.severities[animal.check_id] == "error":
+        assert not accepted
+        assert animal.check_id in reasons[0]
+    else:
+        assert (accepted, reasons) == (True, ())

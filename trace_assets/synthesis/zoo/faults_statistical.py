@@ -1,0 +1,25 @@
+"""Environments that the base policy cannot learn from: always solved, never solved, groups without contrast."""
+
+from __future__ import annotations
+
+from trace_assets.synthesis.zoo.animal import Animal
+
+FAULTS = (
+    Animal("never solved", "trace.pass_band", "door", (), knows=lambda seed, trial: False),
+    Animal("always solved", "trace.pass_band", "door", (), knows=lambda seed, trial: True),
+    Animal(
+        "half of the seeds always solved",
+        "trace.dead_groups",
+        "door",
+        (),
+        knows=lambda seed, trial: seed % 2 == 0,
+    ),
+    Animal(
+        "one seed in sixteen solved",
+        "trace.predicted_signal",
+        "door",
+        (),
+        knows=lambda seed, trial: seed == 2_000_004,
+        section=(("max_dead_groups", 1.0), ("audit_seeds", 16)),
+    ),
+)

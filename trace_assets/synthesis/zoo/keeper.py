@@ -1,0 +1,159 @@
+"""Audits the zoo's environments, each with the company it needs: contract, base policy, real trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from trace_assets.policies.protocol import Conversation, Reply
+from trace_assets.records import Environment, EnvironmentCheck, Message, Trajectory
+from trace_assets.rollout.runner import Trial, run_rollouts
+from trace_assets.sandbox import SandboxPool
+from trace_assets.settings import Synthesis
+from trace_assets.store.content import text_version
+from trace_assets.synthesis.audit.attackers import messy, say
+from trace_assets.synthesis.audit.battery import audit
+from trace_assets.synthesis.audit.check import MAX_TURNS, Sizes
+from trace_assets.synthesis.audit.probe import Action, Probe
+from trace_assets.synthesis.audit.severity import RULES, Rules
+from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
+from trace_assets.synthesis.zoo.animal import Animal, sound_source
+from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
+
+ZOO_SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
+ZOO_SIZES = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
+"""Fewer seeds than in earnest: the faults of the zoo are not rare ones."""
+ZOO_RULES = RULES.model_copy(update={"max_seconds_reset": 30.0, "max_seconds_step": 30.0})
+"""A busy machine is not an animal's fault; those that are slow on purpose are slower than this."""
+REAL_SEEDS = range(24)
+
+
+Script = Callable[[int, int], list[Action]]
+"""(seed, trial) -> the assistant messages that are played."""
+
+
+class Novice:
+    """A base policy that reads its lines from a script.
+
+    Args:
+        probe: Of the environment that is played.
+        seeds: Those that will be played; the first messages tell which one it is.
+        script: What it says on (seed, trial); trials of a seed are counted in the order they come.
+    """
+
+    name, version = "novice", "1"
+
+    def __init__(self, probe: Probe, seeds: Sequence[int], script: Script) -> None:
+        self._script = script
+        self._seeds = {_said(probe.first(seed)): seed for seed in seeds}
+        self._trials: dict[int, int] = {}
+        self._lines: dict[str, list[Action]] = {}
+
+    async def act(self, conversation: Conversation) -> Reply:
+        """Say the script's next line; goodbye where it has no more."""
+        key = conversation.conversation_id
+        if key not in self._lines:
+            seed = self._seeds[_said([{"content": message.content} for message in conversation.messages])]
+            trial = self._trials[seed] = self._trials.get(seed, -1) + 1
+            self._lines[key] = self._script(seed, trial)
+        spoken = sum(message.role == "assistant" for message in conversation.messages)
+        line = [*self._lines[key][spoken : spoken + 1], say("Goodbye.")][0]
+        return Reply(Message.model_validate(line))
+
+    async def forget(self, conversation: Conversation) -> None:
+        """Nothing is kept that would have to be dropped."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _said(messages: Sequence[dict[str, object]]) -> str:
+    return "\n".join(str(message.get("content")) for message in messages)
+
+
+@dataclass(frozen=True)
+class Habitat:
+    """What surrounds a sound environment and everything that was made of it.
+
+    Attributes:
+        contract: As if the sound environment were the target.
+        trajectories: Its oracle's, and those of an agent that makes a mess, as if they were the target's.
+    """
+
+    contract: TargetContract
+    trajectories: tuple[Trajectory, ...]
+
+
+class Keeper:
+    """Audits animals in one pool of sandboxes.
+
+    Args:
+        pool: Where they run.
+        rules: The severity policy that they are judged by.
+        sizes: How many seeds each check looks at.
+    """
+
+    def __init__(self, pool: SandboxPool, rules: Rules = ZOO_RULES, sizes: Sizes = ZOO_SIZES) -> None:
+        self.pool, self.rules, self.sizes = pool, rules, sizes
+        self._habitats: dict[str, Habitat] = {}
+
+    def habitat(self, base: str) -> Habitat:
+        """Return what surrounds a sound environment; made once."""
+        if base not in self._habitats:
+            source = sound_source(base)
+            target = SandboxedTarget(
+                record(source, base), self.pool, training_seeds=REAL_SEEDS, validation_seeds=()
+            )
+            probe = Probe(self.pool, source)
+            actor = Novice(
+                probe, REAL_SEEDS, lambda seed, trial: messy(probe, seed) if trial else probe.oracle(seed)
+            )
+            trials = [Trial(task, trial) for task in target.tasks("discovery") for trial in (0, 1)]
+            trajectories = tuple(run_rollouts(target, trials, actor, max_turns=MAX_TURNS, concurrency=1))
+            self._habitats[base] = Habitat(extract_contract(target, trajectories), trajectories)
+        return self._habitats[base]
+
+    def audit_sound(self, base: str) -> list[EnvironmentCheck]:
+        """Audit a sound environment with all the company there is: it must fail nothing."""
+        return self._audit(
+            sound_source(base),
+            Animal(base, "", base, (), knows=lambda seed, trial: trial % 2 == 0, real=True),
+        )
+
+    def audit(self, animal: Animal) -> list[EnvironmentCheck]:
+        """Audit a broken environment: it must fail its own check and no other."""
+        return self._audit(animal.source(), animal)
+
+    def _audit(self, source: str, animal: Animal) -> list[EnvironmentCheck]:
+        section = ZOO_SECTION.model_copy(update=dict(animal.section))
+        habitat = self.habitat(animal.base)
+        environment = record(source, animal.base)
+        policy = None
+        if animal.knows is not None:
+            probe, knows = Probe(self.pool, source), animal.knows
+            seeds = AUDIT_SEEDS[: section.audit_seeds]
+            policy = Novice(
+                probe, seeds, lambda seed, trial: probe.oracle(seed) if knows(seed, trial) else []
+            )
+        return audit(
+            environment,
+            self.pool,
+            habitat.contract,
+            section,
+            policy,
+            habitat.trajectories if animal.real else (),
+            self.rules,
+            self.sizes,
+        )
+
+
+def failed(checks: Sequence[EnvironmentCheck]) -> dict[str, str]:
+    """Return the checks that failed with what they saw."""
+    return {check.check_id: check.evidence for check in checks if check.status == "fail"}
+
+
+def record(source: str, base: str) -> Environment:
+    """Return a module of the zoo as the record that is audited."""
+    return Environment(
+        environment_id=text_version(source), capability_id=base, target=base, writer="zoo", source=source
+    )

@@ -1,0 +1,1 @@
+"""Sound environments: each is one self-contained module that the sandbox runs and every check accepts."""
