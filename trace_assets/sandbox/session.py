@@ -90,10 +90,16 @@ class Session:
             InputError: The message is malformed, or the episode is over.
             SandboxError: A fault: the episode has no outcome.
         """
-        self._begin_step(message)
-        return self._finish_step()
+        self.begin_step(message)
+        return self.finish_step()
 
-    def _begin_step(self, message: dict[str, Any]) -> None:
+    def begin_step(self, message: dict[str, Any]) -> None:
+        """Send one assistant message and do not wait: other episodes' requests can be sent meanwhile.
+
+        Raises:
+            InputError: As `step`.
+            SandboxError: As `step`.
+        """
         check_action(message)
         if self._closed or self.done or self.truncated:
             raise InputError("this episode is over: reset the environment for another one")
@@ -104,7 +110,8 @@ class Session:
         }
         self._begin("step", message=whole)
 
-    def _finish_step(self) -> dict[str, Any]:
+    def finish_step(self) -> dict[str, Any]:
+        """Wait for the answer to what `begin_step` has sent, and return it as `step` does."""
         result: dict[str, Any] = self._finish()
         self.actions.append(self._request[1]["message"])
         self._last = result
@@ -122,10 +129,19 @@ class Session:
             InputError: The episode was closed before.
             SandboxError: A fault: the episode has no outcome.
         """
+        self.begin_verdict()
+        return self.finish_verdict()
+
+    def begin_verdict(self) -> None:
+        """Ask for the verdict and do not wait; see `begin_step`."""
         if self._verdict is None:
             if self._closed:
                 raise InputError("this episode was closed before its verdict: play it again")
             self._begin("verdict")
+
+    def finish_verdict(self) -> dict[str, Any]:
+        """Wait for the verdict that `begin_verdict` has asked for, and return it as `verdict` does."""
+        if self._verdict is None:
             self._verdict = self._finish()
             self.close()
         return self._verdict
@@ -249,13 +265,13 @@ class SandboxedEnvironment:
             faults: list[SandboxError | None] = []
             for session, message in batch:
                 try:
-                    session._begin_step(message)
+                    session.begin_step(message)
                     faults.append(None)
                 except SandboxError as error:
                     faults.append(error)
             for (session, _message), fault in zip(batch, faults, strict=True):
                 try:
-                    results.append(fault or session._finish_step())
+                    results.append(fault or session.finish_step())
                 except SandboxError as error:
                     results.append(error)
         return results
