@@ -9,12 +9,8 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Message, ToolCall, ToolSpec, Trajectory
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.contract.target_contract import (
-    TargetContract,
-    contract_of,
-    extract_contract,
-    mutation_marked,
-)
+from trace_assets.synthesis.contract.target_contract import TargetContract, contract_of, extract_contract
+from trace_assets.synthesis.contract.tool_list import mutation_marked
 from trace_assets.synthesis.writers.writer import write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
@@ -95,7 +91,7 @@ def test_unjudged_trajectories_teach_wordings_but_no_guard(target, trajectories)
 
 def test_mutation_is_told_by_name_where_the_target_does_not_say() -> None:
     tools = [ToolSpec(name="list_loans"), ToolSpec(name="renew_loan"), ToolSpec(name="get_x", mutates=True)]
-    assert [tool.mutates for tool in mutation_marked(tools, [])] == [False, True, True]
+    assert [tool.mutates for tool in mutation_marked(tools)] == [False, True, True]
 
 
 # -- a library: parallel words, other shapes, compact JSON, a target that refuses by itself ------------------

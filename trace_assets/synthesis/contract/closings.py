@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_assets.records import Record, ToolSpec, Trajectory
+from trace_assets.synthesis.contract.answers import answered_calls, parsed
 from trace_assets.synthesis.contract.phrasing import Phrasing
-from trace_assets.synthesis.contract.shapes import answered_calls, parsed
 from trace_assets.synthesis.contract.slots import calls_of, first_request
 
 MIN_SUPPORT = 4

@@ -12,8 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
+from trace_assets.synthesis.contract.acts import Acts, acts_of, paths_of
+from trace_assets.synthesis.contract.answers import answered_calls, masked, parsed
 from trace_assets.synthesis.contract.phrasing import Phrasing
-from trace_assets.synthesis.contract.shapes import answered_calls, masked, parsed
 from trace_assets.synthesis.contract.slots import calls_of, first_request
 
 MIN_SIDE = 4
@@ -28,7 +29,9 @@ class Guard(Record):
     read: str
     """The reading tool whose result decides."""
     object_argument: str
-    """The argument that names the object, shared by both tools."""
+    """The argument that names the object."""
+    read_argument: str = ""
+    """What the reading tool calls that argument, where it has another name for it; else empty."""
     records: Json
     """Field of the record -> values under which the write was right."""
     selects: Json
@@ -60,12 +63,87 @@ def guards_of(
     for tool in tools:
         if not tool.mutates:
             continue
-        options = [
-            g for read in reading for g in [_guard(tool, read, tools, trajectories, phrasing)] if g and g.n
-        ]
+        worded = (_guard(tool, read, tools, trajectories, phrasing) for read in reading)
+        options = [guard for guard in worded if guard and guard.n >= MIN_SIDE]
+        if not options:
+            # Nobody words two requests alike: what was done to the records that were read has to tell.
+            done = (_guard_of_acts(acts_of(tool, read, trajectories), tool, tools) for read in reading)
+            options = [guard for guard in done if guard]
         if options:
             guards.append(max(options, key=lambda guard: (bool(guard.field), guard.n)))
     return guards
+
+
+def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Guard | None:
+    """Return how a tool is used, from what was done to records that were read: written, or refused."""
+    if not acts.wrote:
+        return None
+    guard = Guard(
+        tool=tool.name,
+        read=acts.read,
+        object_argument=acts.argument,
+        read_argument=acts.read_argument if acts.read_argument != acts.argument else "",
+        records={
+            field: sorted({record[field] for record in acts.wrote if isinstance(record.get(field), str)})
+            for field in _enumerable(acts.wrote)
+            if field not in (acts.argument, acts.read_argument)
+        },
+        selects={
+            argument: path
+            for argument, counts in sorted(acts.paths.items())
+            if argument != acts.argument
+            for path in [_path(counts)]
+            if path
+        },
+        read_first=fmean(acts.read_first),
+        n=len(acts.wrote) + len(acts.refused),
+    )
+    said = " ".join([tool.description, *(error for _, error in acts.refused)])
+    found = _told_field(acts.wrote, [record for record, _ in acts.refused], said)
+    if found is None:
+        return guard
+    field, allowed, forbidden, accuracy = found
+    mutates = {one.name: bool(one.mutates) for one in tools}
+    changes = [call for calls in acts.after for call in calls if mutates.get(call.name)]
+    first = [next((c for c in calls if mutates.get(c.name)), None) for calls in acts.after]
+    after = Counter(call.name for call in first if call is not None)
+    instead = min(after, key=lambda name: (-after[name], name), default="")
+    if 2 * after[instead] <= len(acts.after) or after[instead] < 2:
+        instead = ""
+    return guard.model_copy(
+        update={
+            "field": field,
+            "allowed": allowed,
+            "forbidden": forbidden,
+            "accuracy": accuracy,
+            "instead": instead,
+            "instead_arguments": _usual([call for call in changes if call.name == instead]),
+            "refusal": refusal_of(acts.refused, field, forbidden),
+        }
+    )
+
+
+def _told_field(
+    wrote: Sequence[dict[str, Any]], refused: Sequence[dict[str, Any]], said: str
+) -> tuple[str, tuple[str, ...], tuple[str, ...], float] | None:
+    """Find the field that tells writes from refusals; one or two refusals do if words name its values too."""
+    if len(wrote) < MIN_SIDE or not refused:
+        return None
+    options = []
+    for field in _enumerable(wrote):
+        yes = Counter(str(record[field]) for record in wrote if field in record)
+        no = Counter(str(record[field]) for record in refused if field in record)
+        allowed = tuple(sorted(v for v in yes if yes[v] > no[v]))
+        forbidden = tuple(sorted(v for v in no if no[v] >= yes[v]))
+        right = sum(yes[v] for v in allowed) + sum(no[v] for v in forbidden)
+        accuracy = right / (len(wrote) + len(refused))
+        told = any(v.lower() in said.lower() for v in (*allowed, *forbidden) if len(v) > 3)
+        if allowed and forbidden and accuracy >= MIN_ACCURACY and (told or len(refused) >= MIN_SIDE):
+            options.append((not told, -accuracy, field, allowed, forbidden))
+    if not options:
+        return None
+    _, accuracy, field, allowed, forbidden = min(options)
+    return field, allowed, forbidden, -accuracy
 
 
 def _properties(tool: ToolSpec) -> set[str]:
@@ -97,7 +175,7 @@ def _guard(
                 answers.append((record, masked(answer, call.arguments) if is_error else ""))
                 if not is_error:
                     for argument, value in call.arguments.items():
-                        paths[argument].update([*_paths(record, value), "*"])
+                        paths[argument].update([*paths_of(record, value), "*"])
         request = phrasing.parse(first_request(trajectory))
         pattern = phrasing.pattern(request.core)
         if trajectory.success is not True or pattern is None or pattern.goal is None:
@@ -124,7 +202,7 @@ def _guard(
         read=read.name,
         object_argument=key,
         records={
-            field: sorted({record[field] for record in wrote if field in record})
+            field: sorted({record[field] for record in wrote if isinstance(record.get(field), str)})
             for field in _enumerable(wrote)
             if field != key
         },
@@ -188,17 +266,6 @@ def _records(trajectory: Trajectory, read: str, key: str) -> dict[str, dict[str,
     return records
 
 
-def _paths(record: dict[str, Any], value: object) -> list[str]:
-    found = [field for field, held in record.items() if held == value]
-    for field, held in record.items():
-        if isinstance(held, list):
-            names = {
-                name for item in held if isinstance(item, dict) for name, v in item.items() if v == value
-            }
-            found += [f"{field}[].{name}" for name in sorted(names)]
-    return found
-
-
 def _path(counts: Counter[str]) -> str:
     total = counts["*"]
     usual = [p for p, n in counts.items() if p != "*" and total >= MIN_SIDE and n >= MIN_ACCURACY * total]
@@ -208,7 +275,7 @@ def _path(counts: Counter[str]) -> str:
 def _enumerable(records: Sequence[dict[str, Any]]) -> list[str]:
     """Return the text fields whose values repeat: those that can tell cases apart."""
     fields = sorted({f for record in records for f, v in record.items() if isinstance(v, str)})
-    return [f for f in fields if 2 * len({r.get(f) for r in records}) <= len(records)]
+    return [f for f in fields if 2 * len({str(r.get(f)) for r in records}) <= len(records)]
 
 
 def _field(

@@ -6,7 +6,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
+from trace_assets.diagnosis.detectors.values import leaves, tells_error
 from trace_assets.records import ToolCall, Trajectory
+from trace_assets.synthesis.contract.answers import paired
 
 MAX_VALUES = 200
 
@@ -87,31 +89,33 @@ def first_request(trajectory: Trajectory) -> str:
     return next((m.content or "" for m in trajectory.messages if m.role == "user"), "")
 
 
+def user_words(trajectory: Trajectory) -> str:
+    """Return all that the user said, one message a line."""
+    return "\n".join(m.content for m in trajectory.messages if m.role == "user" and m.content)
+
+
 def calls_of(trajectory: Trajectory) -> list[ToolCall]:
     """Return the assistant's calls that were not answered by an error."""
-    failed = {m.tool_call_id for m in trajectory.messages if m.role == "tool" and m.is_error}
     return [
         call
-        for message in trajectory.messages
-        if message.role == "assistant" and message.requestor == "assistant"
-        for call in message.tool_calls
-        if call.id not in failed
+        for call, answer in paired(trajectory)
+        if answer is None or not (answer.is_error or tells_error(answer.content or ""))
     ]
 
 
 def request_values(trajectories: Iterable[Trajectory]) -> dict[str, dict[str, object]]:
-    """Find the values that requests and calls share, by argument.
+    """Find the values that users' words and calls share, by argument; of nested ones by the last name.
 
     A value belongs to the argument that most calls use it for. An argument all of whose values hold a digit
     is an identifier.
     """
     uses: dict[str, Counter[str]] = defaultdict(Counter)
     for trajectory in trajectories:
-        text = first_request(trajectory)
+        text = user_words(trajectory)
         for call in calls_of(trajectory):
-            for argument, value in call.arguments.items():
-                if isinstance(value, str) and len(value) > 1 and _names(value, text):
-                    uses[value][argument] += 1
+            for path, value in leaves(call.arguments):
+                if isinstance(value, str) and len(value) > 1 and names(value, text):
+                    uses[value][path.rpartition(".")[2]] += 1
     listed: dict[str, list[str]] = defaultdict(list)
     for value in sorted(uses):
         listed[min(uses[value], key=lambda a: (-uses[value][a], a))].append(value)
@@ -124,5 +128,6 @@ def request_values(trajectories: Iterable[Trajectory]) -> dict[str, dict[str, ob
     }
 
 
-def _names(value: str, text: str) -> bool:
+def names(value: str, text: str) -> bool:
+    """Tell whether a value stands in a text as a word of its own."""
     return value in text and re.search(r"(?<!\w)" + re.escape(value) + r"(?!\w)", text) is not None

@@ -11,37 +11,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from statistics import fmean
 
 from trace_assets.errors import InputError
-from trace_assets.records import Message, Record, ToolSpec, Trajectory
+from trace_assets.records import Record, ToolSpec, Trajectory
+from trace_assets.synthesis.contract.asking import Asking, askings_of
 from trace_assets.synthesis.contract.closings import Closing, closings_of
 from trace_assets.synthesis.contract.guards import Guard, guards_of
 from trace_assets.synthesis.contract.phrasing import Phrasing, phrasing_of
+from trace_assets.synthesis.contract.protocol import (
+    LengthStatistics,
+    MessageProtocol,
+    lengths_of,
+    protocol_of,
+)
+from trace_assets.synthesis.contract.reference import Reference, reference_of
 from trace_assets.synthesis.contract.shapes import ResultShape, result_shapes
+from trace_assets.synthesis.contract.tool_list import inferred_tools, mutation_marked
 from trace_assets.targets.protocol import Target
-
-
-class MessageProtocol(Record):
-    """How a conversation runs."""
-
-    starts_with_system: bool
-    """The first message is the policy text, as a system message."""
-    ends_with_text: bool
-    """Every finished conversation ends with the assistant's words."""
-    parallel_calls: int
-    """The most tool calls seen in one assistant message."""
-    assistant_turns: int
-    """The most assistant messages seen in one conversation."""
-
-
-class LengthStatistics(Record):
-    """Means over the trajectories that the contract was read from."""
-
-    request_words: float
-    assistant_turns: float
-    tool_calls: float
-    result_characters: float
 
 
 class TargetContract(Record):
@@ -57,6 +43,16 @@ class TargetContract(Record):
     guards: tuple[Guard, ...]
     closings: tuple[Closing, ...]
     n_trajectories: int
+    inferred: tuple[str, ...] = ()
+    """Tools whose schema was inferred from calls, because none was given."""
+    user_tools: tuple[ToolSpec, ...] = ()
+    """Tools of the simulated user, which the agent cannot call."""
+    user_results: tuple[ResultShape, ...] = ()
+    """What those answer."""
+    askings: tuple[Asking, ...] = ()
+    """How users word what successful agents then did, in conversations of any length."""
+    reference: Reference = Reference()
+    """Real material that environments are compared with; no writer needs it."""
 
     def fingerprint(self) -> str:
         """Return a hash of the whole contract."""
@@ -106,13 +102,60 @@ def extract_contract(target: Target, trajectories: Sequence[Trajectory]) -> Targ
 
 
 def contract_of(
-    name: str, tools: Sequence[ToolSpec], policy: str, trajectories: Sequence[Trajectory]
+    name: str,
+    tools: Sequence[ToolSpec],
+    policy: str,
+    trajectories: Sequence[Trajectory],
+    *,
+    user_tools: Sequence[ToolSpec] = (),
 ) -> TargetContract:
     """Read a contract off tools, policy text and trajectories: for targets that are not live.
+
+    Args:
+        name: The target's name, as in `Trajectory.target`.
+        tools: The agent's tools; what is called besides and answers is added, inferred from its calls. Empty:
+            all of them are inferred.
+        policy: The rules the agent is given; empty takes the system message, where all trajectories have one
+            and the same.
+        trajectories: As for `extract_contract`.
+        user_tools: Tools of the simulated user. Where no user calls one but the agent does, the agent works
+            alone and they are its tools too.
 
     Raises:
         InputError: As `extract_contract`.
     """
+    read = _usable(name, trajectories)
+    protocol = protocol_of(read)
+    own, users = list(tools), list(user_tools)
+    called = inferred_tools(read)
+    if not protocol.user_calls and {t.name for t in called} & {t.name for t in users} - {t.name for t in own}:
+        known = {tool.name for tool in own}
+        own, users = own + [tool for tool in users if tool.name not in known], []
+    added = [tool for tool in called if tool.name not in {one.name for one in own}]
+    guessed = [tool for tool in inferred_tools(read, "user") if tool.name not in {one.name for one in users}]
+    own, users = mutation_marked([*own, *added]), mutation_marked([*users, *guessed])
+    phrasing = phrasing_of(own, read)
+    return TargetContract(
+        target=name,
+        tools=tuple(own),
+        policy=policy or _system_words(read),
+        results=tuple(result_shapes(own, read)),
+        protocol=protocol,
+        lengths=lengths_of(read),
+        phrasing=phrasing,
+        guards=tuple(guards_of(own, read, phrasing)),
+        closings=tuple(closings_of(own, read, phrasing)),
+        n_trajectories=len(read),
+        inferred=tuple(tool.name for tool in [*added, *guessed]),
+        user_tools=tuple(users),
+        user_results=tuple(result_shapes(users, read, "user")),
+        askings=tuple(askings_of(own, read)),
+        reference=reference_of(read),
+    )
+
+
+def _usable(name: str, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return the trajectories to read from in an order of their own; refuse what is held out or foreign."""
     foreign = sorted({t.trajectory_id for t in trajectories if t.target != name or t.split != "discovery"})
     if foreign:
         raise InputError(
@@ -123,65 +166,16 @@ def contract_of(
     if not read:
         raise InputError(
             f"there is no usable discovery trajectory of '{name}' to read its contract from; roll the base "
-            f"policy out on the discovery tasks first."
+            f"policy out on the discovery tasks, or ingest trajectories of '{name}', first."
         )
-    tools = mutation_marked(tools, read)
-    phrasing = phrasing_of(tools, read)
-    return TargetContract(
-        target=name,
-        tools=tuple(tools),
-        policy=policy,
-        results=tuple(result_shapes(tools, read)),
-        protocol=_protocol(read),
-        lengths=_lengths(read),
-        phrasing=phrasing,
-        guards=tuple(guards_of(tools, read, phrasing)),
-        closings=tuple(closings_of(tools, read, phrasing)),
-        n_trajectories=len(read),
-    )
-
-
-def mutation_marked(tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]) -> list[ToolSpec]:
-    """Return the tools with `mutates` filled in by name where the target does not say.
-
-    >>> [t.mutates for t in mutation_marked([ToolSpec(name="get_loan"), ToolSpec(name="renew_loan")], [])]
-    [False, True]
-    """
-    reading = ("get", "find", "list", "search", "check", "calculate", "read", "lookup", "show", "think")
-    return [
-        tool
-        if tool.mutates is not None
-        else tool.model_copy(update={"mutates": tool.name.lower().split("_")[0] not in reading})
-        for tool in tools
-    ]
+    return read
 
 
 def _order(trajectory: Trajectory) -> tuple[str, int, str]:
     return trajectory.task_id, trajectory.trial, trajectory.trajectory_id
 
 
-def _assistant(trajectory: Trajectory) -> list[Message]:
-    return [m for m in trajectory.messages if m.role == "assistant" and m.requestor == "assistant"]
-
-
-def _protocol(trajectories: Sequence[Trajectory]) -> MessageProtocol:
-    turns = [_assistant(trajectory) for trajectory in trajectories]
-    finished = [t for t in trajectories if t.stop in ("completed", "transferred")]
-    return MessageProtocol(
-        starts_with_system=all(t.messages[0].role == "system" for t in trajectories),
-        ends_with_text=bool(finished)
-        and all(t.messages[-1].role == "assistant" and not t.messages[-1].tool_calls for t in finished),
-        parallel_calls=max((len(m.tool_calls) for messages in turns for m in messages), default=0),
-        assistant_turns=max(len(messages) for messages in turns),
-    )
-
-
-def _lengths(trajectories: Sequence[Trajectory]) -> LengthStatistics:
-    results = [len(m.content or "") for t in trajectories for m in t.messages if m.role == "tool"]
-    requests = [next((m.content or "" for m in t.messages if m.role == "user"), "") for t in trajectories]
-    return LengthStatistics(
-        request_words=fmean(len(text.split()) for text in requests),
-        assistant_turns=fmean(len(_assistant(t)) for t in trajectories),
-        tool_calls=fmean(sum(len(m.tool_calls) for m in _assistant(t)) for t in trajectories),
-        result_characters=fmean(results) if results else 0.0,
-    )
+def _system_words(trajectories: Sequence[Trajectory]) -> str:
+    """Return the one system message that all trajectories begin with, else nothing."""
+    first = {t.messages[0].content or "" if t.messages[0].role == "system" else "" for t in trajectories}
+    return first.pop() if len(first) == 1 else ""
