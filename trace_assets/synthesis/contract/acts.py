@@ -27,8 +27,8 @@ class Acts:
     """
 
     read: str
-    argument: str = ""
-    read_argument: str = ""
+    argument: str
+    read_argument: str
     wrote: list[dict[str, Any]] = field(default_factory=list)
     refused: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     read_first: list[bool] = field(default_factory=list)
@@ -36,20 +36,18 @@ class Acts:
     paths: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
-def acts_of(tool: ToolSpec, read: ToolSpec, trajectories: Sequence[Trajectory]) -> Acts:
-    """Follow the objects that both tools name; `wrote` is empty where they have none in common.
+def acts_of(tool: str, read: str, link: tuple[str, str], trajectories: Sequence[Trajectory]) -> Acts:
+    """Follow the objects that a writing and a reading tool both name.
 
     Args:
         tool: Changes objects.
         read: Reads them.
+        link: The arguments of the two that name the object, as `links_of` finds them.
         trajectories: Of one target.
     """
-    acts = Acts(read.name)
-    acts.argument, acts.read_argument = _link(tool.name, read.name, trajectories)
-    if not acts.argument:
-        return acts
+    acts = Acts(read, *link)
     for trajectory in trajectories:
-        _follow(acts, tool.name, trajectory, trajectory.success is True)
+        _follow(acts, tool, trajectory, trajectory.success is True)
     return acts
 
 
@@ -83,23 +81,31 @@ def _follow(acts: Acts, tool: str, trajectory: Trajectory, good: bool) -> None:
             after.append(call)
 
 
-def _link(tool: str, read: str, trajectories: Sequence[Trajectory]) -> tuple[str, str]:
-    """Return the two tools' arguments that hold the same values most often, empty where none ever do.
+def links_of(
+    tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return (writing tool, reading tool) -> the arguments of the two that hold the same values most often.
 
     An argument of the same name in both wins over one that happens to hold equal values.
     """
-    pairs: Counter[tuple[str, str]] = Counter()
+    mutates = {tool.name: bool(tool.mutates) for tool in tools}
+    pairs: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
     for trajectory in trajectories:
-        known: dict[str, set[str]] = defaultdict(set)
+        known: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for call, _, is_error in answered_calls(trajectory):
-            texts = {name: value for name, value in call.arguments.items() if isinstance(value, str)}
-            if call.name == read and not is_error:
-                for name, value in texts.items():
-                    known[value].add(name)
-            elif call.name == tool:
-                pairs.update((name, other) for name, value in texts.items() for other in known[value])
-    best = min(pairs, key=lambda pair: (-pairs[pair], pair[0] != pair[1], pair), default=("", ""))
-    return best
+            writes = mutates.get(call.name)
+            for name, value in call.arguments.items():
+                if not isinstance(value, str):
+                    continue
+                if writes:
+                    for read, other in known[value]:
+                        pairs[call.name, read][name, other] += 1
+                elif writes is False and not is_error:
+                    known[value].add((call.name, name))
+    return {
+        both: min(found, key=lambda pair: (-found[pair], pair[0] != pair[1], pair))
+        for both, found in sorted(pairs.items())
+    }
 
 
 def paths_of(record: dict[str, Any], value: object) -> list[str]:

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
-from trace_assets.synthesis.contract.acts import Acts, acts_of, paths_of
+from trace_assets.synthesis.contract.acts import Acts, acts_of, links_of, paths_of
 from trace_assets.synthesis.contract.answers import answered_calls, masked, parsed
 from trace_assets.synthesis.contract.phrasing import Phrasing
 from trace_assets.synthesis.contract.slots import calls_of, first_request
@@ -59,6 +59,7 @@ def guards_of(
 ) -> list[Guard]:
     """Return how each writing tool is used, for those that share an object with a reading tool."""
     guards = []
+    links = links_of(tools, trajectories)
     reading = [tool for tool in tools if tool.mutates is False]
     for tool in tools:
         if not tool.mutates:
@@ -67,8 +68,12 @@ def guards_of(
         options = [guard for guard in worded if guard and guard.n >= MIN_SIDE]
         if not options:
             # Nobody words two requests alike: what was done to the records that were read has to tell.
-            done = (_guard_of_acts(acts_of(tool, read, trajectories), tool, tools) for read in reading)
-            options = [guard for guard in done if guard]
+            followed = [
+                acts_of(tool.name, read, link, trajectories)
+                for (writing, read), link in links.items()
+                if writing == tool.name
+            ]
+            options = [guard for acts in followed if (guard := _guard_of_acts(acts, tool, tools))]
         if options:
             guards.append(max(options, key=lambda guard: (bool(guard.field), guard.n)))
     return guards
@@ -98,11 +103,17 @@ def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Gua
         read_first=fmean(acts.read_first),
         n=len(acts.wrote) + len(acts.refused),
     )
-    said = " ".join([tool.description, *(error for _, error in acts.refused)])
-    found = _told_field(acts.wrote, [record for record, _ in acts.refused], said)
-    if found is None:
+    by_error: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record, error in acts.refused:
+        by_error[error].append(record)
+    told = [
+        (-found[3], -len(refused), error, found)
+        for error, refused in sorted(by_error.items())
+        if (found := _told_field(acts.wrote, refused, f"{tool.description} {error}"))
+    ]
+    if not told:
         return guard
-    field, allowed, forbidden, accuracy = found
+    _, _, refusal, (field, allowed, forbidden, accuracy) = min(told, key=lambda one: one[:3])
     mutates = {one.name: bool(one.mutates) for one in tools}
     changes = [call for calls in acts.after for call in calls if mutates.get(call.name)]
     first = [next((c for c in calls if mutates.get(c.name)), None) for calls in acts.after]
@@ -118,7 +129,7 @@ def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Gua
             "accuracy": accuracy,
             "instead": instead,
             "instead_arguments": _usual([call for call in changes if call.name == instead]),
-            "refusal": refusal_of(acts.refused, field, forbidden),
+            "refusal": refusal,
         }
     )
 
