@@ -22,6 +22,20 @@ RECIPES = {
 """Detector family -> recipe. Both ways of stopping early are taught by requests about several objects."""
 
 
+FEATURES = (
+    "maps",
+    "copies",
+    "wraps",
+    "nested",
+    "refuses",
+    "instead_keyless",
+    "plain_errors",
+    "shows",
+    "keyless",
+    "user_answers",
+)
+
+
 class RecipeWriter:
     """Fills one recipe.
 
@@ -75,6 +89,7 @@ class RecipeWriter:
             recipe=self._recipe,
             target=contract.target,
             tools=_literal([tool.openai() for tool in contract.tools]),
+            p=dict.fromkeys(FEATURES, False),
             plan=_literal(plan),
         )
         return source
