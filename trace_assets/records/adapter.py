@@ -66,7 +66,7 @@ class TrainingPoint(Record):
 
     table: ClassVar[str] = "training_curves"
     key: ClassVar[tuple[str, ...]] = ("name", "iteration")
-    volatile: ClassVar[frozenset[str]] = frozenset({"seconds"})
+    volatile: ClassVar[frozenset[str]] = frozenset({"seconds", "sandbox_seconds", "sandbox_cpu_seconds"})
 
     name: str
     """The adapter's name."""
@@ -86,3 +86,9 @@ class TrainingPoint(Record):
     """Success on validation seeds, where it was measured at this iteration."""
     validation_n: int | None = None
     seconds: float = 0.0
+    """Wall time of the iteration: rollouts, optimizer step, and validation where it was measured."""
+    sandbox_seconds: float | None = None
+    """Wall time therein that was spent in calls into the sandbox, waiting included; null on a target that
+    runs in none."""
+    sandbox_cpu_seconds: float | None = None
+    """CPU time of the training process in these calls; what runs inside the sandbox is not in it."""

@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 Method = Literal["maximum likelihood", "one side only", "single rollouts"]
 
 LOW_ICC, HIGH_ICC = 1e-4, 0.999
-"""Bounds of the intraclass correlation: at the lower one the fit is a binomial for all that is asked of it."""
+"""Bounds of the intraclass correlation: at the lower one the fit is as good as a binomial."""
 _LOGIT_MEAN = np.linspace(-7.0, 7.0, 141)
 _LOGIT_ICC = np.linspace(np.log(LOW_ICC / (1 - LOW_ICC)), np.log(HIGH_ICC / (1 - HIGH_ICC)), 66)
 _ZOOMS = 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections.abc import Sequence
@@ -12,13 +13,18 @@ from pydantic import ValidationError
 
 from trace_assets.errors import InputError
 from trace_assets.records import Environment, Message, Split, Task, ToolSpec, Verdict
-from trace_assets.sandbox import EnvironmentFault, SandboxedEnvironment, SandboxPool, Session
+from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session
+from trace_assets.targets.head_start import HeadStart
+from trace_assets.targets.meter import Meter
 from trace_assets.targets.protocol import Step
 
 TRAINING_SEEDS = range(0, 4096)
 VALIDATION_SEEDS = range(1_000_000, 1_000_512)
 AUDIT_SEEDS = range(2_000_000, 2_100_000)
 """Three ranges that share no seed: nothing is validated on what was trained or audited."""
+TURNS = 6
+"""Turns of the event loop between a request and the wait for its answer: a fixed number, so that a batched
+policy sees the same batches in every run; enough for it to write a token for others meanwhile."""
 
 
 def wire(message: Message) -> dict[str, Any]:
@@ -55,11 +61,12 @@ def _messages(values: Sequence[dict[str, Any]], where: str) -> tuple[Message, ..
 class SandboxedEpisode:
     """One seed of a generated environment. Every fault of the sandbox is raised, none becomes a reward.
 
-    Calls block: a step takes tens of microseconds, a reset a millisecond, a hang the sandbox's deadline.
+    A step sends its request, lets the other episodes of the event loop send theirs, and then waits: the
+    sandbox works on all of them at once, while the order in which episodes go on stays the same in every run.
     """
 
-    def __init__(self, environment: SandboxedEnvironment, tools: Sequence[ToolSpec], seed: int) -> None:
-        self._environment, self._tools, self._seed = environment, tools, seed
+    def __init__(self, head_start: HeadStart, meter: Meter, tools: Sequence[ToolSpec], seed: int) -> None:
+        self._head_start, self._meter, self._tools, self._seed = head_start, meter, tools, seed
         self._session: Session | None = None
 
     @property
@@ -74,7 +81,8 @@ class SandboxedEpisode:
             SandboxError: The sandbox or the environment failed.
         """
         await self.close()
-        self._session = self._environment.reset(self._seed)
+        with self._meter:
+            self._session = self._head_start.take(self._seed)
         return _messages(self._session.messages, "reset")
 
     async def step(self, message: Message) -> Step:
@@ -83,7 +91,12 @@ class SandboxedEpisode:
         Raises:
             SandboxError: The sandbox or the environment failed.
         """
-        answer = self._open().step(wire(message))
+        session = self._open()
+        with self._meter:
+            session.begin_step(wire(message))
+        await _let_others()
+        with self._meter:
+            answer = session.finish_step()
         return Step(
             messages=_messages(answer["messages"], "step"),
             done=answer["done"],
@@ -96,18 +109,31 @@ class SandboxedEpisode:
         Raises:
             SandboxError: The sandbox or the environment failed, or the reward is not a number in [0, 1].
         """
-        return checked_verdict(self._open().verdict())
+        session = self._open()
+        with self._meter:
+            session.begin_verdict()
+        await _let_others()
+        with self._meter:
+            value = session.finish_verdict()
+        return checked_verdict(value)
 
     async def close(self) -> None:
         """End the episode's process in the sandbox."""
         if self._session is not None:
-            self._session.close()
+            with self._meter:
+                self._session.close()
             self._session = None
 
     def _open(self) -> Session:
         if self._session is None:
             raise InputError("this episode was not reset; call reset() before step() and verdict().")
         return self._session
+
+
+async def _let_others() -> None:
+    """Let every other episode of the event loop go on to where it waits."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 def checked_verdict(value: dict[str, Any]) -> Verdict:
@@ -140,7 +166,8 @@ class SandboxedTarget:
 
     Args:
         environment: The record that holds the source.
-        pool: Where it runs; stays the caller's to close.
+        pool: Where it runs; stays the caller's to close, after this target's own `close`, which is only
+            needed where `prepare` was called.
         training_seeds: The `discovery` split; a number takes that many of `TRAINING_SEEDS`.
         validation_seeds: The `validation` split, likewise; must be disjoint. There is no `test` split:
             generated environments are judged by the target.
@@ -167,8 +194,10 @@ class SandboxedTarget:
                 f"seed {min(shared)} is both a training and a validation seed; the two must be disjoint."
             )
         self.environment = environment
+        self.meter = Meter()
         self._pool = pool
         self._sandboxed = pool.environment(environment.source)
+        self._head_start = HeadStart(self._sandboxed)
         self._seeds: dict[Split, Sequence[int]] = {
             "discovery": training_seeds,
             "validation": validation_seeds,
@@ -235,7 +264,15 @@ class SandboxedTarget:
             raise InputError(
                 f"task '{task.task_id}' is not one of '{self.name}': its payload must hold an integer 'seed'."
             )
-        return SandboxedEpisode(self._sandboxed, self.tools, number)
+        return SandboxedEpisode(self._head_start, self.meter, self.tools, number)
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Begin an episode of each of these tasks in the background; what was begun before is ended."""
+        self._head_start.begin([int(task.payload["seed"]) for task in tasks])
+
+    def close(self) -> None:
+        """End what was begun in the background; the pool stays open."""
+        self._head_start.close()
 
     def oracle(self, task: Task) -> list[Message]:
         """Return the environment's own solution. For tests and audits, never shown to an agent."""

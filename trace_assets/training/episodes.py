@@ -12,6 +12,8 @@ from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Policy, TokenTrace
 from trace_assets.records import Task, Trajectory
 from trace_assets.rollout.runner import Rollout, Trial, roll_out
+from trace_assets.targets.head_start import Prepares
+from trace_assets.targets.meter import Reading, reading_of
 from trace_assets.targets.protocol import Target
 
 MAX_FAULTS = 0.5
@@ -98,6 +100,15 @@ class Player:
                 "mend what broke them and run again, finished iterations are kept."
             )
         return rollouts
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Have the episodes of the next batch begun in the background, where the target can."""
+        if isinstance(self.target, Prepares):
+            self.target.prepare(tasks)
+
+    def reading(self) -> Reading | None:
+        """Return what the target's own calls have cost so far; None where it does not know."""
+        return reading_of(self.target)
 
     def _once(self, tasks: Sequence[Task], rows: Sequence[int], batch: str) -> list[Rollout]:
         trials = [

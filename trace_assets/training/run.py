@@ -74,11 +74,12 @@ class Run:
         self.player, self.policy, self.workplace = player, policy, workplace
         self._on_point, self._bar = on_point, bar
         self._batch: dict[str, Any] = {}
-        self._began = time.perf_counter()
+        self._began, self._read = time.perf_counter(), player.reading()
         resume = workplace.last_checkpoint()
         self._resume = resume[0] if resume else None
         self.curve = Curve(workplace.curve, upto=resume[1] if resume else 0)
         bar.advance(len(self.curve.points))
+        self.player.prepare(self._next(len(self.curve.points)))
         tokenizer = AutoTokenizer.from_pretrained(str(base_dir), padding_side="left")
         if len(tokenizer) == 0:
             raise InputError(
@@ -111,7 +112,7 @@ class Run:
     def train(self) -> None:
         """Run to the end of the plan, from the last complete checkpoint when there is one."""
         if len(self.curve.points) < self.plan.iterations:
-            self._began = time.perf_counter()
+            self._began, self._read = time.perf_counter(), self.player.reading()
             self.trainer.train(resume_from_checkpoint=str(self._resume) if self._resume else None)
 
     def measure(self, tasks: Sequence[Task], batch: str) -> Rate:
@@ -139,6 +140,7 @@ class Run:
         self.policy.load_weights(self.model)
         tasks = [self.plan.schedule[int(prompt)] for prompt in prompts]
         rollouts = self.player.play(tasks, f"training iteration {iteration}")
+        self.player.prepare(self._next(iteration))
         rows = [to_row(rollout.trajectory, rollout.tokens, self._filler) for rollout in rollouts]
         self._batch = batch_figures(rows, self.plan.group_size)
         return {
@@ -149,13 +151,20 @@ class Run:
             "episode_reward": [row.reward for row in rows],
         }
 
+    def _next(self, iteration: int) -> list[Task]:
+        """Return the tasks of the iteration that follows, each as often as it is played."""
+        start = iteration * self.plan.tasks_per_iteration
+        following = self.plan.schedule[start : start + self.plan.tasks_per_iteration]
+        return [task for task in following for _ in range(self.plan.group_size)]
+
     def _logged(self, logs: dict[str, Any]) -> None:
         iteration = int(self.trainer.state.global_step)
         rate: Rate | None = None
         if iteration % self.section.validate_every == 0 or iteration == self.plan.iterations:
             rate = self.measure(self.compare_on, "comparison of checkpoints")
             self._keep_candidate(iteration)
-        now = time.perf_counter()
+        now, read = time.perf_counter(), self.player.reading()
+        inside = read.since(self._read) if read is not None and self._read is not None else None
         point = TrainingPoint(
             name=self.name,
             iteration=iteration,
@@ -167,8 +176,10 @@ class Run:
             validation_rate=rate.rate if rate else None,
             validation_n=rate.n if rate else None,
             seconds=now - self._began,
+            sandbox_seconds=inside.seconds if inside else None,
+            sandbox_cpu_seconds=inside.cpu_seconds if inside else None,
         )
-        self._began = now
+        self._began, self._read = now, read
         self.curve.append(point)
         self._bar.advance(note=f"success {point.success_rate:.0%} of {point.n}")
         if self._on_point:
