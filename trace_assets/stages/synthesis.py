@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trace_assets.errors import InputError
-from trace_assets.records import CapabilitySpec, ContractRow, Environment, EnvironmentCheck
+from trace_assets.records import ContractRow, Environment, EnvironmentCheck
 from trace_assets.report.exhibits.teaching import audit_exhibit
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.pool import SandboxPool
@@ -18,7 +18,6 @@ from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
 from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
-from trace_assets.synthesis.writers.writer import write_environment
 from trace_assets.targets.sandboxed import SandboxedTarget
 
 
@@ -50,32 +49,6 @@ def read_contract(study: Study) -> TargetContract:
         if row.target == study.target.name:
             return TargetContract.model_validate(row.contract)
     raise InputError("there is no target contract yet; run `trace sync --select target_contract` first.")
-
-
-def write_capability_environment(study: Study, capability_id: str) -> StageResult:
-    """Write one capability's environment module into the table `environments`.
-
-    A capability for which no writer fits gets none: the reason is kept, and nothing is trained for it.
-    """
-    spec = study.store.read(CapabilitySpec, capability_id)[0]
-    try:
-        environment = write_environment(spec, read_contract(study), study.settings.synthesis)
-    except InputError as error:
-        version = study.store.write([], Environment, capability_id)
-        check = StageCheck("environment_written", False, str(error), "warning")
-        return StageResult(version, 0, {"refused": True}, checks=(check,))
-    version = study.store.write([environment], Environment, capability_id)
-    return StageResult(
-        version,
-        1,
-        {
-            "writer": environment.writer,
-            "environment_id": environment.environment_id,
-            "lines": environment.source.count("\n"),
-        },
-        pages={"code": f"```python\n{environment.source}\n```"},
-        checks=(StageCheck("environment_written", True, f"written by {environment.writer}."),),
-    )
 
 
 def read_environment(study: Study, capability_id: str) -> Environment:
@@ -164,7 +137,11 @@ def training_target(study: Study, environment: Environment) -> Iterator[Sandboxe
     section = study.settings.training
     held_out = section.validation_seeds + section.validation_episodes
     with sandbox_pool(study) as pool:
-        yield SandboxedTarget(environment, pool, validation_seeds=held_out)
+        target = SandboxedTarget(environment, pool, validation_seeds=held_out)
+        try:
+            yield target
+        finally:
+            target.close()
 
 
 def _base_rate(checks: list[EnvironmentCheck]) -> dict[str, float | int]:
