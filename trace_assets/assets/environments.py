@@ -5,9 +5,16 @@ import dagster as dg
 from trace_assets.assets.asset_page import show_on
 from trace_assets.assets.partitions import CAPABILITY
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import ContractRow, Environment, EnvironmentCheck, EnvironmentVerdict
+from trace_assets.records import (
+    ContractRow,
+    Environment,
+    EnvironmentCheck,
+    EnvironmentVerdict,
+    EnvironmentVersion,
+)
 from trace_assets.stages import synthesis
 from trace_assets.stages.curriculum import write_verdict
+from trace_assets.stages.environments import write_capability_environment
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
 from trace_assets.synthesis.versions import AUDIT_VERSION, CONTRACT_VERSION, WRITER_VERSION
@@ -26,7 +33,7 @@ def target_contract(study: Study) -> StageResult:
 
 @stage_asset(
     group="synthesis",
-    records=(Environment,),
+    records=(Environment, EnvironmentVersion),
     deps=["capability_spec", "target_contract", "config/synthesis"],
     partitions=CAPABILITY,
     checks={"environment_written": "A writer fits the capability."},
@@ -36,7 +43,7 @@ def target_contract(study: Study) -> StageResult:
 )
 def environment(study: Study, capability: str) -> StageResult:
     """A module that teaches one capability: tools, reset, step, verdict and oracle."""
-    return synthesis.write_capability_environment(study, capability)
+    return write_capability_environment(study, capability)
 
 
 @stage_asset(

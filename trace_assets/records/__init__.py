@@ -10,6 +10,7 @@ from trace_assets.records.contrast import CapabilitySpec, Contrast, SelectedCapa
 from trace_assets.records.curriculum import EnvironmentVerdict, Lesson
 from trace_assets.records.drift import Drift
 from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
+from trace_assets.records.environment_version import EnvironmentVersion, FailedCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
 from trace_assets.records.harm import NoHarm
 from trace_assets.records.label_leak import LabelLeak
@@ -48,6 +49,7 @@ TABLES: tuple[type[Record], ...] = (
     CapabilitySpec,
     ContractRow,
     Environment,
+    EnvironmentVersion,
     EnvironmentCheck,
     EnvironmentVerdict,
     Lesson,
@@ -92,7 +94,9 @@ __all__ = [
     "Environment",
     "EnvironmentCheck",
     "EnvironmentVerdict",
+    "EnvironmentVersion",
     "Evaluation",
+    "FailedCheck",
     "Fault",
     "Json",
     "Label",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -12,8 +12,21 @@ from trace_assets.settings.section import Section
 class Targets(Section):
     """Which environment the agent is rolled out in, and how many tasks of it."""
 
+    added = frozenset({"options"})
+    apart = frozenset({"path", "python", "processes", "call_seconds"})
+
     name: str = "embedded"
-    """A live target; trajectories that were ingested carry their own target's name."""
+    """A live target; trajectories that were ingested carry their own target's name. `trace targets list`."""
+    path: str = ""
+    """Your own target's module, such as `library/target.py`; it must call itself by `name`."""
+    python: str = ""
+    """The interpreter that has its packages; empty: this one, or the one it was installed with."""
+    options: dict[str, Any] = {}
+    """Handed to the target's describe(), such as which simulated user takes part."""
+    processes: int = Field(0, ge=0)
+    """Processes of a target of its own interpreter, one an episode in the air; 0: one a core."""
+    call_seconds: float = Field(60.0, gt=0)
+    """Deadline of one answer of such a process; then it is killed and the episode is a fault."""
     seed: int = 0
     discovery_tasks: int = Field(400, ge=1)
     validation_tasks: int = Field(200, ge=1)

@@ -44,6 +44,14 @@ class Analyst(Section):
     """The same in requests."""
 
 
+class WriterServer(Analyst):
+    """The server behind the model that writes environments: nothing here changes a result.
+
+    What is not said in `[writer]` is as in `[analyst]`. Both are paid from the home's one account, so a cap
+    counts what the other has spent. Which model is asked is said in `[synthesis]`.
+    """
+
+
 class TriageSection(Section):
     """To whom failures are put down."""
 

@@ -21,7 +21,28 @@ class SandboxSection(Section):
 class Synthesis(Section):
     """How environments are written and audited."""
 
-    writer: Literal["recipe"] = "recipe"
+    added = frozenset(
+        {"model", "temperature", "seed", "mend_rounds", "mend_with_base"}
+        | {"excerpts", "excerpt_tokens", "contract_tokens"}
+    )
+
+    writer: Literal["recipe", "model", "auto"] = "recipe"
+    """`auto`: a recipe where one fits, otherwise the model. The model's server is that of `[writer]`."""
+    model: str = ""
+    """The model that writes."""
+    temperature: float = Field(1.0, ge=0, le=2)
+    seed: int = 0
+    """Another one asks the same questions anew; equal questions are answered from memory."""
+    mend_rounds: int = Field(5, ge=0, le=5)
+    """How often the failed checks go back to the model before it is given up."""
+    mend_with_base: bool = True
+    """Where nothing else is wrong, also mend what rollouts of the base policy show (too easy, too hard)."""
+    excerpts: int = Field(3, ge=0, le=12)
+    """Transcripts that lack the capability which the model is shown, and as many that show it."""
+    excerpt_tokens: int = Field(1500, ge=200)
+    """Longest of them; a longer one is compacted by the rule that its reader is told."""
+    contract_tokens: int = Field(12000, ge=1000)
+    """Of the target's contract in the prompt; tools and policy are always shown whole."""
     audit_seeds: int = Field(64, ge=8)
     audit_rollouts: int = Field(8, ge=2)
     """Base-policy episodes a seed, for the pass band and the dead groups."""

@@ -18,9 +18,12 @@ class Section(BaseModel):
     """Keys that came with a later version: at their defaults they leave the fingerprint, and what was made
     before them, as it was."""
 
+    apart: ClassVar[frozenset[str]] = frozenset()
+    """Keys that say where and how fast work is done, and decide nothing: never part of the fingerprint."""
+
     def fingerprint(self) -> str:
         """Return a hash of the section's values, the same on every machine."""
-        values = self.model_dump(mode="json")
+        values = self.model_dump(mode="json", exclude=set(self.apart))
         for name in self.added:
             if getattr(self, name) == type(self).model_fields[name].default:
                 del values[name]

@@ -11,6 +11,7 @@ from trace_assets.settings.diagnosis import (
     Selection,
     StabilitySection,
     TriageSection,
+    WriterServer,
 )
 from trace_assets.settings.remedy import EvaluationSection, Routing, SandboxSection, Synthesis, Training
 from trace_assets.settings.section import Section
@@ -35,6 +36,7 @@ class Settings(Section):
     routing: Routing = Routing()
     evaluation: EvaluationSection = EvaluationSection()
     analyst: Analyst = Analyst()
+    writer: WriterServer = WriterServer()
     watch: Watch = Watch()
     schedule: Schedule = Schedule()
     automation: Automation = Automation()
@@ -45,8 +47,14 @@ class Settings(Section):
         assert isinstance(value, Section)
         return value
 
+    @property
+    def writer_server(self) -> WriterServer:
+        """The section `writer`, completed from `analyst`."""
+        said = {**self.analyst.model_dump(exclude_unset=True), **self.writer.model_dump(exclude_unset=True)}
+        return WriterServer.model_validate(said)
 
-SERVICES = ("analyst", "watch", "schedule", "automation")
+
+SERVICES = ("analyst", "writer", "watch", "schedule", "automation")
 """Sections that say when or by whom something is done and change no result: no asset hangs on them."""
 
 

@@ -8,5 +8,8 @@ from __future__ import annotations
 from trace_assets.sources import source_version
 
 CONTRACT_VERSION = source_version("synthesis.contract")
-WRITER_VERSION = source_version("synthesis.recipes", "synthesis.writers")
+WRITER_VERSION = source_version(
+    "diagnosis.model.redaction", "diagnosis.model.view", "synthesis.recipes", "synthesis.writers"
+)
+"""Prompts are files of `synthesis.writers`: a reworded one writes again."""
 AUDIT_VERSION = source_version("sandbox.protocol", "targets.sandboxed", "synthesis.audit")

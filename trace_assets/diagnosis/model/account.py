@@ -35,11 +35,12 @@ class Call:
     Attributes:
         asset: What it was made for.
         partition: The same.
-        kind: `discover`, `merge`, `label` or `triage`.
+        kind: `discover`, `merge`, `label`, `triage`, `write` or `mend`.
         prompt_tokens: Read by the server.
         cached_tokens: Those of them that came from its prompt cache.
         completion_tokens: Written by it.
         usd: Price by the settings.
+        stage: Stage of the pipeline that it was made in.
     """
 
     asset: str
@@ -49,6 +50,7 @@ class Call:
     cached_tokens: int
     completion_tokens: int
     usd: float
+    stage: str = "diagnosis"
 
 
 @dataclass
@@ -98,6 +100,7 @@ class Account:
         asset: Whose spending this is.
         partition: The same.
         before: What the home had spent when the stage began.
+        stage: Stage of the pipeline, for the ledger.
         spent: What this stage spent.
         faults: Failed attempts and unusable answers by kind.
     """
@@ -107,6 +110,7 @@ class Account:
     asset: str
     partition: str
     before: Totals
+    stage: str = "diagnosis"
     spent: Totals = field(default_factory=Totals)
     faults: Counter[str] = field(default_factory=Counter)
     _reserved: dict[int, float] = field(default_factory=dict)
@@ -148,7 +152,7 @@ class Account:
     def book(self, kind: str, prompt: int, completion: int, cached: int) -> None:
         """Write down a finished request."""
         cost = price(self.section, prompt, completion, cached)
-        call = Call(self.asset, self.partition, kind, prompt, cached, completion, cost)
+        call = Call(self.asset, self.partition, kind, prompt, cached, completion, cost, self.stage)
         with (self.folder / "spent.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(call)) + "\n")
         self.spent.add(call)
@@ -191,7 +195,7 @@ def totals(calls: list[Call]) -> Totals:
 
 @contextmanager
 def open_account(
-    store: Store, folder: Path, section: Analyst, asset: str, partition: str
+    store: Store, folder: Path, section: Analyst, asset: str, partition: str, stage: str = "diagnosis"
 ) -> Iterator[Account]:
     """Take the home's account, and book what was spent to the ledger at the end, whatever happened.
 
@@ -201,11 +205,12 @@ def open_account(
         section: Prices and caps.
         asset: For which it is spent.
         partition: The same.
+        stage: Stage of the pipeline, for the ledger.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / "account.lock", "the model server's account of this home"):
         _mend(folder)
-        account = Account(section, folder, asset, partition, totals(read_calls(folder)))
+        account = Account(section, folder, asset, partition, totals(read_calls(folder)), stage)
         try:
             yield account
         finally:
@@ -225,10 +230,10 @@ def _book(store: Store, folder: Path) -> None:
     mark = folder / "booked"
     done = int(mark.read_text(encoding="utf-8")) if mark.is_file() else 0
     calls = read_calls(folder)
-    groups: dict[tuple[str, str], list[Call]] = {}
+    groups: dict[tuple[str, str, str], list[Call]] = {}
     for call in calls[done:]:
-        groups.setdefault((call.asset, call.partition), []).append(call)
-    for (asset, partition), own in groups.items():
+        groups.setdefault((call.stage, call.asset, call.partition), []).append(call)
+    for (stage, asset, partition), own in groups.items():
         sums = totals(own)
         record(
             store,
@@ -238,7 +243,7 @@ def _book(store: Store, folder: Path) -> None:
                 ("cached_prompt_tokens", "tokens"): sums.cached_tokens,
                 ("completion_tokens", "tokens"): sums.completion_tokens,
             },
-            stage="diagnosis",
+            stage=stage,
             asset=asset,
             partition=partition,
             cost_usd=sums.usd,

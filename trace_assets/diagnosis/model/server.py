@@ -50,7 +50,12 @@ class ModelServer:
         section: Address, limits, prices.
         answers: Remembered answers.
         account: What it may cost.
+
+    Attributes:
+        setting: Name of the setting that holds the address, for messages.
     """
+
+    setting = "analyst.base_url"
 
     def __init__(self, section: Analyst, answers: Answers, account: Account) -> None:
         if not section.base_url:
@@ -195,7 +200,7 @@ class ModelServer:
                     raise Unanswered(f"the server failed on it ({fault.said})") from None
                 times = f"{self.section.retries + 1} times "
                 raise self._connection.explain(
-                    fault, model=question.model, setting="analyst.base_url", attempts=times
+                    fault, model=question.model, setting=self.setting, attempts=times
                 ) from None
             finally:
                 self.account.release(ticket)
@@ -210,7 +215,8 @@ class ModelServer:
                 (details.cached_tokens or 0) if details else 0,
             )
             choice = completion.choices[0]
-            return choice.message.content or "", choice.finish_reason
+            said = choice.message.content or getattr(choice.message, "refusal", None) or ""
+            return said, choice.finish_reason
 
     async def _ticket(self, messages: list[dict[str, str]]) -> int:
         """Set the request's highest price aside; wait for room that requests in flight still hold."""
@@ -229,7 +235,7 @@ class ModelServer:
             "response_format": question.response_format,
             "max_tokens": self.section.reply_tokens,
         }
-        return {name: value for name, value in body.items() if name not in self.refused}
+        return {name: value for name, value in body.items() if name not in self.refused and value != {}}
 
     def _does_without(self, fault: ServerFault, body: dict[str, Any]) -> bool:
         """Leave away what the server refuses; False when there is nothing left to leave away."""

@@ -70,32 +70,23 @@ def environment_of(spec: CapabilitySpec, source: str, writer: str, n_versions: i
     )
 
 
-def open_writer(spec: CapabilitySpec, section: Synthesis) -> Writer:
-    """Return the writer that the section `synthesis` names for a capability.
-
-    Raises:
-        InputError: It has nothing for this capability.
-    """
-    from trace_assets.synthesis.writers.recipe_writer import RecipeWriter
-
-    return RecipeWriter.for_spec(spec)
-
-
 def write_environment(spec: CapabilitySpec, contract: TargetContract, section: Synthesis) -> Environment:
-    """Write an environment that teaches a capability of a target's agent.
+    """Write an environment that teaches a capability of a target's agent, from a recipe.
 
     Args:
         spec: The capability.
         contract: Of the target that the capability was found in.
-        section: Which writer.
+        section: Which recipes may be used; models write through `drafting.draft_environment`.
 
     Raises:
-        InputError: The contract is of another target, or no writer fits.
+        InputError: The contract is of another target, or no recipe fits.
     """
+    from trace_assets.synthesis.writers.recipe_writer import RecipeWriter
+
     if contract.target != spec.target:
         raise InputError(
             f"capability '{spec.capability_id}' belongs to target '{spec.target}', but the contract is of "
             f"'{contract.target}'; extract the contract of '{spec.target}'."
         )
-    writer = open_writer(spec, section)
+    writer = RecipeWriter.for_spec(spec)
     return environment_of(spec, writer.write(spec, contract), writer.name)

@@ -1,0 +1,170 @@
+"""The model behind `synthesis.writer`: what it is shown, whom it asks, and what a draft is held to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import polars as pl
+
+from trace_assets.diagnosis.model.account import open_account
+from trace_assets.diagnosis.model.answers import Answers
+from trace_assets.diagnosis.model.server import Unanswered
+from trace_assets.errors import CheckFailed, InputError, Unavailable
+from trace_assets.policies.protocol import Policy
+from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion, Label
+from trace_assets.records.table import from_frame
+from trace_assets.sandbox import SandboxPool
+from trace_assets.stages.base_model import open_policy, policy_home
+from trace_assets.stages.result import Figure
+from trace_assets.store.content import text_version
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.study import Study
+from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.versions import AUDIT_VERSION
+from trace_assets.synthesis.writers.drafting import Examiner
+from trace_assets.synthesis.writers.excerpts import excerpts, pick
+from trace_assets.synthesis.writers.model_writer import ModelWriter, NotAnswered
+from trace_assets.synthesis.writers.module_server import ModuleQuestion, ModuleServer, Reply
+
+ASSET = "environment"
+
+
+@dataclass
+class WriterDesk:
+    """Asks the server of `[writer]` for one capability, and sums up what that was and cost."""
+
+    study: Study
+    capability_id: str
+    sums: Counter[str] = field(default_factory=Counter)
+    cost_usd: float = 0.0
+
+    def ask(self, question: ModuleQuestion) -> Reply:
+        """Return the reply to a question, from memory where it was asked before.
+
+        The account is held only while asking, so that audits do not keep labelling waiting.
+
+        Raises:
+            NotAnswered: The question does not fit the context, or the server fails on it alone.
+            CheckFailed: The cap was reached; what was answered is kept.
+            TraceError: The server cannot be used.
+        """
+        home, section = self.study.home, self.study.settings.writer_server
+        if not section.base_url:
+            raise InputError(
+                "a model that writes environments needs a server: set writer.base_url (or analyst.base_url), "
+                "such as http://127.0.0.1:8000/v1."
+            )
+        answers: list[Reply] = []
+        where = (self.study.store, home.answers, section, ASSET, self.capability_id, "synthesis")
+        with open_account(*where) as account:
+            server = ModuleServer(section, Answers(home.answers), account)
+
+            async def work(asked: ModuleQuestion) -> None:
+                answers.append(await server.ask(asked))
+
+            try:
+                complete = server.run([question], work)
+            except Unanswered as error:
+                raise NotAnswered(self._unanswered(error.reason)) from None
+            finally:
+                self._add(account.figures, server.remembered)
+        if not complete:
+            raise CheckFailed(
+                f"the cap on spending was reached while the environment of '{self.capability_id}' was "
+                "written: what was answered is kept; raise writer.cap_usd (or cap_calls) and run it again."
+            )
+        return answers[0]
+
+    def _unanswered(self, reason: str) -> str:
+        if reason == "full":
+            return (
+                f"the prompt for '{self.capability_id}' does not fit the model's context: lower "
+                "synthesis.contract_tokens, synthesis.excerpts or synthesis.excerpt_tokens."
+            )
+        return f"the model gave no answer for '{self.capability_id}': {reason}."
+
+    def _add(self, figures: dict[str, int | float], remembered: int) -> None:
+        self.cost_usd += float(figures["cost_usd"])
+        self.sums.update({name: int(value) for name, value in figures.items() if name != "cost_usd"})
+        self.sums["remembered_answers"] += remembered
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """What a person sees of it on the asset."""
+        return {**dict(sorted(self.sums.items())), "cost_usd": round(self.cost_usd, 6)}
+
+
+def open_model_writer(study: Study, spec: CapabilitySpec, desk: WriterDesk) -> ModelWriter:
+    """Return the model writer of a study for one capability."""
+    shown, shown_of = shown_excerpts(study, spec)
+    return ModelWriter(desk.ask, study.settings.synthesis, shown, shown_of)
+
+
+def shown_excerpts(study: Study, spec: CapabilitySpec) -> tuple[str, str]:
+    """Return the transcripts that the writer is shown, and what they were chosen for.
+
+    Those of an earlier run for the same capability are taken again: labels of new batches illustrate no
+    better, and would ask every question anew. For the same reason nothing depends on the labels.
+    """
+    section = study.settings.synthesis
+    shown_of = text_version(
+        spec.name, spec.description, f"{section.excerpts}/{section.excerpt_tokens}", section.model
+    )
+    for row in study.store.read(EnvironmentVersion, spec.capability_id):
+        if row.excerpts_of == shown_of:
+            return row.excerpts, shown_of
+    if not section.excerpts:
+        return "", shown_of
+    rows = study.store.frame(Label).filter(
+        (pl.col("capability_id") == spec.capability_id) & (pl.col("label") != "NA")
+    )
+    trajectories = read_trajectories(study.store, target=spec.target) if rows.height else []
+    chosen = pick(from_frame(rows, Label), trajectories, section.excerpts)
+    return excerpts(chosen, section.excerpt_tokens), shown_of
+
+
+def examiner(study: Study, contract: TargetContract, pool: SandboxPool) -> tuple[Examiner, list[str]]:
+    """Return how drafts are audited, and a list that will hold remarks on it.
+
+    The base policy is rolled out only for a draft that has nothing else against it. It was made before: the
+    target's contract is read off its trajectories.
+    """
+    section, remarks = study.settings.synthesis, list[str]()
+    base = _base_policy(study, remarks) if section.mend_with_base else None
+    identity = text_version(
+        AUDIT_VERSION,
+        contract.fingerprint(),
+        pool.version,
+        section.fingerprint(),
+        _home_of_base(study) if section.mend_with_base else "",
+    )
+
+    def examine(environment: Environment) -> Sequence[EnvironmentCheck]:
+        checks = audit(environment, pool, contract, section)
+        policy = base() if base is not None and verdict_of(checks)[0] else None
+        return audit(environment, pool, contract, section, base_policy=policy) if policy else checks
+
+    return Examiner(examine, verdict_of, identity, pool.isolation_level), remarks
+
+
+def _base_policy(study: Study, remarks: list[str]) -> Callable[[], Policy | None]:
+    @cache
+    def opened() -> Policy | None:
+        try:
+            return open_policy(study)
+        except (InputError, Unavailable) as error:
+            remarks.append(f"drafts were not rolled out on: {error}")
+            return None
+
+    return opened
+
+
+def _home_of_base(study: Study) -> str:
+    try:
+        return policy_home(study)
+    except InputError:
+        return ""

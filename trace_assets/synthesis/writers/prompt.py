@@ -1,0 +1,155 @@
+"""The prompts of the model writer: from files, filled with what may be shown, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from trace_assets.diagnosis.model.view import estimate_tokens
+from trace_assets.records import CapabilitySpec, FailedCheck
+from trace_assets.sources import source_version
+from trace_assets.synthesis.contract.target_contract import TargetContract
+
+MOST_CHECKS = 12
+"""Failed checks that are told at once, errors first."""
+LONGEST_EVIDENCE = 600
+"""Characters of a failed check's evidence: hostile code may have written it."""
+_LISTS = (24, 12, 6, 3, 1)
+"""How many entries of long lists are shown, until the contract fits."""
+_WITHHELD = frozenset({"reference", "n_trajectories"})
+"""Parts of a contract that a writer is not shown: episodes kept for measuring fidelity among them."""
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("trace_assets.synthesis.writers", "prompts"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=False,
+        autoescape=False,  # prompts are text, not HTML
+    )
+
+
+def render(file: str, **values: Any) -> str:
+    """Return a prompt with its values filled in; a value that is missing is an error.
+
+    >>> "where it stopped" in render("continue.md", ending="x = ")
+    True
+    """
+    return _environment().get_template(file).render(**values).strip()
+
+
+@cache
+def prompt_version() -> str:
+    """Version of all that decides what a model is asked, besides settings."""
+    files = ("write.md", "capability.md", "mend.md", "continue.md")
+    modules = ("excerpts", "model_writer", "module_server", "prompt", "reply", "self_test")
+    return source_version(
+        *(f"synthesis/writers/prompts/{name}" for name in files),
+        *(f"synthesis.writers.{name}" for name in modules),
+        *(f"diagnosis.model.{name}" for name in ("redaction", "view")),
+    )
+
+
+def instructions(contract: TargetContract, tokens: int) -> str:
+    """Return what is the same for every capability of a target: rules, protocol, self-test and contract.
+
+    Args:
+        contract: Of the target.
+        tokens: For the parts of the contract beside tools and policy.
+    """
+    from trace_assets.synthesis.audit.static import ALLOWED_IMPORTS
+    from trace_assets.synthesis.writers import self_test
+
+    return render(
+        "write.md",
+        target=contract.target,
+        imports=", ".join(sorted(ALLOWED_IMPORTS)),
+        self_test=inspect.getsource(self_test).strip(),
+        tools=json.dumps([tool.openai() for tool in contract.tools], ensure_ascii=False, indent=1),
+        policy=contract.policy.strip() or "(none)",
+        contract=shown_contract(contract, tokens),
+    )
+
+
+def shown_contract(contract: TargetContract, tokens: int) -> str:
+    """Return a contract without tools and policy as JSON, long lists shortened until it fits a budget."""
+    whole = {
+        name: value
+        for name, value in contract.model_dump(mode="json").items()
+        if name not in {"tools", "policy"} | _WITHHELD
+    }
+    text = ""
+    for most in _LISTS:
+        text = json.dumps(_shortened(whole, most), ensure_ascii=False)
+        if estimate_tokens(text) <= tokens:
+            return text
+    return text[: 4 * tokens] + " [... cut off]"
+
+
+def _shortened(value: Any, most: int) -> Any:
+    if isinstance(value, dict):
+        items = list(value.items())
+        kept = {key: _shortened(one, most) for key, one in items[: 4 * most]}
+        return kept | ({"...": f"{len(items) - 4 * most} more"} if len(items) > 4 * most else {})
+    if isinstance(value, list):
+        kept_items = [_shortened(one, most) for one in value[:most]]
+        return kept_items + ([f"... {len(value) - most} more"] if len(value) > most else [])
+    if isinstance(value, str) and len(value) > 1200:
+        return f"{value[:1200]} [... {len(value) - 1200} characters left out]"
+    return value
+
+
+def first_request(spec: CapabilitySpec, excerpts: str) -> str:
+    """Return the request for a first draft."""
+    return render("capability.md", name=spec.name, description=spec.description, excerpts=excerpts.strip())
+
+
+def mending_request(
+    spec: CapabilitySpec,
+    excerpts: str,
+    *,
+    source: str,
+    failed: Sequence[FailedCheck],
+    round_number: int,
+    rounds: int,
+    earlier: Sequence[Sequence[str]],
+) -> str:
+    """Return the request to mend a version.
+
+    Args:
+        spec: The capability.
+        excerpts: As for the first draft.
+        source: What was audited; empty where the reply held no module.
+        failed: What the audit held against it.
+        round_number: Of the version that is asked for, from 1.
+        rounds: How many there are.
+        earlier: Ids of the checks that each earlier version failed.
+    """
+    ordered = sorted(failed, key=lambda one: ("error", "warning", "info").index(one.severity))
+    return render(
+        "mend.md",
+        request=first_request(spec, excerpts),
+        source=source.strip("\n"),
+        failed=[_quoted(one) for one in ordered[:MOST_CHECKS]],
+        left_out=max(0, len(ordered) - MOST_CHECKS),
+        round_number=round_number,
+        rounds=rounds,
+        earlier=[", ".join(ids) for ids in earlier],
+    )
+
+
+def _quoted(failed: FailedCheck) -> str:
+    """Return a failed check as one JSON line: what hostile code says stays a quotation."""
+    line = {
+        "check": failed.check_id,
+        "severity": failed.severity,
+        "required": failed.bound[:LONGEST_EVIDENCE],
+        "seen": failed.evidence[:LONGEST_EVIDENCE],
+    }
+    return json.dumps(line, ensure_ascii=True)

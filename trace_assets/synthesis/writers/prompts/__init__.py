@@ -1,0 +1,1 @@
+"""What the model that writes environments is told: one Markdown file a prompt."""
