@@ -116,9 +116,9 @@ def contrast(study: Study) -> StageResult:
     light=True,
 )
 def selected_capabilities(study: Study, context: dg.AssetExecutionContext) -> StageResult:
-    """The decision on every candidate with its reason; kept ones of the live target become partitions."""
+    """The decision on every candidate with its reason; kept ones become partitions."""
     result = diagnosis.select_capabilities(study)
-    wanted, name = set(diagnosis.trainable(study)), str(CAPABILITY.name)
+    wanted, name = set(diagnosis.kept_capabilities(study)), str(CAPABILITY.name)
     known = set(context.instance.get_dynamic_partitions(name))
     if wanted - known:
         context.instance.add_dynamic_partitions(name, sorted(wanted - known))

@@ -13,6 +13,7 @@ from trace_assets.records import (
     EnvironmentVersion,
 )
 from trace_assets.stages import synthesis
+from trace_assets.stages.contract import write_contracts
 from trace_assets.stages.curriculum import write_verdict
 from trace_assets.stages.environments import write_capability_environment
 from trace_assets.stages.result import StageResult
@@ -24,11 +25,12 @@ from trace_assets.synthesis.versions import AUDIT_VERSION, CONTRACT_VERSION, WRI
     group="synthesis",
     records=(ContractRow,),
     deps=["trajectories", "config/targets"],
+    checks={"every_target_has_one": "Each target with trajectories has a contract."},
     code_version=CONTRACT_VERSION,
 )
 def target_contract(study: Study) -> StageResult:
-    """What every environment is held to: the target's tools, shapes and wording, never its code."""
-    return synthesis.write_contract(study)
+    """What every environment is held to: each target's tools, shapes and wording, never its code."""
+    return write_contracts(study)
 
 
 @stage_asset(

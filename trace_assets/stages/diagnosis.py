@@ -139,8 +139,13 @@ def select_capabilities(study: Study) -> StageResult:
     )
 
 
+def kept_capabilities(study: Study) -> list[str]:
+    """Return the ids of kept capabilities of every target: those that get an environment."""
+    return sorted(row.capability_id for row in study.store.read(SelectedCapability) if row.kept)
+
+
 def trainable(study: Study) -> list[str]:
-    """Return the ids of kept capabilities of the live target: those that get an environment."""
+    """Return the ids of kept capabilities of the live target: those that the live agent is taught."""
     return sorted(
         row.capability_id
         for row in study.store.read(SelectedCapability)

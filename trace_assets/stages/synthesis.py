@@ -1,4 +1,4 @@
-"""The stages `target_contract`, `environment` and `environment_audit`: code that teaches one capability."""
+"""The stage `environment_audit`, and what every stage needs that runs environments."""
 
 from __future__ import annotations
 
@@ -12,43 +12,12 @@ from trace_assets.report.exhibits.teaching import audit_exhibit
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.stages.base_model import open_policy
+from trace_assets.stages.contract import read_contract, rollout_obstacle
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
-from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
-from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
 from trace_assets.targets.sandboxed import SandboxedTarget
-
-
-def write_contract(study: Study) -> StageResult:
-    """Write the table `target_contracts`: the live target as its own first batch of trajectories shows it."""
-    trajectories = [
-        one
-        for one in read_trajectories(study.store, study.live_batch, target=study.target.name)
-        if one.split == "discovery"
-    ]
-    contract = extract_contract(study.target, trajectories)
-    row = ContractRow(
-        target=contract.target,
-        fingerprint=contract.fingerprint(),
-        n_trajectories=contract.n_trajectories,
-        contract=contract.model_dump(mode="json"),
-    )
-    version = study.store.write([row], ContractRow)
-    return StageResult(version, 1, {"tools": len(contract.tools), "n_trajectories": contract.n_trajectories})
-
-
-def read_contract(study: Study) -> TargetContract:
-    """Return the contract of the live target.
-
-    Raises:
-        InputError: It was not written yet.
-    """
-    for row in study.store.read(ContractRow):
-        if row.target == study.target.name:
-            return TargetContract.model_validate(row.contract)
-    raise InputError("there is no target contract yet; run `trace sync --select target_contract` first.")
 
 
 def read_environment(study: Study, capability_id: str) -> Environment:
@@ -90,7 +59,10 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         return StageResult(version, 0, {"accepted": False}, checks=(check,))
     environment = read_environment(study, capability_id)
     with sandbox_pool(study) as pool:
-        checks = audit(environment, pool, read_contract(study), section, base_policy=open_policy(study))
+        policy = None if rollout_obstacle(study, environment.target) else open_policy(study)
+        checks = audit(
+            environment, pool, read_contract(study, environment.target), section, base_policy=policy
+        )
         isolation = pool.isolation_level
     version = study.store.write(checks, EnvironmentCheck, capability_id)
     accepted, reasons = verdict_of(checks)
@@ -124,7 +96,8 @@ def audit_source(study: Study, source: str) -> tuple[list[EnvironmentCheck], boo
     environment = Environment(
         environment_id=text_version(source), capability_id="file", target="file", writer="file", source=source
     )
-    contract = read_contract(study) if study.store.has(ContractRow) else None
+    known = {row.target for row in study.store.read(ContractRow)}
+    contract = read_contract(study) if study.settings.targets.name in known else None
     with sandbox_pool(study) as pool:
         checks = audit(environment, pool, contract, study.settings.synthesis)
     accepted, reasons = verdict_of(checks)

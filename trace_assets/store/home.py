@@ -61,6 +61,11 @@ class Home:
         return self.path / "inbox"
 
     @property
+    def descriptions(self) -> Path:
+        """Tools and policies that were given for targets whose trajectories were ingested."""
+        return self.path / "descriptions"
+
+    @property
     def models(self) -> Path:
         """Base models and adapters that were trained here."""
         return self.path / "models"
@@ -74,6 +79,11 @@ class Home:
     def answers(self) -> Path:
         """Answers of language models by the hash of the question, and what they cost."""
         return self.path / "answers"
+
+    @property
+    def targets(self) -> Path:
+        """Installed targets: an interpreter each, and the record of where it came from."""
+        return self.path / "targets"
 
     @property
     def reports(self) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from trace_assets.records import Capability, Label, TrajectoryHead, Triage
 from trace_assets.stages.lineage.nodes import (
     base,
@@ -121,11 +123,13 @@ def made_spec(study: Study, capability: str) -> Made:
 
 
 def made_contract(study: Study, partition: str) -> Made:
-    """The live target's contract: the discovery trajectories of the live batch that it was read from."""
-    made = Made()
-    nodes = contracts(study)
-    for node in nodes.values():
-        made.add(node, [Input(trajectories_of(study, study.live_batch), "learned from")])
+    """Each target's contract: the discovery trajectories that it was read from, the live one's its own."""
+    made, nodes, live = Made(), contracts(study), study.settings.targets.name
+    heads = study.store.frame(TrajectoryHead).filter(pl.col("split") == "discovery")
+    for target, node in nodes.items():
+        batches = heads.filter(pl.col("target") == target)["task_batch"].unique().sort().to_list()
+        read = [study.live_batch] if target == live else batches
+        made.add(node, [Input(trajectories_of(study, batch), "learned from") for batch in read])
     rows = query(
         study,
         (TrajectoryHead, Triage),
@@ -134,9 +138,9 @@ def made_contract(study: Study, partition: str) -> Made:
             '' AS label, true AS relevant
         FROM trajectories AS t
         LEFT JOIN triage AS g USING (trajectory_id)
-        WHERE t.task_batch = $batch AND t.split = 'discovery'
+        WHERE t.split = 'discovery' AND (t.target <> $live OR t.task_batch = $batch)
         """,
-        {"batch": study.live_batch},
+        {"batch": study.live_batch, "live": live},
     )
     made.members = members("contract", rows, nodes.values())
     return made

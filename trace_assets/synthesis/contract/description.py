@@ -1,0 +1,65 @@
+"""What a person says of a target that is not live: its tools and its policy, kept in the home."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from trace_assets.errors import InputError
+from trace_assets.records import Record
+from trace_assets.synthesis.contract.tool_list import GivenTools
+
+
+class TargetDescription(Record):
+    """Tools and policy of one target."""
+
+    target: str
+    tools: GivenTools = GivenTools()
+    policy: str = ""
+    tools_from: str = ""
+    """Name of the file that the tools came from."""
+    policy_from: str = ""
+
+
+def description_file(folder: Path, target: str) -> Path:
+    """Return where a target's description lies; names that differ in a sign only do not meet."""
+    mark = hashlib.sha256(target.encode()).hexdigest()[:8]
+    return folder / f"{re.sub(r'[^A-Za-z0-9]+', '-', target).strip('-')[:60]}-{mark}.json"
+
+
+def read_description(folder: Path, target: str) -> TargetDescription:
+    """Return what is known of a target, an empty description when nothing is.
+
+    Raises:
+        InputError: The file was damaged.
+    """
+    file = description_file(folder, target)
+    try:
+        return TargetDescription.model_validate_json(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return TargetDescription(target=target)
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        raise InputError(
+            f"what was said of target '{target}' cannot be read from {file} ({type(error).__name__}); give its "
+            "tools and policy again with `trace contract`."
+        ) from error
+
+
+def write_description(folder: Path, description: TargetDescription) -> bool:
+    """Keep a description; tell whether it is news."""
+    file, text = description_file(folder, description.target), description.model_dump_json(indent=1)
+    if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text:
+        return False
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{file.name}.{uuid4().hex[:8]}.partial"
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)
+    return True
