@@ -1,9 +1,9 @@
 """The only program of the sandbox: it serves episodes of one environment module to the host.
 
 Standard library only. The first process (the zygote) never runs a line of the environment's code: it
-compiles the source it is given and forks a *leaf* for every episode. A leaf executes the module, serves one
-episode on a descriptor of its own and exits; it may start neither a process nor a thread, so nothing outlives
-an episode.
+compiles the source it is given and forks a *leaf* for every episode, a few ahead of time while it has nothing
+else to do. A leaf executes the module, serves one episode on a descriptor of its own and exits; it may start
+neither a process nor a thread, so nothing outlives an episode.
 
 Newline-delimited JSON, one request in flight on a descriptor. Requests are `{"id", "op", ...}`, replies
 `{"id", "ok"}` or `{"id", "err", "msg"}`. The zygote answers `load` (`source`, `leaf_bytes`), `ping`, `fate`
@@ -18,6 +18,7 @@ import json
 import os
 import re
 import resource
+import select
 import socket
 import sys
 import time
@@ -31,6 +32,7 @@ PROTOCOL = 1
 NAME = "<environment>"
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 FIRST = ("tools", "oracle", "reset")
+MAX_SPARES = 24
 # Imported by the zygote when the source mentions them, so that a leaf finds them loaded.
 PRELOAD = {
     "abc", "base64", "bisect", "calendar", "collections", "contextlib", "copy", "csv", "dataclasses",
@@ -88,7 +90,7 @@ class Lines:
     """Requests read from a descriptor, and the descriptors sent along with them."""
 
     def __init__(self, fd, sock=None):
-        self.fd, self.sock, self.rest = fd, sock, b""
+        self.fd, self.sock, self.rest, self.line = fd, sock, b"", b""
 
     def next(self):
         """The next request and its descriptors; `(None, [])` at the end of the stream."""
@@ -102,18 +104,15 @@ class Lines:
             if not data:
                 return None, fds
             chunks.append(data)
-        line, self.rest = b"".join(chunks).split(b"\n", 1)
-        return json.loads(line), fds
+        self.line, self.rest = b"".join(chunks).split(b"\n", 1)
+        return json.loads(self.line), fds
 
 
 class Leaf:
     """One process, one execution of the module, one episode."""
 
-    def __init__(self, code, fd, leaf_bytes):
+    def __init__(self, code, fd):
         self.code, self.fd = code, fd
-        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-        if leaf_bytes:
-            resource.setrlimit(resource.RLIMIT_AS, (leaf_bytes, leaf_bytes))
 
     def serve(self, request):
         """Answer the first request and those that follow on the leaf's descriptor."""
@@ -143,7 +142,7 @@ class Leaf:
         """Call the environment's function of the request's name."""
         op = request["op"]
         try:
-            if op == "reset":
+            if op in ("reset", "oracle"):
                 sys.modules["random"].seed(request["seed"])
             argument = {"step": "message", "reset": "seed", "oracle": "seed"}.get(op)
             function = getattr(module, op)
@@ -161,11 +160,18 @@ class Zygote:
         self.code, self.leaf_bytes = None, 0
         self.pids, self.statuses = {}, {}  # session -> pid, pid -> wait status
         self.relays = {}  # session -> descriptor of the leaf, only with --stdio
+        self.spares, self.stock = [], 1  # leaves forked ahead as (pid, socket), and how many there should be
+        self.refusal = ""  # why the last fork failed
 
     def serve(self):
         """Answer until the host closes the stream."""
         lines = Lines(self.read_fd, self.sock)
+        waiting = select.poll()
+        waiting.register(self.read_fd, select.POLLIN)
         while True:
+            while self.code is not None and len(self.spares) < self.stock:
+                if lines.rest or waiting.poll(0) or not self.prepare():  # a request goes first
+                    break
             request, fds = lines.next()
             if request is None:
                 return
@@ -177,7 +183,7 @@ class Zygote:
             elif op == "fate":
                 reply = ok(request, self.fate(request["session"]))
             elif op in FIRST and self.code is not None:
-                reply = self.fork(request, fds)
+                reply = self.begin(request, lines.line, fds)
             elif self.relays.get(request.get("session")) is not None:
                 reply = self.relay(request)
             else:
@@ -196,37 +202,77 @@ class Zygote:
             return err(request, "environment", f"the source does not compile: {describe(error)}")
         named = {name for match in re.findall(r"(?m)^[ \t]*(?:import|from)[ \t]+([\w., \t]+)", source)
                  for name in re.findall(r"[\w.]+", match)}  # fmt: skip
-        for name in {"random"} | (PRELOAD & named):
+        register, os.register_at_fork = os.register_at_fork, lambda **_: None
+        __import__("random")  # without the new seed that it would draw in every leaf
+        os.register_at_fork = register
+        for name in PRELOAD & named:
             __import__(name)
         self.code, self.leaf_bytes = code, request.get("leaf_bytes") or 0
         gc.collect()
         gc.freeze()
         return ok(request, None)
 
-    def fork(self, request, fds):
-        """Start the leaf that answers this request; the reply is the leaf's, not ours."""
+    def prepare(self):
+        """Fork a leaf that waits for the first request of its episode; whether that could be done."""
         self.reap()
+        ours, theirs = socket.socketpair()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.refusal = describe(error)
+            ours.close()
+            theirs.close()
+            return False
+        if pid == 0:
+            try:
+                self.become_leaf(theirs)
+            finally:
+                os._exit(0)
+        theirs.close()
+        self.statuses.pop(pid, None)  # of an earlier leaf with this number
+        self.spares.append((pid, ours))
+        return True
+
+    def become_leaf(self, wire):
+        """In the child: shed what is the zygote's, take the first request and serve its episode."""
+        if os.getpid() > 1000:  # no pid namespace of its own, which would end with the first process
+            self.prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+        keep = wire.fileno()
+        os.closerange(3, keep)
+        os.closerange(keep + 1, 1024)
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        if self.leaf_bytes:
+            resource.setrlimit(resource.RLIMIT_AS, (self.leaf_bytes, self.leaf_bytes))
+        warm_up()
+        request, fds = Lines(keep, wire).next()
+        if request is None:
+            return
+        wire.close()
+        Leaf(self.code, fds[0]).serve(request)
+
+    def begin(self, request, line, fds):
+        """Hand the request to a leaf; the reply is the leaf's, not ours."""
         if fds:
             ours, theirs = None, fds[0]
         else:
             pair = socket.socketpair()
             ours, theirs = pair[0].detach(), pair[1].detach()
-        try:
-            pid = os.fork()
-        except OSError as error:
-            write_all(theirs if ours is None else self.write_fd, err(request, "fork", describe(error)))
-            os.close(theirs)
-            return None
-        if pid == 0:
+        if len(self.spares) == 1:  # they come faster than they are made ready: keep more
+            self.stock = min(2 * self.stock, MAX_SPARES)
+        while True:
+            if not self.spares and not self.prepare():
+                write_all(theirs if ours is None else self.write_fd, err(request, "fork", self.refusal))
+                os.close(theirs)
+                return None
+            pid, wire = self.spares.pop(0)
             try:
-                self.prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL: where no pid namespace does it
-                for fd in {self.read_fd, self.write_fd, ours, *self.relays.values()} - {None}:
-                    os.close(fd)
-                Leaf(self.code, theirs, self.leaf_bytes).serve(request)
+                socket.send_fds(wire, [line + b"\n"], [theirs])
+                break
+            except OSError:  # it has gone, for want of memory perhaps: take another
+                continue
             finally:
-                os._exit(0)
+                wire.close()
         os.close(theirs)
-        self.statuses.pop(pid, None)  # of an earlier leaf with this number
         self.pids[request["session"]] = pid
         if len(self.pids) > 1024:
             self.statuses.pop(self.pids.pop(next(iter(self.pids))), None)
@@ -287,6 +333,16 @@ class Zygote:
                 return fate | ({"exit": code} if code >= 0 else {"signal": -code})
             time.sleep(0.001)
         return fate
+
+
+WARM = compile("def f(x: int = 1) -> int:\n    return x\n\nf()\n", "<warm>", "exec")
+
+
+def warm_up():
+    """Touch what every episode touches, while nobody waits: a fork shares memory only until it is used."""
+    exec(WARM, {})
+    sys.modules["random"].seed(0)
+    encode(json.loads('{"id":1,"ok":[{"a":"b","c":null,"d":true,"e":1.5}]}'))
 
 
 def oom_kills():

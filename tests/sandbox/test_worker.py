@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -132,6 +133,9 @@ def test_source_and_messages_that_cannot_be_sent(unsafe_pool: SandboxPool, count
     assert session.step(act(1))["messages"]
 
 
+LEAVES_AHEAD = 24
+"""`MAX_SPARES` of the worker."""
+
 IS_SOCKET = (
     "def _is_socket(n):\n"
     "    import os, stat\n"
@@ -233,9 +237,34 @@ def test_hundreds_of_episodes_leave_nothing_behind(unsafe_pool: SandboxPool, cou
     before = held()
     for seed in range(400):
         environment.reset(seed).close()
+    time.sleep(0.2)  # the last leaves end, the next ones are forked ahead
     after = held()
-    assert after[1] == before[1]
+    children = (zygote / f"task/{zygote.name}/children").read_text().split()
+    assert after[1] <= before[1] + LEAVES_AHEAD and len(children) <= LEAVES_AHEAD + 4
     assert after[0] < before[0] + 20  # other threads of the pool may hold a few at any moment
+
+
+def test_leaves_are_forked_ahead_of_a_burst(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
+    """A second burst finds waiting leaves, none of which has run a line of the environment's code."""
+    code = "import os\nreturn [{'role': 'user', 'content': str(os.getpid())}]"
+    environment = unsafe_pool.environment(hostile("reset", code))
+    for one in [environment.reset(seed) for seed in range(LEAVES_AHEAD)]:
+        one.close()
+    with environment.reset(0) as session:
+        zygote = session._leaf.sandbox.container.process.pid  # type: ignore[attr-defined]
+    time.sleep(0.5)
+    ready = Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
+    sessions = [environment.reset(seed) for seed in range(4)]
+    assert len(ready) >= 4 and {one.messages[0]["content"] for one in sessions} <= set(ready)
+    for one in sessions:
+        one.close()
+
+
+def test_the_oracle_is_seeded_as_the_episode_is(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
+    code = "call = {'id': str(random.random()), 'name': 'add', 'arguments': {'n': 1}}\n"
+    code += "return [{'role': 'assistant', 'content': None, 'tool_calls': [call]}]"
+    environment = unsafe_pool.environment(hostile("oracle", code))
+    assert environment.oracle(5) == environment.oracle(5) != environment.oracle(6)
 
 
 def test_an_extra_reply_is_found_before_the_next_request(
