@@ -31,6 +31,12 @@ class Unavailable(TraceError):
     exit_code = 3
 
 
+class UserFault(TraceError):
+    """The simulated user of an episode failed: neither the agent's doing nor the environment's (exit code 1)."""
+
+    exit_code = 1
+
+
 def require_extra(module: str, extra: str, purpose: str) -> None:
     """Fail with the install command when an optional package is missing.
 

@@ -66,7 +66,7 @@ class Study:
         """The live target that the settings name."""
         from trace_assets.targets.registry import open_target
 
-        return open_target(self.settings.targets)
+        return open_target(self.settings.targets, self.home.targets)
 
     @property
     def live_batch(self) -> str:

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import InputError, Unavailable, UserFault
 from trace_assets.policies.protocol import Conversation, Policy, Reply, TokenTrace
 from trace_assets.records import Check, Fault, Message, Stop, Task, Trajectory, Verdict
 from trace_assets.targets.protocol import Episode, Step, Target
@@ -102,6 +102,8 @@ async def play(target: Target, trial: Trial, policy: Policy, *, max_turns: int, 
         fault, error = "infrastructure", _sentence(broken.cause)
     except Unavailable as broken:
         fault, error = "infrastructure", _sentence(broken)
+    except UserFault as broken:
+        fault, error = "user_simulator", _sentence(broken)
     except Exception as broken:
         fault, error = "environment", _sentence(broken)
     finally:
@@ -113,7 +115,7 @@ async def play(target: Target, trial: Trial, policy: Policy, *, max_turns: int, 
                 await episode.close()
     if fault is not None:
         verdict = Verdict(reward=None, success=None)
-        played.stop = "environment_error" if fault == "environment" else "infrastructure_error"
+        played.stop = _STOPS[fault]
     elif played.forfeit is not None:
         verdict = _forfeited(verdict, played.forfeit)
     trajectory = Trajectory(
@@ -140,6 +142,13 @@ async def play(target: Target, trial: Trial, policy: Policy, *, max_turns: int, 
         checks=verdict.checks,
     )
     return Rollout(trajectory, conversation.tokens)
+
+
+_STOPS: dict[Fault, Stop] = {
+    "environment": "environment_error",
+    "user_simulator": "user_error",
+    "infrastructure": "infrastructure_error",
+}
 
 
 class _PolicyFault(Exception):

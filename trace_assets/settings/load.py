@@ -55,9 +55,12 @@ def _override(data: dict[str, Any], item: str) -> None:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()
-    table = data.setdefault(section, {})
-    if not isinstance(table, dict):
-        raise InputError(
-            f"'{section}' in the configuration is a value, not a section: --set {item!r} has no place."
-        )
-    table[key] = value
+    *groups, last = key.split(".")  # targets.options.user: a table inside a section
+    table: Any = data
+    for group in (section, *groups):
+        table = table.setdefault(group, {})
+        if not isinstance(table, dict):
+            raise InputError(
+                f"'{group}' in the configuration is a value, not a section: --set {item!r} has no place."
+            )
+    table[last] = value

@@ -1,0 +1,201 @@
+"""Benchmarks that the user installed: an interpreter of their own, and the record of where they came from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.progress import progress
+
+RECORD = "target.json"
+
+
+class Installed(BaseModel):
+    """The file `targets/<name>/target.json` in the home."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    python: str
+    source: str
+    """The folder it was installed from."""
+    commit: str = ""
+    """Of that folder, where it is a git checkout; `-dirty` when it holds changes."""
+    variables: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark whose module ships with this package, and how it is installed.
+
+    Attributes:
+        name: As in `trace targets install NAME`.
+        package: Import name that proves the installation.
+        module: File of the target module, below `trace_assets/targets`.
+        pythons: Versions it asks for, best first.
+        variables: Environment variables of its process, from the folder it was installed from.
+        domains: Names of its targets, as `targets.name` takes them.
+    """
+
+    name: str
+    package: str
+    module: str
+    pythons: tuple[str, ...]
+    domains: tuple[str, ...]
+    variables: Callable[[Path], dict[str, str]]
+    pins: tuple[str, ...] = ()
+    """Further requirements, where the package's own are not enough."""
+
+
+BENCHMARKS = {
+    "tau2": Benchmark(
+        name="tau2",
+        package="tau2",
+        module="tau2/module.py",
+        pythons=("3.12", "3.13"),
+        domains=("tau2:airline", "tau2:retail", "tau2:telecom", "tau2:telecom_solo"),
+        variables=lambda source: {"TAU2_DATA_DIR": str(source / "data")},
+    ),
+}
+
+
+def benchmark_of(target: str) -> Benchmark | None:
+    """Return the benchmark that a target's name belongs to, None for any other target."""
+    return next((one for one in BENCHMARKS.values() if target in one.domains), None)
+
+
+def read_installed(folder: Path, name: str) -> Installed:
+    """Return the record of an installed benchmark.
+
+    Args:
+        folder: The home's `targets`.
+        name: Of the benchmark.
+
+    Raises:
+        Unavailable: It is not installed here.
+        InputError: The record cannot be read.
+    """
+    file = folder / name / RECORD
+    if not file.is_file():
+        raise Unavailable(
+            f"{name} is not installed in this home; get its repository and run "
+            f"`trace targets install {name} --from DIR`."
+        )
+    try:
+        return Installed.model_validate_json(file.read_text(encoding="utf-8"))
+    except (OSError, ValidationError) as error:
+        raise InputError(
+            f"{file} cannot be read ({type(error).__name__}); run `trace targets install {name} --from DIR` "
+            "again."
+        ) from error
+
+
+def install(folder: Path, name: str, source: Path, python: str = "") -> Installed:
+    """Make an interpreter for a benchmark and install it there from a folder.
+
+    The folder stays the user's: it is installed in place (`pip install -e`) and nothing of it is copied.
+    Ends with the record written only when the package can be imported.
+
+    Args:
+        folder: The home's `targets`.
+        name: Of the benchmark.
+        source: Its repository.
+        python: Interpreter to make the environment with; empty takes the best that is found.
+
+    Raises:
+        InputError: There is no such benchmark, or the folder is not one.
+        Unavailable: pip fails, or the package cannot be imported afterwards.
+    """
+    if name not in BENCHMARKS:
+        raise InputError(f"there is no benchmark '{name}' to install; there is {', '.join(BENCHMARKS)}.")
+    benchmark, source = BENCHMARKS[name], source.expanduser().absolute()
+    if not (source / "pyproject.toml").is_file() and not (source / "setup.py").is_file():
+        raise InputError(
+            f"{source} holds no Python project; clone the benchmark's repository and name it in --from."
+        )
+    base, asked = _interpreter(benchmark.pythons, python)
+    place = folder / name
+    shutil.rmtree(place / "venv", ignore_errors=True)
+    (place / RECORD).unlink(missing_ok=True)
+    place.mkdir(parents=True, exist_ok=True)
+    inside = place / "venv" / "bin" / "python"
+    # The project's own bound on Python is let pass where no wanted version is there: said, not silent.
+    lenient = () if asked else ("--ignore-requires-python",)
+    steps: list[tuple[str, Sequence[str]]] = [
+        (f"make an interpreter ({base})", (base, "-m", "venv", str(place / "venv"))),
+        (
+            f"install {source.name} and its dependencies",
+            (str(inside), "-m", "pip", "install", "-q", *lenient, *benchmark.pins, "-e", str(source)),
+        ),
+        (f"import {benchmark.package}", (str(inside), "-c", f"import {benchmark.package}")),
+    ]
+    variables = benchmark.variables(source)
+    with progress(f"install {name}", len(steps)) as bar:
+        for words, command in steps:
+            bar.advance(0, note=words)
+            _run(words, command, place, variables)
+            bar.advance(1)
+    found = Installed(
+        name=name, python=str(inside), source=str(source), commit=commit_of(source), variables=variables
+    )
+    record = place / RECORD
+    unfinished = record.with_suffix(".part")
+    unfinished.write_text(found.model_dump_json(indent=2), encoding="utf-8")
+    os.replace(unfinished, record)
+    return found
+
+
+def _interpreter(wanted: Sequence[str], python: str) -> tuple[str, bool]:
+    """Return an interpreter, and whether it is of a wanted version."""
+    if python:
+        found = shutil.which(python)
+        if found is None:
+            raise InputError(f"there is no interpreter '{python}'; name one that is installed in --python.")
+        said = subprocess.run(
+            [found, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return found, said.stdout.strip() in wanted
+    for version in wanted:
+        if (found := shutil.which(f"python{version}")) is not None:
+            return found, True
+    return sys.executable, f"{sys.version_info[0]}.{sys.version_info[1]}" in wanted
+
+
+def _run(words: str, command: Sequence[str], place: Path, variables: dict[str, str]) -> None:
+    log = place / "install.log"
+    with log.open("ab") as file:
+        file.write(f"$ {' '.join(command)}\n".encode())
+        file.flush()
+        done = subprocess.run(
+            command, stdout=file, stderr=subprocess.STDOUT, check=False, env={**os.environ, **variables}
+        )
+    if done.returncode != 0:
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1]
+        raise Unavailable(f"could not {words}: {said.strip()[:300]} (the whole log: {log}).")
+
+
+def commit_of(source: Path) -> str:
+    """Return the commit of a git checkout, marked when tracked files differ; empty for other folders."""
+
+    def git(*arguments: str) -> str:
+        try:
+            command = ["git", "-C", str(source), *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        except OSError:
+            return ""
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    commit = git("rev-parse", "--short=12", "HEAD")
+    return f"{commit}-dirty" if commit and git("status", "--porcelain", "-uno") else commit
