@@ -18,6 +18,7 @@ from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, 
 from trace_assets.records.table import from_frame
 from trace_assets.sandbox import SandboxPool
 from trace_assets.stages.base_model import open_policy, policy_home
+from trace_assets.stages.contract import rollout_obstacle
 from trace_assets.stages.result import Figure
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
@@ -134,13 +135,14 @@ def examiner(study: Study, contract: TargetContract, pool: SandboxPool) -> tuple
     target's contract is read off its trajectories.
     """
     section, remarks = study.settings.synthesis, list[str]()
-    base = _base_policy(study, remarks) if section.mend_with_base else None
+    obstacle = rollout_obstacle(study, contract.target)
+    base = _base_policy(study, remarks) if section.mend_with_base and not obstacle else None
     identity = text_version(
         AUDIT_VERSION,
         contract.fingerprint(),
         pool.version,
         section.fingerprint(),
-        _home_of_base(study) if section.mend_with_base else "",
+        _home_of_base(study) if base else "",
     )
 
     def examine(environment: Environment) -> Sequence[EnvironmentCheck]:

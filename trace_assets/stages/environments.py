@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentVersion
+from trace_assets.stages.contract import read_contract
 from trace_assets.stages.environment_writers import WriterDesk, examiner, open_model_writer
 from trace_assets.stages.result import Figure, StageCheck, StageResult
-from trace_assets.stages.synthesis import read_contract, sandbox_pool
+from trace_assets.stages.synthesis import sandbox_pool
 from trace_assets.study import Study
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.synthesis.writers.drafting import Drafted, draft_environment
@@ -26,7 +27,11 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
         TraceError: The model's server, the cap or the sandbox stopped it; what was answered is kept.
     """
     spec = study.store.read(CapabilitySpec, capability_id)[0]
-    contract, section = read_contract(study), study.settings.synthesis
+    section = study.settings.synthesis
+    try:
+        contract = read_contract(study, spec.target)
+    except InputError as error:
+        return _refused(study, capability_id, str(error))
     if section.writer == "model":
         return _by_model(study, spec, contract)
     try:
@@ -60,11 +65,6 @@ def _by_model(
     study: Study, spec: CapabilitySpec, contract: TargetContract, no_recipe: str = ""
 ) -> StageResult:
     """Have a model write it."""
-    if contract.target != spec.target:
-        raise InputError(
-            f"capability '{spec.capability_id}' belongs to target '{spec.target}', but the contract is of "
-            f"'{contract.target}'."
-        )
     name, store = spec.capability_id, study.store
     desk = WriterDesk(study, name)
     writer = open_model_writer(study, spec, desk)

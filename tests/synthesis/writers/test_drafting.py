@@ -105,7 +105,12 @@ def test_what_is_never_mended_is_given_up_after_five_rounds_with_the_best_versio
 
 
 def test_replies_without_a_module_are_rounds_and_can_be_mended(draft: Draft) -> None:
-    replies = ["I'm sorry, I cannot help with that.", "", "Let me think first.", f"```python\n{module(10)}```"]
+    replies = [
+        "I'm sorry, I cannot help with that.",
+        "",
+        "Let me think first.",
+        f"```python\n{module(10)}```",
+    ]
     done, asked, audited = draft(replies)
     assert [one.reply for one in done.versions] == ["refusal", "empty", "no_code", "module"]
     assert [one.failed[0].check_id for one in done.versions[:3]] == ["trace.reply"] * 3

@@ -77,7 +77,7 @@ def test_lacking_is_shown_beside_presence_in_the_same_task_where_there_is_one(
     failed = next(one for one in reversed(trajectories) if one.success is False)
     twin = failed.model_copy(update={"trajectory_id": "~twin", "success": True, "reward": 1.0})
     shown = next(one for one in labels if one.trajectory_id == failed.trajectory_id)
-    assert [one.trajectory.task_id for one in pick(labels, trajectories, 1)][0] != failed.task_id
+    assert next(one.trajectory.task_id for one in pick(labels, trajectories, 1)) != failed.task_id
     labels = [one for one in labels if one.label == "LACKING"]
     more = [*labels, shown.model_copy(update={"trajectory_id": "~twin", "label": "PRESENT"})]
     chosen = pick(more, [*(one for one in trajectories if one.task_id != failed.task_id), failed, twin], 1)

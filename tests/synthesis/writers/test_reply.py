@@ -121,3 +121,11 @@ def test_texts_that_break_parsers_are_answered(bomb: str) -> None:
     found = find_module(f"```python\n{bomb}\ndef tools(): pass\n```")
     assert not parses(found.source)
     assert not is_whole(bomb)
+
+
+def test_code_that_repeats_itself_where_it_was_cut_loses_nothing() -> None:
+    lines = "".join(f"def {name}(*a):\n    return {{'the same value': 1}}\n" for name in FUNCTIONS)
+    same = "    'same line': 'same line',\n"
+    block = f"```python\nX = {{\n{' ' * 60}'a': 1,\n{same * 3}}}\n{lines}```"
+    for at in range(block.index("X"), len(block)):
+        assert find_module(joined(block[:at], block[at:])).source == block[10:-3], at

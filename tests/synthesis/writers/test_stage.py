@@ -114,7 +114,7 @@ NAME = "write-without-read"
 
 @pytest.fixture
 def good(sources: dict[str, str]) -> str:
-    return sources["write_without_read"]
+    return sources["write_without_read"].strip() + "\n"
 
 
 def short(source: str) -> str:
@@ -163,7 +163,9 @@ def test_from_refusal_over_bad_code_to_an_accepted_environment_and_never_asked_a
     assert again.figures["remembered_answers"] == 4 and again.cost_usd == 0
     spent = [row for row in study.store.read(LedgerEntry) if row.cost_usd]
     assert {(row.stage, row.asset, row.partition) for row in spent} == {("synthesis", "environment", NAME)}
-    assert sum(row.cost_usd for row in spent) == pytest.approx(float(result.figures["cost_usd"] or 0), abs=1e-6)
+    assert sum(row.cost_usd for row in spent) == pytest.approx(
+        float(result.figures["cost_usd"] or 0), abs=1e-6
+    )
     assert len(result.tables["versions"]) == 4 and "version 2" in result.pages
 
 
@@ -268,7 +270,9 @@ def test_auto_takes_the_recipe_where_one_fits_and_the_model_elsewhere(
         assert write(study).figures["writer"] == "recipe:write_without_read" and not server.bodies
         assert [one.outcome for one in versions(study)] == ["written from a recipe."]
         result = write(study, detector=None, detector_args={})
-        assert result.figures["writer"] == "model:m" and "no recipe writes" in str(result.figures["no_recipe"])
+        assert result.figures["writer"] == "model:m" and "no recipe writes" in str(
+            result.figures["no_recipe"]
+        )
     alone = make_study(**{"synthesis.writer": "auto", "synthesis.model": '""'}, home="alone")
     refused = write(alone, detector=None, detector_args={})
     assert refused.figures["refused"] and "no recipe writes" in refused.checks[0].detail

@@ -15,6 +15,8 @@ MOST_CHARACTERS = 200_000
 LONGEST_REMARK = 400
 _BEGINNING = 30
 """Characters of a module by which it is known again."""
+_OVERLAP = 15
+"""A continuation repeats the end before it where they share more characters than this, blanks left out."""
 _TRIMS = 60
 """Lines of closing words that are cut off behind unfenced code, one at a time."""
 
@@ -109,10 +111,13 @@ def joined(before: str, after: str) -> str:
         return after  # it began anew
     if before.count("```") % 2:
         after = re.sub(r"\A\s*```[\w+.-]*[ \t]*\n", "", after)
-    for size in range(min(len(before), len(after), 2000), 15, -1):
-        if before.endswith(after[:size]):
-            return before + after[size:]
-    return before + after
+    plain = before + after
+    for size in range(min(len(before), len(after), 2000), _OVERLAP, -1):
+        if before.endswith(after[:size]) and len("".join(after[:size].split())) > _OVERLAP:
+            once = before + after[size:]
+            # Code repeats itself too, and then nothing may be left out.
+            return plain if parses(find_module(plain).source) else once
+    return plain
 
 
 def _without(spoken: str, cut: bool) -> ReplyKind:
