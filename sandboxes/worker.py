@@ -33,6 +33,8 @@ NAME = "<environment>"
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 FIRST = ("tools", "oracle", "reset")
 MAX_SPARES = 24
+# Of every process here. Docker sets the same from outside; elsewhere nobody else does.
+LIMITS = {"RLIMIT_NOFILE": 256, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0, "RLIMIT_CPU": 600, "RLIMIT_MEMLOCK": 0}
 # Imported by the zygote when the source mentions them, so that a leaf finds them loaded.
 PRELOAD = {
     "abc", "base64", "bisect", "calendar", "collections", "contextlib", "copy", "csv", "dataclasses",
@@ -257,7 +259,7 @@ class Zygote:
         else:
             pair = socket.socketpair()
             ours, theirs = pair[0].detach(), pair[1].detach()
-        if len(self.spares) == 1:  # they come faster than they are made ready: keep more
+        if not self.spares:  # they come faster than they are made ready: keep more
             self.stock = min(2 * self.stock, MAX_SPARES)
         while True:
             if not self.spares and not self.prepare():
@@ -388,7 +390,8 @@ def main(argv):
     except (ImportError, OSError, AttributeError):
         prctl = no_prctl
     prctl(4, 0)  # PR_SET_DUMPABLE: no other process of this user may look into or attach to us
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for name, value in LIMITS.items():
+        resource.setrlimit(getattr(resource, name), (value, value))
     with open(__file__, "rb") as file:
         digest = sha256(file.read()).hexdigest()
     hello = {

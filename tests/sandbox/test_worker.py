@@ -244,20 +244,26 @@ def test_hundreds_of_episodes_leave_nothing_behind(unsafe_pool: SandboxPool, cou
     assert after[0] < before[0] + 20  # other threads of the pool may hold a few at any moment
 
 
-def test_leaves_are_forked_ahead_of_a_burst(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
-    """A second burst finds waiting leaves, none of which has run a line of the environment's code."""
+def test_leaves_are_forked_ahead_of_demand(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
     code = "import os\nreturn [{'role': 'user', 'content': str(os.getpid())}]"
     environment = unsafe_pool.environment(hostile("reset", code))
-    for one in [environment.reset(seed) for seed in range(LEAVES_AHEAD)]:
-        one.close()
     with environment.reset(0) as session:
         zygote = session._leaf.sandbox.container.process.pid  # type: ignore[attr-defined]
-    time.sleep(0.5)
-    ready = Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
-    sessions = [environment.reset(seed) for seed in range(4)]
-    assert len(ready) >= 4 and {one.messages[0]["content"] for one in sessions} <= set(ready)
-    for one in sessions:
-        one.close()
+
+    def waiting() -> list[str]:
+        time.sleep(0.3)
+        return Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
+
+    for _ in range(2):
+        with environment.reset(0) as session:
+            assert session.messages[0]["content"] in waiting()
+        ready = waiting()
+        with environment.reset(1) as session:
+            assert session.messages[0]["content"] in ready
+    with ThreadPoolExecutor(16) as threads:
+        for one in list(threads.map(environment.reset, range(48))):
+            one.close()
+    assert len(waiting()) <= LEAVES_AHEAD + 1  # bounded, whatever was asked for
 
 
 def test_the_oracle_is_seeded_as_the_episode_is(unsafe_pool: SandboxPool, hostile: Hostile) -> None:

@@ -5,6 +5,17 @@ from __future__ import annotations
 from trace_assets.errors import TraceError, Unavailable
 
 
+def printable(text: str) -> str:
+    r"""Text in which nothing can steer a terminal or turn the direction of writing: such characters escaped.
+
+    >>> printable("fine, \x1b[2J not")
+    'fine, \\x1b[2J not'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class SandboxError(TraceError):
     """Something in or around a sandbox failed; the episode has no outcome.
 
@@ -13,6 +24,9 @@ class SandboxError(TraceError):
     """
 
     kind: str = "sandbox"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class Timeout(SandboxError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -69,9 +68,6 @@ def start_process(
         raise SandboxUnavailable(f"the sandbox's process could not be started: {error}") from None
     finally:
         theirs.close()
-    for name, value in (("RLIMIT_NOFILE", 256), ("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0), ("RLIMIT_CPU", 600)):
-        with contextlib.suppress(OSError):  # it has gone already: the hello will be missing
-            resource.prlimit(process.pid, getattr(resource, name), (value, value))
     sandbox = Sandbox(ProcessContainer(process), SocketChannel(ours), True, config)
     try:
         sandbox.greet()
