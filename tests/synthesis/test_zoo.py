@@ -8,9 +8,18 @@ import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.synthesis.audit.battery import verdict_of
+from trace_assets.synthesis.audit.panel import SAME
 from trace_assets.synthesis.zoo.animal import Animal, sound_names
 from trace_assets.synthesis.zoo.animals import ANIMALS
 from trace_assets.synthesis.zoo.keeper import ZOO_RULES, Keeper, failed
+
+
+NOT_POSSIBLE = {
+    "no tool hands the conversation over",
+    "no operator makes a harmful mutant of this oracle",
+    SAME,
+}
+"""Reasons for which a sound environment may skip a check."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +41,8 @@ def test_sound_environments_fail_nothing(name: str, keeper: Keeper) -> None:
     checks = keeper.audit_sound(name)
     assert failed(checks) == {}
     assert verdict_of(checks) == (True, ())
-    assert [check.check_id for check in checks if check.status == "skip"] == []
+    skipped = {check.check_id: check.evidence for check in checks if check.status == "skip"}
+    assert set(skipped.values()) <= NOT_POSSIBLE, skipped
 
 
 @pytest.mark.parametrize("animal", ANIMALS, ids=lambda animal: animal.name)

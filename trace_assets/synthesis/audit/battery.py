@@ -9,15 +9,34 @@ from trace_assets.progress import progress
 from trace_assets.records import Environment, EnvironmentCheck, Trajectory
 from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.audit import runtime, semantic, static, statistical
+from trace_assets.synthesis.audit import (
+    declared,
+    determinism,
+    leakage,
+    mutants,
+    panel,
+    runtime,
+    schemas,
+    semantic,
+    static,
+    statistical,
+    tricks,
+)
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Sizes, Subject
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
 
 CHECKS: tuple[AuditCheck, ...] = (
     *static.CHECKS,
+    *tricks.CHECKS,
     *runtime.CHECKS,
+    *determinism.CHECKS,
+    *declared.CHECKS,
+    *schemas.CHECKS,
     *semantic.CHECKS,
+    *leakage.CHECKS,
+    *panel.CHECKS,
+    *mutants.CHECKS,
     *statistical.CHECKS,
 )
 """In an order in which what a check needs comes before it."""
@@ -32,6 +51,7 @@ def audit(
     trajectories: Sequence[Trajectory] = (),
     rules: Rules = RULES,
     sizes: Sizes | None = None,
+    no_policy: str = "no base policy was given to roll out",
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -47,6 +67,7 @@ def audit(
         trajectories: Real ones of the target, for the fidelity checks; none skips them.
         rules: The severity policy: what each check demands and weighs.
         sizes: How many seeds each check looks at; None takes the defaults.
+        no_policy: Why there is no base policy: what the statistical checks that are skips say.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -56,7 +77,15 @@ def audit(
         Unavailable: The base policy broke.
     """
     subject = Subject(
-        environment, pool, section, contract, base_policy, trajectories, rules, sizes or Sizes()
+        environment,
+        pool,
+        section,
+        contract,
+        base_policy,
+        trajectories,
+        no_policy,
+        rules,
+        sizes or Sizes(),
     )
     findings: dict[str, Finding] = {}
     with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:
@@ -91,6 +120,9 @@ def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> F
         if findings[needed].status != "pass":
             state = "failed" if findings[needed].status == "fail" else "was skipped"
             return Finding("skip", f"{needed} {state}")
+    for earlier in check.after:
+        if findings[earlier].status == "fail":
+            return Finding("skip", f"{earlier} failed")
     try:
         return check.run(subject)
     except SandboxUnavailable:

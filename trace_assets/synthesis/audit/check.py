@@ -19,7 +19,7 @@ from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
 
 MAX_TURNS = 12
 
-Level = Literal["static", "runtime", "semantic", "adversarial", "statistical", "fidelity"]
+Level = Literal["static", "runtime", "semantic", "adversarial", "mutation", "statistical", "fidelity"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class Subject:
         contract: Of the target; None where it is not known.
         policy: The base policy, rolled out for the statistical checks; None skips them.
         trajectories: Real ones of the target's discovery tasks, for the fidelity checks; none skips them.
+        no_policy: Why there is no base policy, for the skips.
         rules: The severity policy with its thresholds.
         sizes: Seeds a check.
     """
@@ -85,6 +86,7 @@ class Subject:
     contract: TargetContract | None = None
     policy: Policy | None = None
     trajectories: Sequence[Trajectory] = ()
+    no_policy: str = "no base policy was given to roll out"
     rules: Rules = RULES
     sizes: Sizes = Sizes()
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Subject:
     @cached_property
     def probe(self) -> Probe:
         """Plays episodes of it, keeping what it has seen."""
-        return Probe(self.pool, self.environment.source)
+        return Probe(self.pool, self.environment.source, self.contract.tools if self.contract else ())
 
     @cached_property
     def rollouts(self) -> list[Trajectory]:
@@ -117,12 +119,19 @@ class Subject:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """A check, and the checks that must have passed for it to mean anything."""
+    """A check.
+
+    Attributes:
+        needs: Checks that must have passed for it to mean anything.
+        after: Checks whose failure would be reported once more by this one: it is a skip after them. That
+            they could not be tried is no hindrance.
+    """
 
     check_id: str
     level: Level
     run: Callable[[Subject], Finding]
     needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
     @property
     def demand(self) -> str:

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from trace_assets.sandbox import SandboxPool, Session
+from trace_assets.records import ToolSpec
+from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session
+from trace_assets.synthesis.contract.tool_list import mutation_marked
 from trace_assets.targets.sandboxed import checked_verdict
 
 Action = dict[str, Any]
@@ -50,10 +52,16 @@ class Probe:
     """Plays episodes of one module; oracle scripts and first messages are asked for once.
 
     Every method raises `SandboxError` for faults of the environment or its sandbox.
+
+    Args:
+        pool: Where it runs.
+        source: The module.
+        known: Tools of which it is known whether they change anything; the others are judged by their name.
     """
 
-    def __init__(self, pool: SandboxPool, source: str) -> None:
+    def __init__(self, pool: SandboxPool, source: str, known: Sequence[ToolSpec] = ()) -> None:
         self.pool, self.source = pool, source
+        self._known = {tool.name: bool(tool.mutates) for tool in known if tool.mutates is not None}
         self._environment = pool.environment(source)
         self._oracles: dict[int, list[Action]] = {}
         self._first: dict[int, list[dict[str, Any]]] = {}
@@ -62,6 +70,12 @@ class Probe:
     def tools(self) -> list[dict[str, Any]]:
         """Return the environment's tool schemas."""
         return self._environment.tools()
+
+    def writes(self, name: str) -> bool:
+        """Tell whether a tool changes anything."""
+        if name not in self._known:
+            self._known[name] = bool(mutation_marked([ToolSpec(name=name)])[0].mutates)
+        return self._known[name]
 
     def oracle(self, seed: int) -> list[Action]:
         """Return the environment's own solution of a seed."""
@@ -82,13 +96,40 @@ class Probe:
         with self._environment.reset(seed) as session:
             return _finish(session, actions, time.perf_counter() - start)
 
-    def walk(self, seed: int, actions: Sequence[Action]) -> None:
-        """Play a script without asking for the verdict."""
+    def walk(self, seed: int, actions: Sequence[Action]) -> list[dict[str, Any]]:
+        """Play a script without asking for the verdict; return what each step answered."""
+        answers: list[dict[str, Any]] = []
         with self._environment.reset(seed) as session:
             for action in actions:
-                session.step(action)
+                answers.append(session.step(action))
                 if session.done or session.truncated:
-                    return
+                    break
+        return answers
+
+    def ask(self, seed: int, calls: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Make calls one after the other; return the tool message that answers each.
+
+        An episode that ends is begun again, so later calls may find what earlier ones changed undone.
+
+        Raises:
+            EnvironmentFault: A call was not answered by a tool message.
+        """
+        messages: list[dict[str, Any]] = []
+        session = self._environment.reset(seed)
+        try:
+            for number, one in enumerate(calls, start=1):
+                if session.done or session.truncated:
+                    session.close()
+                    session = self._environment.reset(seed)
+                call = {"id": f"ask_{number}", **one}
+                answer = session.step({"role": "assistant", "tool_calls": [call]})
+                told = [m for m in answer["messages"] if m.get("tool_call_id") == call["id"]]
+                if not told:
+                    raise EnvironmentFault(f"the call of {one['name']} was not answered")
+                messages.append(told[0])
+        finally:
+            session.close()
+        return messages
 
     def best(self, seed: int) -> Played:
         """Play the oracle's script, once a seed."""

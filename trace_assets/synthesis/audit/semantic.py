@@ -1,13 +1,32 @@
-"""Whether the reward means what it should: all for the oracle, nothing for idleness, little for tricks."""
+"""Whether the reward means what it should: all for the oracle, nothing for idleness, more for more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections import Counter
 from statistics import fmean
 
-from trace_assets.synthesis.audit.attackers import ATTACKERS, Attacker, messy, same_tool, say
+from trace_assets.statistics.wilson import wilson
+from trace_assets.synthesis.audit.attackers import calls_in, messy, say
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.probe import Probe
+
+NO_WRITE = "no change"
+
+
+def verifier_determinism(subject: Subject) -> Finding:
+    """The reward of recorded actions is the same when a fresh sandbox computes it."""
+    probe = subject.probe
+    seeds = subject.seeds[: subject.sizes.replayed]
+    played = [probe.play(seed, script(probe, seed)) for seed in seeds for script in (Probe.oracle, messy)]
+    bound = "reward, success and checks equal in a fresh sandbox"
+    with probe.fresh() as box:
+        for one in played:
+            again = box.play(one.seed, one.actions)
+            if again.verdict != one.verdict:
+                seen = f"seed {one.seed}: {one.reward!r}, then {again.reward!r} for the same actions"
+                return Finding("fail", seen, None, len(played), bound)
+    return Finding("pass", "all agree", None, len(played), bound)
 
 
 def oracle_max(subject: Subject) -> Finding:
@@ -29,80 +48,58 @@ def oracle_max(subject: Subject) -> Finding:
 
 def floor_gap(subject: Subject) -> Finding:
     """An agent that says goodbye at once, or nothing at all, earns next to nothing."""
-    probe = subject.probe
+    probe, rules = subject.probe, subject.rules
     best = fmean(probe.best(seed).reward for seed in subject.seeds)
     seeds = subject.seeds[: subject.sizes.floor]
     silent = [probe.play(seed, []).reward for seed in seeds]
     polite = [probe.play(seed, [say("Goodbye.")]).reward for seed in seeds]
     floor = max(fmean(silent), fmean(polite))
-    bound = f"floor <= {subject.rules.max_floor}, oracle above it by >= {subject.rules.min_floor_gap}"
-    passed = floor <= subject.rules.max_floor and best - floor >= subject.rules.min_floor_gap
+    bound = f"floor <= {rules.max_floor}, oracle above it by >= {rules.min_floor_gap}"
+    passed = floor <= rules.max_floor and best - floor >= rules.min_floor_gap
     evidence = f"silence {fmean(silent):.3g}, goodbye {fmean(polite):.3g}, oracle {best:.3g}"
     return Finding("pass" if passed else "fail", evidence, floor, 2 * len(silent), bound)
 
 
-def verifier_determinism(subject: Subject) -> Finding:
-    """The reward of recorded actions is the same when a fresh sandbox computes it."""
-    probe = subject.probe
-    seeds = subject.seeds[: subject.sizes.replayed]
-    played = [probe.play(seed, script(probe, seed)) for seed in seeds for script in (Probe.oracle, messy)]
-    bound = "reward, success and checks equal in a fresh sandbox"
-    with probe.fresh() as box:
-        for one in played:
-            again = box.play(one.seed, one.actions)
-            if again.verdict != one.verdict:
-                seen = f"seed {one.seed}: {one.reward!r}, then {again.reward!r} for the same actions"
-                return Finding("fail", seen, None, len(played), bound)
-    return Finding("pass", "all agree", None, len(played), bound)
-
-
-def _attack(subject: Subject, attacker: Attacker) -> tuple[float, float, int]:
-    """Return an attacker's mean reward, its success rate, and the number of seeds."""
+def partial_credit(subject: Subject) -> Finding:
+    """The reward never falls along the oracle's path: more of the work never earns less."""
+    probe, levels = subject.probe, set()
     seeds = subject.seeds[: subject.sizes.attack]
-    played = [subject.probe.play(seed, attacker(subject.probe, seed)) for seed in seeds]
-    return fmean(one.reward for one in played), fmean(one.success for one in played), len(played)
+    bound = "rewards of the oracle's first 0, 1, ... messages never fall"
+    for seed in seeds:
+        script = probe.oracle(seed)
+        rewards = [probe.play(seed, script[:k]).reward for k in range(len(script) + 1)]
+        levels |= {round(reward, 6) for reward in rewards}
+        for k, (before, after) in enumerate(itertools.pairwise(rewards), start=1):
+            if after < before - 1e-9:
+                seen = f"seed {seed}: message {k} lowers the reward from {before:.3g} to {after:.3g}"
+                return Finding("fail", seen, after - before, len(seeds), bound)
+    shown = ", ".join(f"{level:.3g}" for level in sorted(levels)[:8])
+    return Finding("pass", f"{len(levels)} levels of reward: {shown}", len(levels), len(seeds), bound)
 
 
-def _judged(subject: Subject, results: dict[str, tuple[float, float, int]]) -> Finding:
-    best = fmean(subject.probe.best(seed).reward for seed in subject.seeds)
-    worst = max(results, key=lambda name: (results[name][0], name))
-    reward, success, n = results[worst]
-    broken = [
-        name
-        for name, (mean, rate, _) in results.items()
-        if best - mean < subject.rules.min_attack_margin or rate > subject.rules.max_attack_success
-    ]
-    bound = (
-        f"<= oracle - {subject.rules.min_attack_margin}, success <= {subject.rules.max_attack_success:.0%}"
+def balance(subject: Subject) -> Finding:
+    """Where seeds call for different changes, or for none, no kind prevails: guessing does not pay."""
+    probe, n = subject.probe, len(subject.seeds)
+    kinds = Counter(
+        next((c["name"] for c in reversed(calls_in(probe.oracle(s))) if probe.writes(c["name"])), NO_WRITE)
+        for s in subject.seeds
     )
-    name = f"{worst}: " if worst else ""
-    evidence = f"{name}mean reward {reward:.3g}, success {success:.0%}, oracle {best:.3g}"
-    return Finding("fail" if broken else "pass", evidence, reward, n, bound)
+    bound = f"no last change on more than {subject.rules.max_same_kind:.0%} of seeds"
+    shown = ", ".join(f"{name} {count}" for name, count in kinds.most_common(6))
+    if len(kinds) == 1:
+        return Finding("pass", f"every seed calls for the same: {shown}", None, n, bound)
+    count = kinds.most_common(1)[0][1]
+    low, high = wilson(count, n)
+    passed = count / n <= subject.rules.max_same_kind
+    return Finding("pass" if passed else "fail", shown, count / n, n, bound, low=low, high=high)
 
 
-def _scripted(attacker: Attacker) -> Callable[[Subject], Finding]:
-    def run(subject: Subject) -> Finding:
-        return _judged(subject, {"": _attack(subject, attacker)})
-
-    return run
-
-
-def always_the_same(subject: Subject) -> Finding:
-    """No single tool, used always, does well: the worst tool counts."""
-    names = [tool["function"]["name"] for tool in subject.probe.tools()]
-    return _judged(subject, {f"always {name}": _attack(subject, same_tool(name)) for name in names})
-
-
-_SOUND = ("semantic.floor_gap",)
 CHECKS = (
     AuditCheck(
         "semantic.verifier_determinism", "semantic", verifier_determinism, ("runtime.episode_isolation",)
     ),
     AuditCheck("semantic.oracle_max", "semantic", oracle_max, ("semantic.verifier_determinism",)),
     AuditCheck("semantic.floor_gap", "semantic", floor_gap, ("semantic.oracle_max",)),
-    *(
-        AuditCheck(f"trace.attacker.{name}", "adversarial", _scripted(attacker), _SOUND)
-        for name, attacker in ATTACKERS.items()
-    ),
-    AuditCheck("trace.attacker.same_tool", "adversarial", always_the_same, _SOUND),
+    AuditCheck("trace.partial_credit", "semantic", partial_credit, ("semantic.floor_gap",)),
+    AuditCheck("trace.balance", "semantic", balance, ("semantic.oracle_max",)),
 )

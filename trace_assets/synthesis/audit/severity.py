@@ -18,28 +18,58 @@ from trace_assets.errors import InputError
 Severity = Literal["error", "warning", "info"]
 
 SEVERITIES: dict[str, Severity] = {
+    "trace.size": "error",
     "trace.parses": "error",
     "trace.declares_functions": "error",
+    "trace.signatures": "error",
     "trace.imports_allowed": "error",
+    "trace.dynamic_code": "error",
+    "trace.hidden_inputs": "error",
     "runtime.startup": "error",
     "runtime.observation_schema": "error",
     "runtime.reward_well_formed": "error",
-    "runtime.tool_declaration_accuracy": "error",
+    "trace.oracle_ends": "error",
+    "trace.latency": "warning",
     "runtime.seed_control": "error",
     "runtime.episode_determinism": "error",
     "runtime.episode_isolation": "error",
     "trace.seed_diversity": "error",
-    "trace.latency": "warning",
+    "trace.structure_diversity": "error",
+    "runtime.tool_declaration_accuracy": "error",
+    "trace.fidelity.schema": "error",
+    "semantic.verifier_determinism": "error",
     "semantic.oracle_max": "error",
     "semantic.floor_gap": "error",
-    "semantic.verifier_determinism": "error",
+    "trace.partial_credit": "error",
+    "trace.balance": "error",
+    "semantic.no_solution_leakage": "error",
     "trace.attacker.always_refuse": "error",
+    "trace.attacker.always_transfer": "error",
     "trace.attacker.echo": "error",
+    "trace.attacker.closing_only": "error",
+    "trace.attacker.forged_reply": "error",
+    "trace.attacker.begging": "error",
     "trace.attacker.random_legal": "error",
     "trace.attacker.repeat_first": "error",
-    "trace.attacker.same_tool": "error",
     "trace.attacker.spam_all": "error",
     "trace.attacker.other_seed": "error",
+    "trace.attacker.act_unseen": "error",
+    "trace.attacker.stop_early": "error",
+    "trace.attacker.overact": "error",
+    "trace.attacker.stall": "error",
+    "trace.attacker.hostile_values": "error",
+    "trace.attacker.extremes": "error",
+    "trace.attacker.provoke": "error",
+    "trace.attacker.hidden_tools": "error",
+    "trace.attacker.grep": "error",
+    "trace.attacker.same_tool": "error",
+    "trace.mutation.kill_rate": "error",
+    "trace.mutation.harmless": "error",
+    "trace.fidelity.result_shape": "error",
+    "trace.fidelity.error_shape": "error",
+    "trace.fidelity.tool_ngrams": "warning",
+    "trace.fidelity.lengths": "warning",
+    "trace.fidelity.auc": "warning",
     "trace.pass_band": "error",
     "trace.dead_groups": "error",
     "trace.predicted_signal": "warning",
@@ -66,6 +96,28 @@ class Rules(BaseModel):
     """Share of different first messages among the seeds."""
     min_structures: float = Field(0.10, ge=0, le=1)
     """Share of different first messages when everything that holds a digit is masked."""
+    max_same_plan: float = Field(0.90, ge=0, le=1)
+    """Share of seeds that one plan (the oracle's calls without their values) may take."""
+    max_same_kind: float = Field(0.75, ge=0, le=1)
+    """Share of seeds that may end with the same change, where there are several kinds."""
+    min_mutant_loss: float = Field(0.05, ge=0, le=1)
+    """What a harmful mutant of the oracle's script must lose at least, beside its success."""
+    min_kill_rate: float = Field(0.95, ge=0, le=1)
+    """Share of harmful mutants that must lose."""
+    min_spared_rate: float = Field(0.95, ge=0, le=1)
+    """Share of harmless mutants that must keep the whole reward."""
+    min_operator_rate: float = Field(0.75, ge=0, le=1)
+    """The same for each mutation operator alone."""
+    max_result_distance: float = Field(0.05, ge=0, le=1)
+    """Share of places in tool results that the target's results do not have so."""
+    max_error_distance: float = Field(0.10, ge=0, le=1)
+    """Share of errors whose form the target's errors do not have."""
+    max_ngram_divergence: float = Field(0.50, ge=0, le=1)
+    """Jensen-Shannon divergence of neighbouring calls between the oracle and real successes, in bits."""
+    max_lengths_outside: float = Field(0.40, ge=0, le=1)
+    """Share of lengths whose median lies outside of what 80 % of real successes have."""
+    max_auc: float = Field(0.95, ge=0, le=1)
+    """Area under the ROC curve of a classifier of real against generated episodes: its lower bound."""
     max_seconds_reset: float = Field(0.25, gt=0)
     max_seconds_step: float = Field(0.05, gt=0)
     min_signal: float = Field(0.20, ge=0, le=1)

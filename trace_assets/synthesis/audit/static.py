@@ -1,4 +1,4 @@
-"""What can be said of a module without running it."""
+"""What can be said of a module without running it: size, syntax, protocol functions, imports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import re
 
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 
-FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
+PARAMETERS = {"tools": 0, "reset": 1, "step": 1, "verdict": 0, "oracle": 1}
+"""The functions of the protocol and how many arguments each is called with."""
+
+MAX_BYTES = 200_000
+MAX_LINES = 5_000
 
 ALLOWED_IMPORTS = frozenset(
     re.findall(
@@ -26,20 +30,72 @@ def parses(subject: Subject) -> Finding:
     """The source is Python."""
     try:
         ast.parse(subject.environment.source)
-    except (SyntaxError, ValueError) as error:
-        return Finding("fail", f"not Python: {error}", bound="parses")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return Finding("fail", f"not Python: {error or type(error).__name__}", bound="parses")
     return Finding("pass", f"{subject.environment.source.count(chr(10))} lines", bound="parses")
+
+
+def size(subject: Subject) -> Finding:
+    """The source is short enough to be read by a person and compiled at once."""
+    source = subject.environment.source
+    length, lines = len(source.encode("utf-8", "surrogatepass")), source.count("\n") + 1
+    bound = f"<= {MAX_BYTES} bytes and {MAX_LINES} lines"
+    passed = length <= MAX_BYTES and lines <= MAX_LINES
+    return Finding("pass" if passed else "fail", f"{length} bytes, {lines} lines", length, None, bound)
 
 
 def declares_functions(subject: Subject) -> Finding:
     """The five functions of the protocol are defined at the top of the module."""
     tree = ast.parse(subject.environment.source)
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    missing = [name for name in FUNCTIONS if name not in defined]
-    bound = f"defines {', '.join(FUNCTIONS)}"
+    defined = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+    missing = [name for name in PARAMETERS if name not in defined]
+    bound = f"defines {', '.join(PARAMETERS)}"
     if missing:
         return Finding("fail", f"no top-level function {', '.join(missing)}", bound=bound)
     return Finding("pass", "all are defined", bound=bound)
+
+
+def signatures(subject: Subject) -> Finding:
+    """They are plain functions that can be called as the protocol calls them, each defined once."""
+    tree = ast.parse(subject.environment.source)
+    problems: list[str] = []
+    for name, wanted in PARAMETERS.items():
+        found = [
+            n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == name
+        ]
+        problems += [f"{name} is defined {len(found)} times"] if len(found) > 1 else []
+        problems += [f"{name} {problem}" for problem in _odd(found[-1], wanted)]
+    bound = "tools(), reset(seed), step(message), verdict(), oracle(seed)"
+    if problems:
+        return Finding("fail", "; ".join(problems[:5]), len(problems), None, bound)
+    return Finding("pass", "as the protocol calls them", bound=bound)
+
+
+def _odd(function: ast.FunctionDef | ast.AsyncFunctionDef, wanted: int) -> list[str]:
+    """Return what keeps a function from being called with so many positional arguments."""
+    problems = ["is asynchronous"] if isinstance(function, ast.AsyncFunctionDef) else []
+    problems += ["is decorated"] if function.decorator_list else []
+    own = [node for node in _own_nodes(function) if isinstance(node, ast.Yield | ast.YieldFrom)]
+    problems += ["is a generator"] if own else []
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    required = len(positional) - len(given.defaults)
+    keywords = [k for k, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is None]
+    if required > wanted or (len(positional) < wanted and given.vararg is None) or keywords:
+        problems.append(
+            f"takes {ast.unparse(given) or 'nothing'}, not {wanted} argument{'s' * (wanted != 1)}"
+        )
+    return problems
+
+
+def _own_nodes(function: ast.AST) -> list[ast.AST]:
+    """Return the nodes of a function without those of functions inside it."""
+    nodes: list[ast.AST] = []
+    for child in ast.iter_child_nodes(function):
+        nodes.append(child)
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            nodes += _own_nodes(child)
+    return nodes
 
 
 def imports_allowed(subject: Subject) -> Finding:
@@ -60,7 +116,9 @@ def imports_allowed(subject: Subject) -> Finding:
 
 
 CHECKS = (
-    AuditCheck("trace.parses", "static", parses),
+    AuditCheck("trace.size", "static", size),
+    AuditCheck("trace.parses", "static", parses, ("trace.size",)),
     AuditCheck("trace.declares_functions", "static", declares_functions, ("trace.parses",)),
+    AuditCheck("trace.signatures", "static", signatures, ("trace.declares_functions",)),
     AuditCheck("trace.imports_allowed", "static", imports_allowed, ("trace.parses",)),
 )

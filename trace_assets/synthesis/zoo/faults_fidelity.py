@@ -7,11 +7,9 @@ from trace_assets.synthesis.zoo.animal import Animal
 FAULTS: tuple[Animal, ...] = (
     Animal(
         "other tool type",
-        "runtime.tool_declaration_accuracy",
+        "trace.fidelity.schema",
         "door",
         (('{"type": "string"}', '{"type": ["string", "null"]}'),),
     ),
-    Animal(
-        "other tool words", "runtime.tool_declaration_accuracy", "door", (("See a door.", "Look at a door."),)
-    ),
+    Animal("other tool words", "trace.fidelity.schema", "door", (("See a door.", "Look at a door."),)),
 )

@@ -1,4 +1,4 @@
-"""Environments that the base policy cannot learn from: always solved, never solved, groups without contrast."""
+"""Environments that teach the base policy nothing: always solved, never solved, no contrast in a group."""
 
 from __future__ import annotations
 

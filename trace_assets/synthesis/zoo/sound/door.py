@@ -13,7 +13,7 @@ WISHES = [
     "go and open",
 ]
 PEOPLE = ["ann", "bob", "cid", "dan", "eve", "fay", "gus", "hal"]
-TEXTS = {"look": "See a door.", "unlock": "Open a door.", "report": "Report a door."}
+TEXTS = {"get_door": "See a door.", "unlock_door": "Open a door.", "report_door": "Report a door."}
 episode: dict[str, Any] = {}
 
 
@@ -50,7 +50,7 @@ def answer(call: dict[str, Any]) -> tuple[str, bool]:
         episode["bad"] += 1
         return "no such thing", True
     episode["calls"].append(call["name"])
-    if call["name"] == "look":
+    if call["name"] == "get_door":
         return "alarm" if episode["alarmed"] else "quiet", False
     return "ok", False
 
@@ -71,9 +71,9 @@ def step(message: dict[str, Any]) -> dict[str, Any]:
 
 def judge() -> tuple[float, bool]:
     """Reward and success."""
-    wanted = "report" if episode["alarmed"] else "unlock"
-    acts = [name for name in episode["calls"] if name != "look"]
-    looked = episode["calls"][:1] == ["look"]
+    wanted = "report_door" if episode["alarmed"] else "unlock_door"
+    acts = [name for name in episode["calls"] if name != "get_door"]
+    looked = episode["calls"][:1] == ["get_door"]
     settled = acts == [wanted]
     told = settled and "done" in episode["reply"].lower()
     success = looked and settled and told
@@ -90,7 +90,7 @@ def verdict() -> dict[str, Any]:
 def oracle(seed: int) -> list[dict[str, Any]]:
     """Look, act, tell."""
     door, alarmed, _ = scene(seed)
-    names = ["look", "report" if alarmed else "unlock"]
+    names = ["get_door", "report_door" if alarmed else "unlock_door"]
     calls = [{"id": name, "name": name, "arguments": {"door": door}} for name in names]
     words = {"role": "assistant", "content": "Done."}
     return [*({"role": "assistant", "tool_calls": [call]} for call in calls), words]

@@ -1,0 +1,120 @@
+"""Attackers that act without judgement: too much, too little, too soon, or always the same."""
+
+from __future__ import annotations
+
+import random
+
+from trace_assets.synthesis.audit.attackers.script import (
+    Attacker,
+    again,
+    arguments_for,
+    call,
+    calls_in,
+    closing,
+    numbered,
+    say,
+    tool_named,
+)
+from trace_assets.synthesis.audit.probe import Action, Probe
+
+STALLED = 40
+"""Messages with which an episode is dragged out."""
+
+
+def random_legal(probe: Probe, seed: int) -> list[Action]:
+    """Makes four random legal calls, then closes with the oracle's words."""
+    rng = random.Random(f"random_legal/{seed}")
+    tools = probe.tools()
+    script = []
+    for _ in range(4):
+        tool = rng.choice(tools)
+        script.append(call(tool["function"]["name"], rng.choice(arguments_for(tool, probe, seed, rng))))
+    return numbered([*script, say(closing(probe.oracle(seed)))])
+
+
+def repeat_first(probe: Probe, seed: int) -> list[Action]:
+    """Makes the oracle's first call over and over, then closes with the oracle's words."""
+    calls = calls_in(probe.oracle(seed))
+    return numbered([*(again(one) for one in calls[:1] * 4), say(closing(probe.oracle(seed)))])
+
+
+def spam_all(probe: Probe, seed: int) -> list[Action]:
+    """Calls every tool on every object, twice, then closes with the oracle's words."""
+    rng = random.Random(f"spam_all/{seed}")
+    script = [
+        call(tool["function"]["name"], arguments)
+        for tool in probe.tools()
+        for arguments in arguments_for(tool, probe, seed, rng)
+    ]
+    return numbered([*script, *script, say(closing(probe.oracle(seed)))])
+
+
+def other_seed(probe: Probe, seed: int) -> list[Action]:
+    """Plays the solution of another seed: what remains is what does not depend on the episode."""
+    return probe.oracle(seed + 1)
+
+
+def act_unseen(probe: Probe, seed: int) -> list[Action]:
+    """Makes the oracle's changes without having looked anything up, and closes with its words."""
+    script = probe.oracle(seed)
+    writes = [again(one) for one in calls_in(script) if probe.writes(one["name"])]
+    return numbered([*writes, say(closing(script))])
+
+
+def stop_early(probe: Probe, seed: int) -> list[Action]:
+    """Makes the first half of the oracle's calls, and closes with its words."""
+    script = probe.oracle(seed)
+    calls = calls_in(script)
+    return numbered([*(again(one) for one in calls[: len(calls) // 2]), say(closing(script))])
+
+
+def overact(probe: Probe, seed: int) -> list[Action]:
+    """Does what the oracle does and then every other change to the same objects, each twice."""
+    rng = random.Random(f"overact/{seed}")
+    script = probe.oracle(seed)
+    made = [(one["name"], one["arguments"]) for one in calls_in(script)]
+    more = [
+        call(tool["function"]["name"], arguments)
+        for tool in probe.tools()
+        if probe.writes(tool["function"]["name"])
+        for arguments in arguments_for(tool, probe, seed, rng)
+        if (tool["function"]["name"], arguments) not in made
+    ]
+    more = more or [again(one) for one in calls_in(script) if probe.writes(one["name"])]
+    return numbered([*(again(one) for one in calls_in(script)), *more, *more, say(closing(script))])
+
+
+def stall(probe: Probe, seed: int) -> list[Action]:
+    """Drags the episode out with the same call until its limit, then closes with the oracle's words."""
+    calls = calls_in(probe.oracle(seed))
+    return numbered([*(again(one) for one in calls[:1] * STALLED), say(closing(probe.oracle(seed)))])
+
+
+def same_tool(name: str) -> Attacker:
+    """Return an agent that looks every object up and then always does one and the same thing.
+
+    Args:
+        name: The tool it uses whatever it saw. It closes as the oracle does where that tool came last.
+    """
+
+    def attack(probe: Probe, seed: int) -> list[Action]:
+        rng = random.Random(f"same_tool/{name}/{seed}")
+        first = calls_in(probe.oracle(seed))[:1]
+        script: list[Action] = []
+        for arguments in arguments_for(tool_named(probe, name), probe, seed, rng):
+            if first and first[0]["name"] != name:
+                looked = {key: arguments.get(key, value) for key, value in first[0]["arguments"].items()}
+                script.append(call(first[0]["name"], looked))
+            script.append(call(name, arguments))
+        return numbered([*script, say(_usual_closing(probe, seed, name))])
+
+    return attack
+
+
+def _usual_closing(probe: Probe, seed: int, name: str) -> str:
+    for other in range(seed, seed + 8):
+        script = probe.oracle(other)
+        calls = calls_in(script)
+        if calls and calls[-1]["name"] == name:
+            return closing(script)
+    return closing(probe.oracle(seed))

@@ -1,0 +1,132 @@
+"""Same seed same episode, different seeds different ones, nothing left behind by an episode."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from trace_assets.statistics.wilson import wilson
+from trace_assets.synthesis.audit.attackers import calls_in, messy
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
+from trace_assets.synthesis.audit.probe import Played, Probe
+
+WARMED = '''
+
+_fresh_reset = reset
+
+
+def reset(seed):
+    """Play another episode in this process first: exports reset one process over and over."""
+    other = int(seed) + 1
+    _fresh_reset(other)
+    for message in oracle(other):
+        if step({"role": "assistant", "content": message.get("content"),
+                 "tool_calls": message.get("tool_calls") or []})["done"]:
+            break
+    verdict()
+    return _fresh_reset(seed)
+'''
+"""Appended to a module's source, so that every episode comes second in its process."""
+
+
+def _compare(
+    subject: Subject, part: Callable[[Played], object], words: str, again: str, bound: str
+) -> Finding:
+    """Compare one part of the same episodes between two fresh sandboxes."""
+    once = _transcript(subject, "once")
+    for first, second in zip(once, _transcript(subject, again), strict=True):
+        a, b = json.dumps(part(first)), json.dumps(part(second))
+        if a != b:
+            at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+            near = slice(max(0, at - 20), at + 40)
+            return Finding(
+                "fail", f"seed {first.seed}: …{a[near]} against …{b[near]}", None, len(once), bound
+            )
+    return Finding("pass", f"{words} are the same", None, len(once), bound)
+
+
+def _transcript(subject: Subject, name: str) -> list[Played]:
+    """Play the oracle and a mess on a few seeds in a sandbox of their own, once under each name."""
+    if name not in subject.transcripts:
+        probe = subject.probe
+        seeds = subject.seeds[: subject.sizes.compared]
+        scripts = [(s, script) for s in seeds for script in (probe.oracle(s), messy(probe, s))]
+        box_of = Probe(subject.pool, subject.environment.source + WARMED) if name == "second" else probe
+        with box_of.fresh() as box:
+            played = [box.play(*script) for script in (scripts[::-1] if name == "reversed" else scripts)]
+        subject.transcripts[name] = played[::-1] if name == "reversed" else played
+    return subject.transcripts[name]
+
+
+def seed_control(subject: Subject) -> Finding:
+    """The seed decides the first messages, in every process."""
+    bound = "first messages equal in two fresh sandboxes"
+    return _compare(subject, lambda played: played.first, "first messages", "again", bound)
+
+
+def episode_determinism(subject: Subject) -> Finding:
+    """Seed and actions decide every observation."""
+    bound = "observations equal in two fresh sandboxes"
+    return _compare(subject, lambda played: played.answers, "observations", "again", bound)
+
+
+def episode_isolation(subject: Subject) -> Finding:
+    """What was played before changes nothing: neither in other processes nor in the same one."""
+
+    def whole(played: Played) -> object:
+        return [played.first, played.answers]
+
+    bound = "episodes equal in reversed order, and after another one in the same process"
+    found = _compare(subject, whole, "episodes", "reversed", bound)
+    if found.status == "fail":
+        return found
+    found = _compare(
+        subject, lambda p: [p.first, p.answers, p.reward, p.success], "episodes", "second", bound
+    )
+    return Finding(found.status, found.evidence, None, 2 * (found.n or 0), bound)
+
+
+def seed_diversity(subject: Subject) -> Finding:
+    """Seeds give different episodes, and different in more than their numbers."""
+    seeds = range(subject.seeds[0], subject.seeds[0] + subject.sizes.diversity)
+    texts = [json.dumps(subject.probe.first(seed)) for seed in seeds]
+    distinct = len(set(texts)) / len(texts)
+    shapes = len({re.sub(r"\w*\d\w*", "#", text) for text in texts}) / len(texts)
+    rules = subject.rules
+    bound = f">= {rules.min_distinct:.0%} distinct, >= {rules.min_structures:.0%} without their numbers"
+    passed = distinct >= rules.min_distinct and shapes >= rules.min_structures
+    evidence = f"{distinct:.1%} of first messages are distinct, {shapes:.1%} with numbers masked"
+    return Finding("pass" if passed else "fail", evidence, distinct, len(texts), bound)
+
+
+def structure_diversity(subject: Subject) -> Finding:
+    """Seeds differ in what must be done, not only in names and numbers."""
+    plans = Counter(_plan(subject, seed) for seed in subject.seeds)
+    common, count = plans.most_common(1)[0]
+    n = len(subject.seeds)
+    share, (low, high) = count / n, wilson(count, n)
+    bound = f"no plan on more than {subject.rules.max_same_plan:.0%} of seeds"
+    passed = share <= subject.rules.max_same_plan
+    evidence = f"{len(plans)} plans; the commonest is {common}"
+    return Finding("pass" if passed else "fail", evidence, share, n, bound, low=low, high=high)
+
+
+def _plan(subject: Subject, seed: int) -> str:
+    """Return the oracle's calls without their values: tools, and which of them share their object."""
+    names: dict[str, str] = {}
+    steps = []
+    for call in calls_in(subject.probe.oracle(seed)):
+        thing = json.dumps(next(iter(call["arguments"].values()), None))
+        steps.append(f"{call['name']}({names.setdefault(thing, chr(97 + len(names) % 26))})")
+    return " ".join(steps) or "words only"
+
+
+CHECKS = (
+    AuditCheck("runtime.seed_control", "runtime", seed_control, ("runtime.reward_well_formed",)),
+    AuditCheck("runtime.episode_determinism", "runtime", episode_determinism, ("runtime.seed_control",)),
+    AuditCheck("runtime.episode_isolation", "runtime", episode_isolation, ("runtime.episode_determinism",)),
+    AuditCheck("trace.seed_diversity", "runtime", seed_diversity, ("runtime.seed_control",)),
+    AuditCheck("trace.structure_diversity", "runtime", structure_diversity, ("trace.seed_diversity",)),
+)
