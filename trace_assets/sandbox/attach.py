@@ -26,8 +26,11 @@ class AttachChannel:
 
     def __init__(self, wrapper: Any, sock: Any) -> None:
         self._wrapper, self._sock = wrapper, sock
-        self._raw = b""
-        self._lines = b""
+        self._header = b""
+        self._left = 0  # bytes of the current frame that have not come yet
+        self._wanted = False  # whether that frame is of stdout
+        self._parts: list[bytes] = []
+        self._size = 0
 
     @classmethod
     def open(cls, client: Any, container_id: str) -> Self:
@@ -50,40 +53,54 @@ class AttachChannel:
 
     def receive(self, deadline: float) -> bytes:
         """See `Channel`."""
-        while b"\n" not in self._lines:
-            if len(self._lines) > MAX_LINE:
+        ended = False
+        while not ended:
+            if self._size > MAX_LINE:
                 raise TooLarge(f"the sandbox sent more than {MAX_LINE} bytes without an end of line")
-            self._read(deadline)
-        line, self._lines = split_line(self._lines), b""
+            ended = self._read(deadline)
+        line = split_line(b"".join(self._parts))
+        self._parts, self._size = [], 0
         return line
 
-    def _read(self, deadline: float) -> None:
-        """One read from the daemon, its complete frames moved to the lines."""
+    def _read(self, deadline: float) -> bool:
+        """One read from the daemon, its frames taken apart; whether a newline was in it."""
         try:
             self._sock.settimeout(left(deadline))
             data = self._sock.recv(65536)
         except TimeoutError:
             left(deadline)
-            return
+            return False
         except OSError as error:
             raise Closed from error
         if not data:
             raise Closed
-        self._raw += data
-        while len(self._raw) >= _HEADER.size:
-            kind, size = _HEADER.unpack_from(self._raw)
+        ended = False
+        while data:
+            if self._left == 0:
+                data = self._begin_frame(data)
+                continue
+            part, data = data[: self._left], data[self._left :]
+            self._left -= len(part)
+            if self._wanted:
+                self._parts.append(part)
+                self._size += len(part)
+                ended = ended or b"\n" in part
+        return ended
+
+    def _begin_frame(self, data: bytes) -> bytes:
+        """Take the header of the next frame, or what has come of it, off the front of `data`."""
+        missing = _HEADER.size - len(self._header)
+        self._header += data[:missing]
+        if len(self._header) == _HEADER.size:
+            kind, self._left = _HEADER.unpack(self._header)
+            self._header, self._wanted = b"", kind == 1
             if kind not in (1, 2):
                 raise ProtocolError("the stream from Docker is not the one this program knows")
-            end = _HEADER.size + size
-            if len(self._raw) < end:
-                return
-            if kind == 1:
-                self._lines += self._raw[_HEADER.size : end]
-            self._raw = self._raw[end:]
+        return data[missing:]
 
     def quiet(self) -> None:
         """See `Channel`."""
-        if self._raw or self._lines:
+        if self._parts or self._header or self._left:
             raise ProtocolError("the sandbox sent bytes that nobody asked for")
         if select.select([self._sock], [], [], 0)[0]:
             try:
@@ -97,10 +114,14 @@ class AttachChannel:
                 raise Closed
             raise ProtocolError("the sandbox sent bytes that nobody asked for")
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
         """See `Channel`."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """See `Channel`."""
+        self.hang_up()
         for one in (self._sock, self._wrapper):
             with contextlib.suppress(OSError):
                 one.close()

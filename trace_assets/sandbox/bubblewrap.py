@@ -16,18 +16,13 @@ from trace_assets.sandbox import files
 from trace_assets.sandbox.backend import IsolationLevel
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.faults import SandboxUnavailable
-from trace_assets.sandbox.local import ENVIRONMENT, WORKER_FLAGS, start_process
+from trace_assets.sandbox.flags import BUBBLEWRAP, ENVIRONMENT, WORKER_FLAGS
+from trace_assets.sandbox.local import start_process
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.seccomp import compile_profile
 from trace_assets.sandbox.version import sandbox_version
 
 _NOBODY = 65534
-_OPTIONS = (
-    *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
-    "--as-pid-1",  # bubblewrap's own first process would run without the filter, within reach of the episodes
-    *("--cap-drop", "ALL", "--clearenv", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"),
-    *("--chdir", "/", "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
-)
 
 
 def _interpreter() -> tuple[str, list[str]]:
@@ -67,7 +62,7 @@ class BubblewrapBackend:
         self._drop = {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
         release = self._probe([self._python, "-c", "import platform; print(platform.python_version())"])
         version = self._ask([program, "--version"])
-        flags = {"options": _OPTIONS, "memory_mb": config.memory_mb, "worker": WORKER_FLAGS}
+        flags = {"options": BUBBLEWRAP, "memory_mb": config.memory_mb, "worker": WORKER_FLAGS, **ENVIRONMENT}
         self.version = sandbox_version("bubblewrap", flags, {"python": release, "bubblewrap": version})
 
     def _ask(self, command: list[str]) -> str:
@@ -94,7 +89,7 @@ class BubblewrapBackend:
         return str(done.stdout).strip()
 
     def _wrap(self) -> list[str]:
-        command = [self._program, *_OPTIONS]
+        command = [self._program, *BUBBLEWRAP]
         for folder in self._folders:
             command += ["--ro-bind", folder, folder]
         for link in ("bin", "lib", "lib64", "sbin"):

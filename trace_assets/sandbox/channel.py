@@ -29,6 +29,9 @@ class Channel(Protocol):
     def quiet(self) -> None:
         """Make sure that nothing has arrived unasked."""
 
+    def hang_up(self) -> None:
+        """End the conversation and wake whoever waits for it: safe from another thread."""
+
     def close(self) -> None:
         """Let go of the stream; never blocks and may be called twice."""
 

@@ -19,37 +19,13 @@ from trace_assets.sandbox.backend import IsolationLevel
 from trace_assets.sandbox.channel import SocketChannel
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.faults import SandboxUnavailable
+from trace_assets.sandbox.flags import CONTAINER, host_flags
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.version import sandbox_version
 
 _API_SECONDS = 10
+_POST_MORTEM_SECONDS = 0.8
 _INSIDE = "/run/trace"
-
-
-def host_flags(config: SandboxConfig, seccomp: str) -> dict[str, Any]:
-    """The `HostConfig` that every sandbox is created with, as the Docker API spells it.
-
-    There is no writable place at all: scratch space would carry state from one episode to the next.
-    """
-    memory = config.memory_mb << 20
-    limits = {"nofile": 256, "fsize": 0, "core": 0, "cpu": 600, "memlock": 0, "msgqueue": 0}
-    return {
-        "NetworkMode": "none",
-        "ReadonlyRootfs": True,
-        "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges:true", f"seccomp={seccomp}"],
-        "PidsLimit": config.pid_limit,
-        "Memory": memory,
-        "MemorySwap": memory,
-        "NanoCpus": int(config.cpus * 1e9),
-        "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in limits.items()],
-        "IpcMode": "none",
-        "CgroupnsMode": "private",
-        "LogConfig": {"Type": "none", "Config": {}},
-        "OomScoreAdj": 1000,
-        "AutoRemove": True,
-        "Privileged": False,
-    }
 
 
 class DockerContainer:
@@ -77,29 +53,25 @@ class DockerContainer:
         import docker.errors
         import requests
 
-        reason = None
-        for _ in range(20):
+        reason, until = None, time.monotonic() + _POST_MORTEM_SECONDS
+        while reason is None and time.monotonic() < until:
             try:
-                events = list(
-                    self._backend.client().api.events(
-                        since=self._began,
-                        until=int(time.time()) + 1,
-                        filters={"container": self.id, "event": ["oom", "die"]},
-                        decode=True,
-                    )
+                events = self._backend.client().api.events(
+                    since=self._began,
+                    until=f"{time.time():.6f}",  # in the future it would wait for more
+                    filters={"container": self.id, "event": ["oom", "die"]},
+                    decode=True,
                 )
+                for event in events:
+                    if event.get("Action") == "oom":
+                        return "oom"
+                    if event.get("Action") == "die":
+                        code = int(event["Actor"]["Attributes"].get("exitCode", -1))
+                        reason = f"signal {code - 128}" if code > 128 else f"exit {code}"
             except (docker.errors.APIError, requests.RequestException):
                 return None
-            for event in events:
-                if event.get("Action") == "oom":
-                    return "oom"
-                if event.get("Action") == "die":
-                    code = int(event["Actor"]["Attributes"].get("exitCode", -1))
-                    reason = f"signal {code - 128}" if code > 128 else f"exit {code}"
-            if reason is not None:
-                return reason
-            time.sleep(0.05)
-        return None
+            time.sleep(0.02)
+        return reason
 
 
 class DockerBackend:
@@ -121,7 +93,7 @@ class DockerBackend:
             self.image = image.ensure_image(patient, config.image, config.base_image)
         self._seccomp = (files.folder() / "seccomp.json").read_text()
         self._flags = host_flags(config, self._seccomp)
-        self.version = sandbox_version("docker", self._flags, self.image.contents)
+        self.version = sandbox_version("docker", self._flags | CONTAINER, self.image.contents)
         self._folder: Path | None = None
         if self._shares_files(client):
             reaper.sweep_folders()
@@ -176,13 +148,10 @@ class DockerBackend:
 
     def _create(self, command: list[str], extra: dict[str, Any], folder: Path | None) -> DockerContainer:
         body: dict[str, Any] = {
+            **CONTAINER,
             "Image": self.image.reference,
             "Cmd": command,
-            "User": "65534:65534",
-            "Env": ["PYTHONHASHSEED=0"],
-            "Hostname": "sandbox",
             "Labels": reaper.owner_labels(),
-            "NetworkDisabled": True,
             "HostConfig": self._flags | extra.pop("HostConfig", {}),
             **extra,
         }

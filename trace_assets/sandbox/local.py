@@ -15,9 +15,6 @@ from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.faults import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Sandbox
 
-WORKER_FLAGS = ("-P", "-s", "-S", "-B")
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
-
 
 class ProcessContainer:
     """A child process, the leader of its own process group."""

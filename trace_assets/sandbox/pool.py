@@ -28,12 +28,14 @@ def open_pool(config: SandboxConfig | None = None) -> SandboxPool:
 class SandboxPool:
     """Sandboxes by environment, the least recently used replaced first.
 
-    A sandbox serves one environment's text and no other. One that failed is killed in the background and
+    A sandbox serves one key and no other: the hash of an environment's text and the sandbox's version. One
+    that failed is killed in the background and
     never used again; one that has served `recycle_after` episodes takes no more and goes after its last one.
 
     Attributes:
         isolation_level: `docker`, `bubblewrap` or `none`; to be stored with whatever ran in it.
         version: The sandbox's version, part of the data version of what was audited in it.
+        limit: Most sandboxes alive at once, those of `fresh` and the spares not counted.
     """
 
     def __init__(self, config: SandboxConfig, backend: Backend) -> None:
@@ -41,6 +43,7 @@ class SandboxPool:
         self.backend = backend
         self.isolation_level: IsolationLevel = backend.isolation_level
         self.version = backend.version
+        self.limit = config.sandbox_limit
         self._lock = threading.RLock()
         self._live: list[Sandbox] = []  # least recently used first
         self._opening = threading.Lock()
@@ -72,8 +75,7 @@ class SandboxPool:
                     return leaf
                 if not self._make_room():
                     raise SandboxUnavailable(
-                        f"all {self.config.sandbox_limit} sandboxes are busy: end episodes, or raise "
-                        "max_sandboxes"
+                        f"all {self.limit} sandboxes are busy: end episodes, or raise max_sandboxes"
                     )
             box = self._loaded(environment)
             with self._lock:
@@ -83,10 +85,13 @@ class SandboxPool:
     def _from_live(self, environment: SandboxedEnvironment) -> Leaf | None:
         """A leaf in a sandbox that is there, unless another sandbox can be had and should share the load."""
         self._check_open()
-        own = [box for box in self._live if box.key == environment.key and self._usable(box)]
+        own = [box for box in self._live if box.key == self._key(environment) and self._usable(box)]
         if not own or (len(own) < self.config.spread and self._make_room()):
             return None
         return self._take(min(own, key=lambda box: len(box.leaves)))
+
+    def _key(self, environment: SandboxedEnvironment) -> tuple[str, str]:
+        return environment.key, self.version
 
     def _take(self, box: Sandbox) -> Leaf:
         self._live.remove(box)
@@ -106,7 +111,7 @@ class SandboxPool:
 
     def _make_room(self) -> bool:
         """Whether one more may be started; the idle one that was used longest ago makes way."""
-        if len(self._live) < self.config.sandbox_limit:
+        if len(self._live) < self.limit:
             return True
         idle = next((box for box in self._live if not box.leaves), None)
         if idle is None:
@@ -123,7 +128,7 @@ class SandboxPool:
     def _loaded(self, environment: SandboxedEnvironment) -> Sandbox:
         box = self._blank()
         try:
-            box.load(environment.source, environment.key)
+            box.load(environment.source, self._key(environment))
         except ValueError as error:
             box.fail()
             raise InputError(f"this environment's source cannot be sent to a sandbox: {error}") from None

@@ -63,7 +63,7 @@ class Sandbox:
         self.on_death = on_death
         self.lock = threading.RLock()
         self.dead = False
-        self.key: str | None = None
+        self.key: tuple[str, str] | None = None
         self.episodes = 0
         self.leaves: set[Leaf] = set()
         self.python = ""
@@ -104,13 +104,18 @@ class Sandbox:
                 return
             self.dead = True
             leaves = list(self.leaves)
+        self.channel.hang_up()
         self.channel.close()
         for leaf in leaves:
             leaf.hang_up()
         self.on_death(self)
 
-    def load(self, source: str, key: str) -> None:
+    def load(self, source: str, key: tuple[str, str]) -> None:
         """Give a blank sandbox its environment.
+
+        Args:
+            source: The module's text.
+            key: Its hash and the version of the sandbox; see `SandboxPool`.
 
         Raises:
             EnvironmentFault: The source does not compile.
@@ -150,12 +155,13 @@ class Sandbox:
                 return Died(_KILLED, "killed")
             return error
         if isinstance(error, Closed):
-            reason = self._fate(session) if session is not None else None
-            error = died(reason or self.container.post_mortem() or "unknown")
+            answered, reason = self._fate(session) if session is not None else (False, None)
+            error = died(reason or (None if answered else self.container.post_mortem()) or "unknown")
         self.fail()
         return error
 
-    def _fate(self, session: int) -> str | None:
+    def _fate(self, session: int) -> tuple[bool, str | None]:
+        """Whether the zygote lives and answers, and how it says that a leaf has ended, if it has."""
         request_id = next(self._ids)
         deadline = time.monotonic() + 1.0
         try:
@@ -163,8 +169,8 @@ class Sandbox:
                 self.channel.send(encode({"id": request_id, "op": "fate", "session": session}), deadline)
                 fate = interpret(*open_reply(self.channel.receive(deadline), request_id))
         except (Closed, SandboxError):
-            return None
-        return self.read_fate(fate)
+            return False, None
+        return True, self.read_fate(fate)
 
     def read_fate(self, fate: Any) -> str | None:
         """The zygote's word on how a leaf ended, as a `Died.reason`."""

@@ -9,7 +9,8 @@ import warnings
 from trace_assets.sandbox import files
 from trace_assets.sandbox.backend import IsolationLevel
 from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.local import ENVIRONMENT, WORKER_FLAGS, start_process
+from trace_assets.sandbox.flags import ENVIRONMENT, WORKER_FLAGS
+from trace_assets.sandbox.local import start_process
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.version import sandbox_version
 
