@@ -110,7 +110,21 @@ def check_result(op: str, value: Any) -> None:
         _check_tools(value)
 
 
+MAX_SCHEMA_NODES = 5000
+"""Values in the parameters of all tools: to check 20,000 takes the host seconds, past every deadline."""
+
+
+def _nodes(value: Any) -> int:
+    below = value.values() if type(value) is dict else value if type(value) is list else ()
+    return 1 + sum(map(_nodes, below))
+
+
 def _check_tools(tools: list[dict[str, Any]]) -> None:
+    size = sum(_nodes(tool["function"]["parameters"]) for tool in tools)
+    if size > MAX_SCHEMA_NODES:
+        raise EnvironmentFault(
+            f"the environment's tools() declares parameters of {size} values, more than {MAX_SCHEMA_NODES}"
+        )
     seen: set[str] = set()
     for tool in tools:
         name = tool["function"]["name"]

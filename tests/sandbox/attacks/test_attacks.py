@@ -1,0 +1,59 @@
+"""Every attack of the battery, in Docker and in bubblewrap: one test each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from trace_assets.sandbox.battery.attack import load_attacks
+from trace_assets.sandbox.battery.outcome import Played
+
+Play = Callable[[str], Played]
+
+
+def attacks(backend: str) -> list[object]:
+    return [
+        pytest.param(one.name, marks=[pytest.mark.slow] if one.slow else [])
+        for one in load_attacks()
+        if backend in one.backends
+    ]
+
+
+def judge(played: Played) -> None:
+    assert played.status == "pass", (
+        f"{played.outcome} (not {played.expected}): {played.detail} {played.effects}"
+    )
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("attack", attacks("docker"))
+def test_docker_holds(play_in_docker: Play, attack: str) -> None:
+    judge(play_in_docker(attack))
+
+
+@pytest.mark.parametrize("attack", attacks("bubblewrap"))
+def test_bubblewrap_holds(play_in_bubblewrap: Play, attack: str) -> None:
+    judge(play_in_bubblewrap(attack))
+
+
+def test_the_battery_has_what_the_design_asks_for() -> None:
+    """The list that the sandbox was designed against, by the names that the attacks have here."""
+    names = {one.name for one in load_attacks()}
+    exhaustion = (
+        "fork_bomb thread_bomb memory_at_once memory_bit_by_bit disk_fill inode_fill descriptor_leak "
+        "output_flood protocol_flood infinite_loop regex_backtracking sleep_past_deadline masked_signals "
+        "stop_self import_time_loop zombies reply_too_deep huge_integer reply_of_300_mb decompression_bomb"
+    )
+    escape = (
+        "init_root kernel_memory_files core_pattern mount namespaces trace_processes devices become_root "
+        "raw_sockets netlink vsock abstract_socket docker_socket metadata_address name_service kernel_doors "
+        "path_traversal kill_others zombies"
+    )
+    integrity = (
+        "forged_reply_wrong_id reply_in_advance patched_worker patched_evaluate equality_tricks "
+        "memory_of_the_worker nan_reward infinite_reward boolean_reward huge_reward sys_exit hard_exit "
+        "exception_as_success"
+    )
+    assert set(f"{exhaustion} {escape} {integrity}".split()) <= names
+    assert len(names) >= 100
