@@ -15,7 +15,7 @@ from trace_assets.records import Message, Record, Trajectory
 from trace_assets.records.message import Role
 
 MAX_SEQUENCES = 400
-MAX_EPISODES = 96
+MAX_EPISODES = 160
 MAX_TURNS = 40
 MAX_CHARACTERS = 400
 _DIGIT = re.compile(r"\d")
@@ -58,6 +58,7 @@ class Reference(Record):
     """Of successful trajectories, the most frequent first."""
     n_successes: int = 0
     episodes: tuple[SampledEpisode, ...] = ()
+    """A sample of the successful ones, or of all where nothing was judged."""
 
 
 def reference_of(trajectories: Sequence[Trajectory]) -> Reference:
@@ -66,7 +67,7 @@ def reference_of(trajectories: Sequence[Trajectory]) -> Reference:
     good = [t for t in trajectories if t.success is True or not judged]
     counts = Counter(called_tools(t.messages) for t in good)
     common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_SEQUENCES]
-    drawn = sorted(trajectories, key=lambda t: (_hash(t.trajectory_id), t.trajectory_id))[:MAX_EPISODES]
+    drawn = sorted(good, key=lambda t: (_hash(t.trajectory_id), t.trajectory_id))[:MAX_EPISODES]
     return Reference(
         sequences=tuple(ToolSequence(tools=tools, n=n) for tools, n in common),
         n_successes=len(good),

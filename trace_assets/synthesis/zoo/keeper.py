@@ -16,6 +16,7 @@ from trace_assets.synthesis.audit.battery import audit
 from trace_assets.synthesis.audit.check import MAX_TURNS, Sizes
 from trace_assets.synthesis.audit.probe import Action, Probe
 from trace_assets.synthesis.audit.severity import RULES, Rules
+from trace_assets.synthesis.contract.reference import Reference
 from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
 from trace_assets.synthesis.zoo.animal import Animal, sound_source
 from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
@@ -135,15 +136,20 @@ class Keeper:
             policy = Novice(
                 probe, seeds, lambda seed, trial: probe.oracle(seed) if knows(seed, trial) else []
             )
+        # Whoever breaks anything is also less like the target: only those made for it are compared with it.
+        contract = (
+            habitat.contract
+            if animal.real
+            else habitat.contract.model_copy(update={"reference": Reference()})
+        )
         return audit(
             environment,
             self.pool,
-            habitat.contract,
+            contract,
             section,
             policy,
-            habitat.trajectories if animal.real else (),
-            self.rules,
-            self.sizes,
+            rules=self.rules,
+            sizes=self.sizes,
         )
 
 
