@@ -229,8 +229,8 @@ def test_nothing_an_agent_says_breaks_it(sources, actions: list[dict], seed: int
 
 
 def test_unknown_detector_names_the_recipes(contract: TargetContract) -> None:
-    with pytest.raises(InputError, match=r"detector 'repeated_error'.*object_untouched, write_against_state"):
-        write_environment(spec("repeated_error", tool="x"), contract, Synthesis())
+    with pytest.raises(InputError, match=r"detector 'tone'.*object_untouched, repeated_error"):
+        write_environment(spec("tone", tool="x"), contract, Synthesis())
     with pytest.raises(InputError, match="no detector"):
         write_environment(spec(None), contract, Synthesis())
 
@@ -239,7 +239,7 @@ def test_unknown_detector_names_the_recipes(contract: TargetContract) -> None:
     ("each", "words"),
     [
         (spec("write_without_read", tool="sell_shop", read="get_order"), "no tool 'sell_shop'"),
-        (spec("write_without_read", tool="update_address", read="get_order"), "do not show when"),
+        (spec("write_against_state", tool="update_address"), "do not show when"),
         (spec("write_without_read"), "no 'tool' among"),
         (spec("object_untouched", argument="city"), "no successful trajectory reads the object"),
     ],

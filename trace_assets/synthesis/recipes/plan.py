@@ -2,218 +2,152 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from trace_assets.errors import InputError
-from trace_assets.records import CapabilitySpec
-from trace_assets.synthesis.contract.closings import Closing
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.synthesis.contract.guards import Guard
-from trace_assets.synthesis.contract.phrasing import RequestPattern
-from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.recipes.drawable import drawable, has_maps
+from trace_assets.synthesis.recipes.ground import Filled, Ground, thin
+from trace_assets.synthesis.recipes.wishes import sources
+from trace_assets.synthesis.recipes.wording import CLOSINGS, FRAMES, OPENINGS, patterns_for
 
 DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
+FEATURES = (
+    "copies",
+    "instead_keyless",
+    "keyless",
+    "maps",
+    "nested",
+    "plain_errors",
+    "read_key",
+    "refuses",
+    "shows",
+    "steps",
+    "unnamed",
+    "user_answers",
+    "wraps",
+)
+"""Parts of the simulator that some targets need, or some recipes."""
+MAX_SHOWN = 9_000
+"""Results whose schema is written longer than this are not shown."""
+GO_AHEAD = "Yes, that is what I want. Please go ahead."
 
 
-def guarded_plan(spec: CapabilitySpec, contract: TargetContract) -> dict[str, Any]:
-    """Return the plan for a write that a field of the record guards.
+def plan(ground: Ground, wishes: Sequence[dict[str, Any]], **more: Any) -> Filled:
+    """Return the plan for some wishes about objects of one kind.
 
-    The guard comes from the detector where it names one (`field`, `value`, `instead`), else from what
-    successful trajectories show.
-
-    Raises:
-        InputError: No guard, no wording or no record of the object is known.
+    Args:
+        ground: The object.
+        wishes: What may be asked for.
+        more: What one recipe needs besides, put at the end.
     """
-    tool = contract.tool(_argument(spec, "tool")).name
-    guard = contract.guard(tool)
-    if guard is None:
-        raise _thin(spec, f"no successful trajectory reads an object and then uses '{tool}' on it")
-    arguments = spec.detector_args
-    if arguments.get("field") and arguments.get("value"):
-        field, forbidden = str(arguments["field"]), tuple([str(arguments["value"])])
-        schema = _record_schema(spec, contract, guard.read).get("properties", {}).get(field, {})
-        allowed = tuple(value for value in schema.get("enum", ()) if value not in forbidden)
-        instead = str(arguments.get("instead") or guard.instead)
-        usual = guard.instead_arguments if instead == guard.instead else {}
-    else:
-        field, forbidden, allowed = guard.field, guard.forbidden, guard.allowed
-        instead, usual = guard.instead, guard.instead_arguments
-    if not field or not allowed or not forbidden or not instead:
-        raise _thin(
-            spec, f"successful trajectories do not show when '{tool}' is right and what is done otherwise"
-        )
-    contract.tool(instead)
-    wish = _wish(spec, contract, guard)
-    wish["guard"] = {
-        "field": field,
-        "allowed": list(allowed),
-        "forbidden": list(forbidden),
-        "instead": instead,
-        "arguments": _in_order(
-            contract, instead, {guard.object_argument: "", **_filled(contract, instead, usual)}
-        ),
-        "closing": _closing(contract.closing(instead)),
-    }
-    return _plan(spec, contract, [wish], guard.read, guard.object_argument)
-
-
-def several_plan(spec: CapabilitySpec, contract: TargetContract) -> dict[str, Any]:
-    """Return the plan for requests about several objects, composed of wishes that no condition decides.
-
-    Raises:
-        InputError: No such wish is known.
-    """
-    argument = _argument(spec, "argument") if "argument" in spec.detector_args else _object(spec, contract)
-    reading = {guard.read for guard in contract.guards if guard.object_argument == argument}
-    if not reading:
-        raise _thin(
-            spec, f"no successful trajectory reads the object that '{argument}' names before changing it"
-        )
-    read = min(reading, key=lambda name: -sum(g.n for g in contract.guards if g.read == name))
-    wishes = [
-        _wish(spec, contract, guard)
-        for guard in contract.guards
-        if guard.object_argument == argument
-        and guard.read == read
-        and not guard.field
-        and _wordings(contract, guard.tool)
-    ]
-    if _wordings(contract, read):
-        look = Guard(tool=read, read=read, object_argument=argument, records={}, selects={})
-        wishes.append(_wish(spec, contract, look))
-    if not wishes:
-        raise _thin(spec, f"no request about one '{argument}' is known that no condition decides")
-    return _plan(spec, contract, wishes, read, argument)
-
-
-def _object(spec: CapabilitySpec, contract: TargetContract) -> str:
-    """Return the argument that names the object a capability's tool acts on."""
-    tool = _argument(spec, "tool")
-    guard = contract.guard(tool)
-    if guard is None:
-        raise _thin(spec, f"no successful trajectory reads an object and then uses '{tool}' on it")
-    return guard.object_argument
-
-
-def _plan(
-    spec: CapabilitySpec, contract: TargetContract, wishes: Sequence[dict[str, Any]], read: str, key: str
-) -> dict[str, Any]:
-    known = contract.phrasing.values.get(key, {"identifier": False, "values": []})
-    if not known["identifier"]:
-        raise _thin(spec, f"the values of '{key}' in requests are not identifiers")
-    shape = contract.result(read)
-    record = _record_schema(spec, contract, read)
+    contract, key = ground.contract, ground.key
+    asked = {one["tool"] for one in [*wishes, *more.get("questions", ())]}
+    built = not any(patterns_for(contract, tool) for tool in asked)
+    filled = {name: sources(ground, name) for name in sorted(asked - {ground.read})}
     values = {
-        argument: list(found["values"])
-        for argument, found in contract.phrasing.values.items()
-        if not found["identifier"]
+        name: list(found["values"])
+        for name, found in contract.phrasing.values.items()
+        if not found["identifier"] and not built
     }
-    errors = [text for result in contract.results for text in result.errors]
-    return {
-        "system": contract.protocol.starts_with_system,
+    for one in filled.values():
+        values |= one.values
+    guards = [
+        guard for guard in contract.guards if guard.read == ground.read and guard.object_argument == key
+    ]
+    shape = contract.result(ground.read)
+    reading = [tool.name for tool in contract.tools if tool.mutates is False]
+    content: dict[str, Any] = {
+        "system": contract.protocol.starts_with_system or bool(contract.policy),
         "policy": contract.policy,
         "turns": max(contract.protocol.assistant_turns, 7),
-        "read": read,
-        "reading": [tool.name for tool in contract.tools if tool.mutates is False],
+        "read": ground.read,
+        "reading": reading,
         "key": key,
-        "record": record,
+        "record": ground.record,
         "compact": bool(shape and shape.compact),
-        "identifiers": list(known["values"])[:: max(1, len(known["values"]) // 60)],
+        "identifiers": ground.identifiers,
         "values": values,
-        "openings": list(contract.phrasing.openings) or [""],
-        "closings": list(contract.phrasing.closings) or [""],
-        "frames": list(contract.phrasing.frames) or list(DEFAULT_FRAMES),
+        "openings": list(OPENINGS if built else contract.phrasing.openings) or [""],
+        "closings": list(CLOSINGS if built else contract.phrasing.closings) or [""],
+        "frames": list(FRAMES if built else contract.phrasing.frames) or list(DEFAULT_FRAMES),
         "wishes": list(wishes),
-        "selects": {guard.tool: guard.selects for guard in contract.guards if guard.read == read},
+        "selects": {guard.tool: guard.selects for guard in guards}
+        | {
+            name: {**ground.guard(name).selects, **one.selects} for name, one in filled.items() if one.selects
+        },
         "refusals": {
             guard.tool: {"field": guard.field, "values": list(guard.forbidden), "error": guard.refusal}
-            for guard in contract.guards
+            for guard in guards
             if guard.refusal
         },
         "written": {result.tool: result.usual for result in contract.results if result.usual},
-        "no_object": _text(errors, {key}) or '{"error": "there is no ' + key + " {" + key + '}"}',
-        "no_part": _text(errors, {key}, more=True)
+        "no_object": ground.error([ground.read], {key})
+        or '{"error": "there is no ' + key + " {" + key + '}"}',
+        "no_part": ground.error([tool.name for tool in ground.writes], {key}, more=True)
         or '{"error": "there is no {part} in ' + key + " {" + key + '}"}',
     }
+    return _with_features(ground, content, filled, wishes, more)
 
 
-def _wish(spec: CapabilitySpec, contract: TargetContract, guard: Guard) -> dict[str, Any]:
-    patterns = _wordings(contract, guard.tool)
-    if not patterns:
-        raise _thin(spec, f"no wording of a request for '{guard.tool}' is known from a successful trajectory")
-    return {
-        "tool": guard.tool,
-        "reads_only": guard.tool == guard.read,
-        "wordings": [
-            {"text": p.text, "arguments": _in_order(contract, guard.tool, p.goal.arguments)}
-            for p in patterns
-            if p.goal
-        ],
-        "selects": guard.selects,
-        "records": guard.records,
-        "closing": _closing(contract.closing(guard.tool)),
-        "guard": None,
+def _with_features(
+    ground: Ground,
+    content: dict[str, Any],
+    filled: dict[str, Any],
+    wishes: Sequence[dict[str, Any]],
+    more: dict[str, Any],
+) -> Filled:
+    """Add what only some targets need."""
+    contract, features = ground.contract, set()
+    shows = {
+        tool.name: schema
+        for tool in contract.tools
+        if tool.mutates is False and tool.name != ground.read and (schema := _shown(ground, tool.name))
     }
-
-
-def _wordings(contract: TargetContract, tool: str) -> list[RequestPattern]:
-    return [p for p in contract.phrasing.patterns if p.goal is not None and p.goal.tool == tool]
-
-
-def _closing(closing: Closing | None) -> dict[str, Any]:
-    if closing is None:
-        return {"text": "Done.", "words": [], "fields": []}
-    return {"text": closing.text, "words": list(closing.words), "fields": list(closing.fields)}
-
-
-def _record_schema(spec: CapabilitySpec, contract: TargetContract, read: str) -> dict[str, Any]:
-    shape = contract.result(read)
-    if shape is None or shape.json_schema.get("type") != "object":
-        raise _thin(spec, f"no result of '{read}' that is a record was seen")
-    return dict(shape.json_schema)
-
-
-def _in_order(contract: TargetContract, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments in the order of the tool's schema, as demonstrations write them."""
-    names = list(contract.tool(tool).parameters.get("properties", {}))
-    return {
-        name: arguments[name]
-        for name in sorted(arguments, key=lambda n: names.index(n) if n in names else 99)
+    optional: dict[str, tuple[str, Any]] = {
+        "read_key": ("read_key", ground.read_key if ground.read_key != ground.key else ""),
+        "copies": ("copies", {name: one.copies for name, one in filled.items() if one.copies}),
+        "wraps": ("wraps", {name: one.wraps for name, one in filled.items() if one.wraps}),
+        "keyless": ("keyless", ground.keyless),
+        "shows": ("shows", shows),
+        "user_answers": ("go_ahead", GO_AHEAD if ground.user_answers else ""),
     }
+    for feature, (name, value) in optional.items():
+        if value:
+            features.add(feature)
+            content[name] = value
+    if ground.answering or any(one.values and not one.selects for one in filled.values()):
+        features.add("nested")
+        content |= {"effects": ground.effects, "answers_record": ground.answering}
+    if any(has_maps(schema) for schema in [ground.record, *shows.values()]):
+        features.add("maps")
+    if ground.plain_errors:
+        features.add("plain_errors")
+    conditions = [one["guard"] for one in wishes if one["guard"]]
+    if any(not one["instead"] for one in conditions):
+        features.add("refuses")
+    if any(one["guard"] and one["reads_only"] for one in wishes):
+        features.add("steps")
+    if any(one["instead"] in ground.keyless for one in conditions):
+        features.add("instead_keyless")
+    return Filled(content | more, frozenset(features))
 
 
-def _filled(contract: TargetContract, tool: str, usual: dict[str, Any]) -> dict[str, Any]:
-    """Return values for a tool's required arguments: the usual ones, else the first of its enum."""
-    parameters = contract.tool(tool).parameters
-    properties = parameters.get("properties", {})
-    return {
-        name: usual.get(name, (properties.get(name, {}).get("enum") or ["other"])[0])
-        for name in parameters.get("required", ())
-    }
+def _shown(ground: Ground, tool: str) -> dict[str, Any]:
+    """Return a drawable schema of what another reading tool shows; empty if not known or too long."""
+    shape = ground.contract.result(tool)
+    schema = drawable(dict(shape.json_schema)) if shape and shape.json_schema else {}
+    return schema if schema.get("type") != "null" and len(str(schema)) <= MAX_SHOWN else {}
 
 
-def _text(errors: Sequence[str], names: set[str], more: bool = False) -> str:
-    """Return the first error text that mentions exactly these arguments, or these and another one."""
-    for text in errors:
-        mentioned = set(re.findall(r"\{(\w+)\}", text))
-        if mentioned == names if not more else mentioned > names:
-            return text
-    return ""
-
-
-def _argument(spec: CapabilitySpec, name: str) -> str:
-    value = spec.detector_args.get(name)
-    if not isinstance(value, str) or not value:
-        raise InputError(
-            f"capability '{spec.capability_id}' has no '{name}' among its detector's arguments "
-            f"({sorted(spec.detector_args)}): its recipe cannot be filled; diagnose again."
-        )
-    return value
-
-
-def _thin(spec: CapabilitySpec, what: str) -> InputError:
-    return InputError(
-        f"the recipe '{spec.detector}' cannot be filled for capability '{spec.capability_id}': {what}; "
-        f"roll out more discovery tasks, or leave the capability out."
+def no_state(ground: Ground, tool: str) -> Exception:
+    """Return the error for a write of which it is not known when it is right."""
+    return thin(
+        ground.spec, f"successful trajectories do not show when '{tool}' is right and what is done otherwise"
     )
+
+
+def plain_writes(ground: Ground) -> list[Guard]:
+    """Return how the writing tools are used that change an object rather than hand it over."""
+    return [ground.guard(tool.name) for tool in ground.writes if not hands_over(tool.name)]

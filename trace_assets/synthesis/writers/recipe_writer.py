@@ -11,46 +11,29 @@ from typing import Any
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, EnvironmentCheck
 from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.recipes.plan import guarded_plan, several_plan
+from trace_assets.synthesis.recipes.families import FAMILIES
+from trace_assets.synthesis.recipes.plan import FEATURES
 
-RECIPES = {
-    "ended_with_work_open": "object_untouched",
-    "object_untouched": "object_untouched",
-    "write_against_state": "write_against_state",
-    "write_without_read": "write_without_read",
-}
-"""Detector family -> recipe. Both ways of stopping early are taught by requests about several objects."""
-
-
-FEATURES = (
-    "maps",
-    "copies",
-    "wraps",
-    "nested",
-    "refuses",
-    "instead_keyless",
-    "plain_errors",
-    "shows",
-    "keyless",
-    "user_answers",
-)
+RECIPES = {family: recipe.template for family, recipe in sorted(FAMILIES.items())}
+"""Detector family -> recipe."""
+MAX_CHARACTERS = 40_000
+"""A table written longer than this with its values aligned is written with one blank a level."""
 
 
 class RecipeWriter:
-    """Fills one recipe.
+    """Fills the recipe of one detector family.
 
     Args:
-        recipe: A value of `RECIPES`.
+        family: A key of `RECIPES`.
 
     Raises:
         InputError: There is no such recipe.
     """
 
-    def __init__(self, recipe: str) -> None:
-        if recipe not in RECIPES.values():
-            known = ", ".join(sorted(set(RECIPES.values())))
-            raise InputError(f"there is no recipe '{recipe}'; there are {known}.")
-        self._recipe = recipe
+    def __init__(self, family: str) -> None:
+        if family not in RECIPES:
+            raise InputError(f"there is no recipe for '{family}'; there are {', '.join(RECIPES)}.")
+        self._recipe = FAMILIES[family]
 
     @classmethod
     def for_spec(cls, spec: CapabilitySpec) -> RecipeWriter:
@@ -65,12 +48,12 @@ class RecipeWriter:
                 f"no recipe writes an environment for capability '{spec.capability_id}' ({found}); recipes "
                 f"exist for {', '.join(RECIPES)}: leave this capability out, or use a writer that needs none."
             )
-        return cls(RECIPES[spec.detector])
+        return cls(spec.detector)
 
     @property
     def name(self) -> str:
         """`recipe:<recipe>`."""
-        return f"recipe:{self._recipe}"
+        return f"recipe:{self._recipe.template}"
 
     def write(self, spec: CapabilitySpec, contract: TargetContract) -> str:
         """Write the module.
@@ -78,19 +61,16 @@ class RecipeWriter:
         Raises:
             InputError: The contract shows too little of what the recipe needs; the message names it.
         """
-        plan = (
-            guarded_plan(spec, contract)
-            if self._recipe != "object_untouched"
-            else several_plan(spec, contract)
-        )
-        source: str = _template(self._recipe).render(
+        filled = self._recipe.fill(spec, contract)
+        source: str = _template(filled.template or self._recipe.template).render(
             title=_line(spec.name) or spec.capability_id,
             capability=_line(spec.description),
-            recipe=self._recipe,
+            recipe=self._recipe.template,
             target=contract.target,
             tools=_literal([tool.openai() for tool in contract.tools]),
-            p=dict.fromkeys(FEATURES, False),
-            plan=_literal(plan),
+            plan=_literal(filled.plan),
+            p={name: name in filled.features for name in FEATURES},
+            look_key='PLAN["read_key"]' if "read_key" in filled.features else 'PLAN["key"]',
         )
         return source
 
@@ -106,7 +86,22 @@ class RecipeWriter:
 
 
 def _literal(value: Any) -> str:
-    return pprint.pformat(value, width=110, sort_dicts=False)
+    text = pprint.pformat(value, width=110, sort_dicts=False)
+    return text if len(text) <= MAX_CHARACTERS else _shallow(value, 1)
+
+
+def _shallow(value: Any, depth: int) -> str:
+    """Write a large value with one blank a level: aligned by their keys, nested schemas are mostly blanks."""
+    text = repr(value)
+    if len(text) + depth <= 110 or not isinstance(value, dict | list) or not value:
+        return text
+    if isinstance(value, list) and not any(isinstance(one, dict | list) for one in value):
+        return pprint.pformat(value, 1, 110 - depth, compact=True).replace("\n", "\n" + " " * depth)
+    if isinstance(value, dict):
+        parts = [f"{key!r}: {_shallow(held, depth + 1)}" for key, held in value.items()]
+    else:
+        parts = [_shallow(held, depth + 1) for held in value]
+    return "[{"[isinstance(value, dict)] + (",\n" + " " * depth).join(parts) + "]}"[isinstance(value, dict)]
 
 
 def _line(text: str) -> str:
