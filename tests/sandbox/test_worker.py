@@ -252,7 +252,8 @@ def test_leaves_are_forked_ahead_of_demand(unsafe_pool: SandboxPool, hostile: Ho
 
     def waiting() -> list[str]:
         time.sleep(0.3)
-        return Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
+        pids = Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
+        return [pid for pid in pids if ") Z " not in Path(f"/proc/{pid}/stat").read_text()]
 
     for _ in range(2):
         with environment.reset(0) as session:

@@ -60,7 +60,7 @@ def ensure_image(client: Any, image: str | None = None, base_image: str | None =
         return _describe(client, image)
     tag = image_tag() + (f"-{hashlib.sha256(base_image.encode()).hexdigest()[:8]}" if base_image else "")
     if not _present(client, tag):
-        _build(client, tag, base_image or _find_base(client))
+        build(client, tag, base_image or _find_base(client))
     return _describe(client, tag)
 
 
@@ -99,6 +99,21 @@ def _find_base(client: Any) -> str:
         return REGISTRY_BASE
     except (docker.errors.APIError, requests.RequestException) as error:
         pull_error = str(error).splitlines()[0][:200]
+    try:
+        make_offline_base(client, OFFLINE_BASE)
+    except SandboxUnavailable as error:
+        raise SandboxUnavailable(
+            f"no base for the sandbox's image: {REGISTRY_BASE} cannot be pulled ({pull_error}) and {error}"
+        ) from None
+    return OFFLINE_BASE
+
+
+def make_offline_base(client: Any, reference: str) -> None:
+    """Make a base of Debian packages and import it as `reference` (`name:tag`); no registry is asked.
+
+    Raises:
+        SandboxUnavailable: It cannot be made here; the message says why.
+    """
     with tempfile.TemporaryDirectory(prefix="trace-base-") as folder:
         tar = Path(folder) / "base.tar"
         done = subprocess.run(
@@ -111,15 +126,18 @@ def _find_base(client: Any) -> str:
         if done.returncode != 0:
             why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise SandboxUnavailable(
-                f"no base for the sandbox's image: {REGISTRY_BASE} cannot be pulled ({pull_error}) and none "
-                f"can be made of Debian packages ({why}): reach one of the two, or set base_image"
+                f"none can be made of Debian packages ({why}): reach one of the two, or set base_image"
             )
-        repository, name = OFFLINE_BASE.split(":")
+        repository, name = reference.split(":")
         client.api.import_image(str(tar), repository=repository, tag=name)
-    return OFFLINE_BASE
 
 
-def _build(client: Any, tag: str, base: str) -> None:
+def build(client: Any, tag: str, base: str) -> None:
+    """Build the image as `tag` on `base`.
+
+    Raises:
+        SandboxUnavailable: Docker refuses; the message says why.
+    """
     import docker.errors
 
     context = io.BytesIO()

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from trace_assets.sandbox.channel import SocketChannel
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.faults import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Sandbox
+
+_POST_MORTEM_SECONDS = 0.5
 
 
 class ProcessContainer:
@@ -24,20 +27,28 @@ class ProcessContainer:
         self.name = f"process {process.pid}"
 
     def kill(self) -> None:
-        """See `Container`."""
+        """See `Container`. The group is killed also when its leader has ended: its children may live on.
+
+        Nobody else waits for the leader, so its number, which is the group's, cannot have become another's.
+        """
+        if self.process.returncode is not None:
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if self.process.poll() is None:
-                os.killpg(self.process.pid, signal.SIGKILL)
+            os.killpg(self.process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
 
     def post_mortem(self) -> str | None:
         """See `Container`."""
-        try:
-            code = self.process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            return None
-        return f"exit {code}" if code >= 0 else f"signal {-code}"
+        until = time.monotonic() + _POST_MORTEM_SECONDS
+        while self.process.returncode is None and time.monotonic() < until:
+            ended = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is not None:
+                code = ended.si_status
+                return f"exit {code}" if ended.si_code == os.CLD_EXITED else f"signal {code}"
+            time.sleep(0.01)
+        code = self.process.returncode
+        return None if code is None else f"exit {code}" if code >= 0 else f"signal {-code}"
 
 
 def start_process(

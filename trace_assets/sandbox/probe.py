@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trace_assets.errors import TraceError
-from trace_assets.sandbox import bench
 from trace_assets.sandbox.backend import make_backend
+from trace_assets.sandbox.bench import EXAMPLE, speed
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.replay import replay
@@ -48,7 +48,7 @@ def probe(config: SandboxConfig) -> list[ProbeResult]:
         )
         results.append(ProbeResult("backend", "ok", text))
         with SandboxPool(config, backend) as pool:
-            environment = pool.environment(bench.EXAMPLE)
+            environment = pool.environment(EXAMPLE)
             with environment.reset(1) as session:
                 for action in environment.oracle(1):
                     session.step(action)
@@ -56,7 +56,7 @@ def probe(config: SandboxConfig) -> list[ProbeResult]:
             results.append(
                 ProbeResult("episode", "ok", f"the oracle of a trivial environment earned {reward}")
             )
-            again = replay(pool, bench.EXAMPLE, 1, session.actions)["reward"]
+            again = replay(pool, EXAMPLE, 1, session.actions)["reward"]
             agrees: Status = "ok" if again == reward else "failed"
             results.append(ProbeResult("replay", agrees, f"a fresh sandbox gives it {again}"))
             results += _timings(pool)
@@ -68,16 +68,11 @@ def probe(config: SandboxConfig) -> list[ProbeResult]:
 
 
 def _timings(pool: SandboxPool) -> list[ProbeResult]:
-    timings = bench.measure(pool, starts=3, repeat=300)
     results = []
-    for name, unit, measured, target in (
-        ("cold start", "ms", timings.cold_start_ms, bench.TARGETS.cold_start_ms),
-        ("reset", "ms", timings.reset_ms, bench.TARGETS.reset_ms),
-        ("step", "us", timings.step_us, bench.TARGETS.step_us),
-    ):
-        # The targets are for an idle machine; twice the target on a busy one is no fault.
-        status: Status = "ok" if measured <= 2 * target else "slow"
-        results.append(
-            ProbeResult(name, status, f"{measured:.1f} {unit} (target {target:g} {unit} when idle)")
-        )
+    for one in speed(pool, starts=3, repeat=300):
+        if one.name in ("cold start", "reset", "step") and one.target is not None:
+            # The targets are for an idle machine; twice the target on a busy one is no fault.
+            status: Status = "ok" if one.p50 <= 2 * one.target else "slow"
+            detail = f"{one.p50:.1f} {one.unit} (target {one.target:g} {one.unit} when idle)"
+            results.append(ProbeResult(one.name, status, detail))
     return results
