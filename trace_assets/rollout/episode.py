@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from trace_assets.errors import InputError, Unavailable, UserFault
+from trace_assets.errors import CheckFailed, InputError, Unavailable, UserFault
 from trace_assets.policies.protocol import Conversation, Policy, Reply, TokenTrace
 from trace_assets.records import Check, Fault, Message, Stop, Task, Trajectory, Verdict
 from trace_assets.targets.protocol import Episode, Step, Target
@@ -79,6 +79,7 @@ async def play(target: Target, trial: Trial, policy: Policy, *, max_turns: int, 
 
     Raises:
         InputError: The policy was asked for something it cannot do for any trial, such as an unknown adapter.
+        CheckFailed: The target found that none of its verdicts may be relied on.
     """
     started = time.monotonic()
     conversation = Conversation(
@@ -100,6 +101,8 @@ async def play(target: Target, trial: Trial, policy: Policy, *, max_turns: int, 
         if isinstance(broken.cause, InputError):
             raise broken.cause from None
         fault, error = "infrastructure", _sentence(broken.cause)
+    except CheckFailed:
+        raise  # a guard of the whole run: no trial of it counts
     except Unavailable as broken:
         fault, error = "infrastructure", _sentence(broken)
     except UserFault as broken:

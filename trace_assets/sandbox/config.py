@@ -47,6 +47,8 @@ class SandboxConfig(BaseModel):
     """Blank sandboxes kept started."""
     max_sandboxes: int = Field(default=0, ge=0)
     """Most live sandboxes; 0: the smaller of twice the cores and total memory / `memory_mb`."""
+    recompute_share: float = Field(default=0.02, ge=0, le=1)
+    """Share of the episodes that are paid for whose verdict is recomputed in a fresh sandbox."""
 
     @property
     def pid_limit(self) -> int:

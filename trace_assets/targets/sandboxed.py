@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from trace_assets.errors import InputError
 from trace_assets.records import Environment, Message, Split, Task, ToolSpec, Verdict
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session
+from trace_assets.sandbox.recompute import Recomputation
 from trace_assets.targets.head_start import HeadStart
 from trace_assets.targets.meter import Meter
 from trace_assets.targets.protocol import Step
@@ -65,8 +66,16 @@ class SandboxedEpisode:
     sandbox works on all of them at once, while the order in which episodes go on stays the same in every run.
     """
 
-    def __init__(self, head_start: HeadStart, meter: Meter, tools: Sequence[ToolSpec], seed: int) -> None:
+    def __init__(
+        self,
+        head_start: HeadStart,
+        meter: Meter,
+        recomputation: Recomputation,
+        tools: Sequence[ToolSpec],
+        seed: int,
+    ) -> None:
         self._head_start, self._meter, self._tools, self._seed = head_start, meter, tools, seed
+        self._recomputation = recomputation
         self._session: Session | None = None
 
     @property
@@ -108,6 +117,7 @@ class SandboxedEpisode:
 
         Raises:
             SandboxError: The sandbox or the environment failed, or the reward is not a number in [0, 1].
+            RewardMismatch: An earlier episode's verdict was not confirmed in a fresh sandbox.
         """
         session = self._open()
         with self._meter:
@@ -115,7 +125,9 @@ class SandboxedEpisode:
         await _let_others()
         with self._meter:
             value = session.finish_verdict()
-        return checked_verdict(value)
+            verdict = checked_verdict(value)
+            self._recomputation.see(session, value)
+        return verdict
 
     async def close(self) -> None:
         """End the episode's process in the sandbox."""
@@ -166,8 +178,7 @@ class SandboxedTarget:
 
     Args:
         environment: The record that holds the source.
-        pool: Where it runs; stays the caller's to close, after this target's own `close`, which is only
-            needed where `prepare` was called.
+        pool: Where it runs; stays the caller's to close, after this target's own `close`.
         training_seeds: The `discovery` split; a number takes that many of `TRAINING_SEEDS`.
         validation_seeds: The `validation` split, likewise; must be disjoint. There is no `test` split:
             generated environments are judged by the target.
@@ -198,6 +209,12 @@ class SandboxedTarget:
         self._pool = pool
         self._sandboxed = pool.environment(environment.source)
         self._head_start = HeadStart(self._sandboxed)
+        self.recomputation = Recomputation(
+            pool,
+            environment.source,
+            name=f"the environment of '{environment.capability_id}'",
+            share=pool.config.recompute_share,
+        )
         self._seeds: dict[Split, Sequence[int]] = {
             "discovery": training_seeds,
             "validation": validation_seeds,
@@ -264,7 +281,7 @@ class SandboxedTarget:
             raise InputError(
                 f"task '{task.task_id}' is not one of '{self.name}': its payload must hold an integer 'seed'."
             )
-        return SandboxedEpisode(self._head_start, self.meter, self.tools, number)
+        return SandboxedEpisode(self._head_start, self.meter, self.recomputation, self.tools, number)
 
     def prepare(self, tasks: Sequence[Task]) -> None:
         """Begin an episode of each of these tasks in the background; what was begun before is ended."""
@@ -273,6 +290,7 @@ class SandboxedTarget:
     def close(self) -> None:
         """End what was begun in the background; the pool stays open."""
         self._head_start.close()
+        self.recomputation.close()
 
     def oracle(self, task: Task) -> list[Message]:
         """Return the environment's own solution. For tests and audits, never shown to an agent."""

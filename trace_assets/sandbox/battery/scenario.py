@@ -1,4 +1,4 @@
-"""An attack that is more than a module: something done to the sandboxes from outside, or with several of them."""
+"""An attack that is more than a module: something done to the sandboxes from outside."""
 
 from __future__ import annotations
 

@@ -1,0 +1,176 @@
+"""Rewards played again in a fresh sandbox: what is honest is confirmed, what has a memory rejected."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from trace_assets.errors import CheckFailed
+from trace_assets.policies.scripted import replay as scripted
+from trace_assets.records import Environment
+from trace_assets.rollout.runner import Trial, run_rollouts
+from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
+from trace_assets.sandbox.recompute import Recomputation, Recomputed, RewardMismatch
+from trace_assets.stages.recomputation import recomputed_check
+from trace_assets.targets.sandboxed import SandboxedTarget
+
+Act = Callable[..., dict[str, object]]
+Hostile = Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = open_pool(SandboxConfig(backend="unsafe-subprocess", spares=0, deadline_seconds=2.0))
+    with made:
+        yield made
+
+
+def played(pool: SandboxPool, source: str, act: Act, recomputation: Recomputation, n: int) -> None:
+    environment = pool.environment(source)
+    for seed in range(n):
+        with environment.reset(seed) as session:
+            session.step(act(1))
+            recomputation.see(session, session.verdict())
+
+
+def forgetful(counter: str) -> str:
+    """The counter, whose reward also depends on the process's number: on what ran in the sandbox before."""
+    lines = (
+        "    import os\n    if os.getpid() % 2 == 0 and STATE['steps']: STATE['total'] = STATE['target']\n"
+    )
+    return counter.replace("def verdict():\n", f"def verdict():\n{lines}")
+
+
+def test_an_honest_environment_is_confirmed(pool: SandboxPool, counter: str, act: Act) -> None:
+    one = Recomputation(pool, counter, name="it", share=1.0)
+    played(pool, counter, act, one, 20)
+    found = one.settle()
+    one.close()
+    assert found == Recomputed(episodes=20, recomputed=20) and found.share == 1.0
+    check = recomputed_check(found)
+    assert check.passed and "20 of 20 episodes (100.0%)" in check.detail
+
+
+def test_the_share_is_kept_and_the_first_is_always_taken(pool: SandboxPool, counter: str, act: Act) -> None:
+    for share, least, most in ((1e-9, 1, 1), (0.5, 8, 33), (0.0, 0, 0)):
+        one = Recomputation(pool, counter, name="it", share=share)
+        played(pool, counter, act, one, 40)
+        found = one.settle()
+        one.close()
+        assert least <= found.recomputed <= most, (share, found)
+    assert recomputed_check(found).passed is None
+
+
+def test_which_are_taken_cannot_be_foretold(pool: SandboxPool, counter: str, act: Act) -> None:
+    """The same episodes twice: two samples differ."""
+    taken = []
+    for _ in range(2):
+        one = Recomputation(pool, counter, name="it", share=0.2)
+        environment = pool.environment(counter)
+        for seed in range(40):
+            with environment.reset(seed) as session:
+                session.step(act(1))
+                one.see(session, session.verdict())
+        taken.append(tuple(sample.seed for sample in one._waiting))
+        one.close()
+    assert taken[0] != taken[1]  # by chance equal in one of three million runs
+
+
+def test_a_reward_that_depends_on_more_than_seed_and_actions_is_rejected(
+    pool: SandboxPool, counter: str, act: Act
+) -> None:
+    source = forgetful(counter)
+    one = Recomputation(pool, source, name="the environment of 'x'", share=1.0)
+    with pytest.raises(RewardMismatch, match=r"the environment of 'x' is rejected.*reward .* not .*again"):
+        for _ in range(4):
+            played(pool, source, act, one, 16)
+            one.settle()
+    with pytest.raises(RewardMismatch):  # and goes on being rejected
+        played(pool, source, act, one, 1)
+    one.close()
+    assert issubclass(RewardMismatch, CheckFailed)
+
+
+def test_a_fault_where_there_was_none_is_a_mismatch(pool: SandboxPool, counter: str, act: Act) -> None:
+    one = Recomputation(pool, counter, name="it", share=1.0)
+    played(pool, counter, act, one, 3)
+    one._source = counter.replace("def verdict():\n", "def verdict():\n    raise ValueError('not again')\n")
+    with pytest.raises(RewardMismatch, match=r"ends in a fault .*not again"):
+        one.settle()
+    one.close()
+
+
+def test_want_of_a_sandbox_says_nothing_of_the_environment(
+    pool: SandboxPool, counter: str, act: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Recomputation(pool, counter, name="it", share=1.0)
+    played(pool, counter, act, one, 3)
+
+    def nothing(_: object) -> None:
+        raise SandboxUnavailable("no sandbox is to be had")
+
+    monkeypatch.setattr(pool, "fresh", nothing)
+    assert one.settle() == Recomputed(episodes=3, recomputed=0, unconfirmed=3)
+    one.close()
+    assert recomputed_check(one.read()).passed is None
+
+
+def environment_of(source: str) -> Environment:
+    return Environment(environment_id="e", capability_id="x", target="t", writer="test", source=source)
+
+
+def roll_out(pool: SandboxPool, source: str, seeds: int) -> SandboxedTarget:
+    """Play the oracle's first message on every seed through the target protocol, as training does."""
+    target = SandboxedTarget(environment_of(source), pool, training_seeds=seeds, validation_seeds=())
+    policy = scripted(lambda conversation: target.oracle(target.tasks("discovery")[0]))
+    trials = [Trial(task, trial) for task in target.tasks("discovery") for trial in range(2)]
+    try:
+        run_rollouts(target, trials, policy, max_turns=1, concurrency=4)
+        target.recomputation.settle()
+    finally:
+        target.close()
+    return target
+
+
+def test_every_target_of_generated_code_recomputes_its_share(counter: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = open_pool(SandboxConfig(backend="unsafe-subprocess", spares=0, recompute_share=0.5))
+    with made as pool:
+        found = roll_out(pool, counter, 20).recomputation.read()
+    assert found.episodes == 40 and 8 <= found.recomputed <= 33
+
+
+def test_a_mismatch_ends_the_rollouts_and_is_no_fault_of_a_trial(counter: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = open_pool(SandboxConfig(backend="unsafe-subprocess", spares=0, recompute_share=1.0))
+    with made as pool, pytest.raises(RewardMismatch, match="environment of 'x' is rejected"):
+        for _ in range(4):
+            roll_out(pool, forgetful(counter), 40)
+
+
+@pytest.mark.docker
+def test_containers_confirm_containers(docker_pool: SandboxPool, counter: str, act: Act) -> None:
+    one = Recomputation(docker_pool, counter, name="it", share=1.0)
+    played(docker_pool, counter, act, one, 5)
+    assert one.settle().recomputed == 5
+    one.close()
+
+
+@pytest.mark.docker
+def test_an_environment_that_is_honest_while_its_sandbox_is_young_is_found_out(
+    docker_pool: SandboxPool, counter: str, act: Act
+) -> None:
+    """Numbers of processes grow with the episodes that a sandbox has served: no audit gets that far."""
+    lines = "    import os\n    if os.getpid() > 60 and STATE['steps']: STATE['total'] = STATE['target']\n"
+    source = counter.replace("def verdict():\n", f"def verdict():\n{lines}")
+    one = Recomputation(docker_pool, source, name="it", share=1.0)
+    with pytest.raises(RewardMismatch, match="it is rejected"):
+        played(docker_pool, source, act, one, 80)
+        one.settle()
+    one.close()

@@ -1,0 +1,32 @@
+"""What a stage says of the rewards that it used: how many were recomputed, and that they agree."""
+
+from __future__ import annotations
+
+from trace_assets.sandbox.recompute import Recomputed, RewardMismatch
+from trace_assets.stages.result import StageCheck
+
+CHECK = "rewards_recomputed"
+
+
+def recomputed_figures(found: Recomputed) -> dict[str, float | int]:
+    """Return the figures of an asset whose rewards were sampled."""
+    return {
+        "episodes": found.episodes,
+        "recomputed": found.recomputed,
+        "recomputed_share": round(found.share, 4),
+    }
+
+
+def recomputed_check(found: Recomputed | RewardMismatch) -> StageCheck:
+    """Return the check `rewards_recomputed`: a mismatch fails it, without a sample it was not run."""
+    if isinstance(found, RewardMismatch):
+        return StageCheck(CHECK, False, str(found))
+    if not found.recomputed:
+        return StageCheck(CHECK, None, "no episode was recomputed (sandbox.recompute_share)")
+    lost = f"; {found.unconfirmed} could not be, for want of a sandbox" if found.unconfirmed else ""
+    return StageCheck(
+        CHECK,
+        True,
+        f"{found.recomputed:,} of {found.episodes:,} episodes ({found.share:.1%}) were played again in fresh "
+        f"sandboxes, all with the same verdict{lost}.",
+    )
