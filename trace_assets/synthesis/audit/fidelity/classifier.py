@@ -16,7 +16,6 @@ from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.fidelity.material import (
     MIN_REAL,
     focus_of,
-    oracle_episodes,
     real_episodes,
     too_few,
     with_reference,
@@ -26,8 +25,10 @@ from trace_assets.synthesis.contract.target_contract import TargetContract
 
 Floats = NDArray[np.float64]
 
-WORDS, CHARACTERS = 128, 64
-"""Buckets that words and pairs of words, and runs of three characters, are hashed into."""
+WORDS, CHARACTERS = 40, 16
+"""Buckets that words and pairs of words, and runs of three characters, are hashed into. Few, because there
+are some hundred episodes; and so small a matrix is not given to several threads, which on a busy machine
+takes a hundred times as long."""
 RESAMPLES = 400
 
 
@@ -45,7 +46,7 @@ def auc(subject: Subject, contract: TargetContract) -> Finding:
     real = real_episodes(contract, focus)
     if len(real) < MIN_REAL:
         return too_few(len(real), focus)
-    ours = [(one.task_id, turns_of(one.messages)) for one in oracle_episodes(subject)]
+    ours = [(one.task_id, turns_of(one.messages)) for one in focus.episodes]
     features = np.array(
         [features_of(turns) for turns in [*(one.turns for one in real), *(t for _, t in ours)]]
     )

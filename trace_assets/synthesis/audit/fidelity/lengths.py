@@ -9,7 +9,6 @@ from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.fidelity.material import (
     MIN_REAL,
     focus_of,
-    oracle_episodes,
     real_episodes,
     too_few,
     with_reference,
@@ -54,7 +53,7 @@ def lengths(subject: Subject, contract: TargetContract) -> Finding:
     real = [one.turns for one in real_episodes(contract, focus)]
     if len(real) < MIN_REAL:
         return too_few(len(real), focus)
-    ours = [turns_of(one.messages) for one in oracle_episodes(subject)]
+    ours = [turns_of(one.messages) for one in focus.episodes]
     outside = []
     for name, measure in MEASURES.items():
         spread = spread_of([measure(turns) for turns in real])

@@ -2,7 +2,7 @@
 
 Real material comes with the contract (`TargetContract.reference`): it was read off discovery trajectories.
 The oracle is compared with real *successful* trajectories, because both know what to do; and with those that
-use the tools the oracle uses, because an environment teaches one capability and not the whole target.
+make the changes the oracle makes, because an environment teaches one capability and not the whole target.
 """
 
 from __future__ import annotations
@@ -90,21 +90,27 @@ class Focus:
     Attributes:
         tools: The tools it calls.
         writes: Those of them that change something, all of them where none does.
-        sequences: Its calls, episode by episode.
+        episodes: Its episodes in which one of the changes is made: where the right thing is to refuse in
+            words there is no telling which real ones did so for the same reason.
     """
 
     tools: frozenset[str]
     writes: frozenset[str]
-    sequences: tuple[tuple[str, ...], ...]
+    episodes: tuple[Trajectory, ...]
+
+    @property
+    def sequences(self) -> list[tuple[str, ...]]:
+        """The calls, episode by episode."""
+        return [called_tools(one.messages) for one in self.episodes]
 
 
 def focus_of(subject: Subject, contract: TargetContract) -> Focus:
     """Return which part of the target the environment is about, as its oracle shows."""
-    sequences = tuple(called_tools(one.messages) for one in oracle_episodes(subject))
-    tools = frozenset(name for sequence in sequences for name in sequence)
+    episodes = oracle_episodes(subject)
+    tools = frozenset(name for one in episodes for name in called_tools(one.messages))
     mutates = {tool.name: bool(tool.mutates) for tool in contract.tools}
-    writes = frozenset(name for name in tools if mutates.get(name))
-    return Focus(tools, writes or tools, sequences)
+    writes = frozenset(name for name in tools if mutates.get(name)) or tools
+    return Focus(tools, writes, tuple(one for one in episodes if writes & set(called_tools(one.messages))))
 
 
 def real_sequences(contract: TargetContract, focus: Focus) -> list[tuple[str, ...]]:
@@ -133,5 +139,5 @@ def real_episodes(contract: TargetContract, focus: Focus) -> list[SampledEpisode
 
 def too_few(n: int, focus: Focus) -> Finding:
     """Return the skip for too little real material."""
-    names = ", ".join(sorted(focus.writes))
+    names = ", ".join(sorted(focus.writes)) or "any tool"
     return Finding("skip", f"only {n} real successful trajectories use {names}, {MIN_REAL} are needed", n=n)
