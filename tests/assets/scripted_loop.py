@@ -30,6 +30,7 @@ from trace_assets.records import (
     EnvironmentCheck,
     Message,
     NoHarm,
+    Pilot,
     Route,
     Task,
 )
@@ -158,6 +159,7 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
         "trace_assets.assets.tasks.write_base_model": _base_model,
         "trace_assets.stages.trajectories.open_policy": scripted_agent,
         "trace_assets.stages.synthesis.audit_environment": audit,
+        "trace_assets.assets.training.write_pilot": _pilot,
         "trace_assets.assets.training.train_capability": train,
         "trace_assets.assets.training.train_mixed": _train_mixed,
         "trace_assets.assets.evaluation.validate_adapters": _validate,
@@ -169,6 +171,18 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
         for place, quick in places.items():
             patch.setattr(place, quick)
         yield calls
+
+
+def _pilot(study: Study, capability: str) -> StageResult:
+    verdict = read_verdict(study, capability)
+    row = Pilot(
+        capability_id=capability,
+        environment_id=verdict.environment_id,
+        outcome="transfers",
+        goes_on=verdict.trained_on,
+        reason=f"{study.settings.training.fingerprint()} {base_checkpoint(study).base_id}",
+    )
+    return StageResult(study.store.write([row], Pilot, capability), 1)
 
 
 def scripted_agent(study: Study) -> ScriptedPolicy:
@@ -234,7 +248,9 @@ def _audit(study: Study, capability: str) -> StageResult:
 
 
 def _adapter(study: Study, name: str, environment: str | None, decided_by: str) -> Adapter:
-    identity = text_version(decided_by, base_checkpoint(study).base_id, study.settings.training.fingerprint())
+    identity = text_version(
+        decided_by, base_checkpoint(study).base_id, study.settings.training.recipe_version()
+    )
     return Adapter(
         adapter_id=identity,
         name=name,
@@ -257,7 +273,7 @@ def _adapter(study: Study, name: str, environment: str | None, decided_by: str) 
 
 
 def _train(study: Study, capability: str) -> StageResult:
-    assert read_verdict(study, capability).accepted
+    assert read_verdict(study, capability).trained_on
     environment = read_environment(study, capability)
     row = _adapter(study, capability, environment.environment_id, environment.source)
     return StageResult(study.store.write([row], Adapter, capability), 1, spent={("rollouts", "episodes"): 8})

@@ -29,6 +29,10 @@ READ_LABELS = {"contrast", "selected_capabilities", "routing_trials", "drift", "
 """Assets that read the labels of all batches."""
 READ_ALL = READ_LABELS | {"capability_dictionary", "label_leak", "target_contract"}
 """Assets that read the trajectories, triage or labels of all batches."""
+PER_ENVIRONMENT = (
+    *("environment", "environment_audit", "environment_verdict", "pilot", "adapter", "learnability"),
+)
+"""Assets of a capability that follow from its spec, in order."""
 PLAYED = {"adapter_validation", "routing", "evaluation", "report"}
 """What follows when other adapters are there to be chosen."""
 
@@ -79,16 +83,12 @@ def test_a_threshold_that_admits_one_more_trains_that_one_alone(
     decided = DECIDED | {"curriculum", "mixed_adapter", "routing_trials"}
     assert dropped == decided | each("capability_spec", CANCEL, MULTI) | PLAYED
     # As if the third had never been made: its partitions have no history.
-    for asset in ("capability_spec", "environment", "environment_audit", "environment_verdict", "adapter"):
+    for asset in ("capability_spec", *PER_ENVIRONMENT):
         _forget(loop, asset, WINDOW)
     assert loop.sync(**strict) == set()
     assert calls == {"audit": [], "train": []}
     assert loop.sync() == (
-        decided
-        | each("capability_spec", *ALL)
-        | {f"{asset}[{WINDOW}]" for asset in ("environment", "environment_audit", "environment_verdict")}
-        | each("adapter", WINDOW)
-        | PLAYED
+        decided | each("capability_spec", *ALL) | {f"{asset}[{WINDOW}]" for asset in PER_ENVIRONMENT} | PLAYED
     )
     assert calls == {"audit": [WINDOW], "train": [WINDOW]}
 
@@ -131,6 +131,8 @@ def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: 
 
 def test_training_steps_train_and_play_and_diagnose_nothing(loop: Loop) -> None:
     trained = {"config/training", "mixed_adapter"} | each("adapter", *ALL) | PLAYED
+    # Verdicts and pilots read the settings too: an override or a share of the budget stands there.
+    trained |= each("environment_verdict", *ALL) | each("pilot", *ALL) | each("learnability", *ALL)
     assert loop.sync(training__iterations="5") == trained
     assert loop.sync() == trained
 
@@ -177,7 +179,7 @@ def test_one_recipe_audits_and_trains_its_own_capability_alone(
             return source + "\n# edited\n" if self.name == "write_against_state" else source
 
     changed = (
-        {f"{asset}[{WINDOW}]" for asset in ("environment_audit", "environment_verdict", "adapter")}
+        {f"{asset}[{WINDOW}]" for asset in PER_ENVIRONMENT}
         | each("environment", *ALL)
         | {"curriculum"}
         | PLAYED
@@ -193,7 +195,10 @@ def test_one_recipe_audits_and_trains_its_own_capability_alone(
 
 def test_a_sandbox_flag_audits_again_and_trains_nothing(loop: Loop, calls: dict[str, list[str]]) -> None:
     audited = (
-        {"config/sandbox", "report"} | each("environment_audit", *ALL) | each("environment_verdict", *ALL)
+        {"config/sandbox", "report"}
+        | each("environment_audit", *ALL)
+        | each("environment_verdict", *ALL)
+        | each("learnability", *ALL)
     )
     assert loop.sync(sandbox__memory_mb="512") == audited
     assert sorted(calls["audit"]) == sorted(ALL) and calls["train"] == []
@@ -249,6 +254,7 @@ def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing
         | {"batch_capabilities[embedded]", "labels[embedded]", "curriculum"}
         | each("capability_spec", *ALL)
         | each("environment", *redefined)
+        | each("pilot", *redefined)  # from its file, unless the detector is another one
         | PLAYED
     )
     assert calls == {"audit": [], "train": []}

@@ -114,6 +114,17 @@ COLUMN_SOURCES: Mapping[str, Mapping[str, Sources]] = {
         "base_id": ("base_model.base_id",),
         "*": _TRAINED,
     },
+    "pilot": {
+        "capability_id": ("environment.capability_id",),
+        "environment_id": ("environment.environment_id",),
+        "*": (*_TRAINED, "capability_spec.detector", "capability_spec.detector_args"),
+    },
+    "learnability": {
+        "capability_id": ("environment.capability_id",),
+        "environment_id": ("environment.environment_id",),
+        "adapter_id": ("adapter.adapter_id",),
+        "*": ("environment_audit.environment_id", "adapter.adapter_id"),
+    },
     "mixed_adapter": {"base_id": ("base_model.base_id",), "*": ("base_model.base_id",)},
     "adapter_validation": {
         "adapter": ("adapter.name",),

@@ -56,6 +56,14 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     ),
     "capability_spec": ("stages.diagnosis",),
     "environment_verdict": ("stages.curriculum", "synthesis.audit.severity"),
+    "pilot": (
+        *(*_PLAYED, *_LEARNED, "targets.embedded", "targets.sandboxed", "training.pilot"),
+        *("diagnosis.detectors", "stages.pilot", "statistics.transfer", "synthesis.learnability.rule"),
+    ),
+    "learnability": (
+        *("stages.learnability", "statistics.beta_binomial", "synthesis.learnability.dead_groups"),
+        "training.curve",
+    ),
     "curriculum": ("stages.curriculum",),
     "adapter": (*_PLAYED, *_LEARNED, "targets.sandboxed"),
     "mixed_adapter": (*_PLAYED, *_LEARNED, "targets.embedded"),

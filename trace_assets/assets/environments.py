@@ -11,6 +11,7 @@ from trace_assets.records import (
     EnvironmentCheck,
     EnvironmentVerdict,
     EnvironmentVersion,
+    SeedOutcome,
 )
 from trace_assets.stages import synthesis
 from trace_assets.stages.contract import write_contracts
@@ -50,7 +51,7 @@ def environment(study: Study, capability: str) -> StageResult:
 
 @stage_asset(
     group="synthesis",
-    records=(EnvironmentCheck,),
+    records=(EnvironmentCheck, SeedOutcome),
     deps=[
         "environment",
         "target_contract",
@@ -75,8 +76,9 @@ def environment_audit(study: Study, capability: str, context: dg.AssetExecutionC
 @stage_asset(
     group="synthesis",
     records=(EnvironmentVerdict,),
-    deps=["environment", "environment_audit"],
+    deps=["environment", "environment_audit", "config/training"],
     partitions=CAPABILITY,
+    checks={"no_override": "No rejected environment is trained on by an override in the settings."},
     light=True,
 )
 def environment_verdict(study: Study, capability: str) -> StageResult:

@@ -1,13 +1,16 @@
-"""One LoRA adapter a capability, and the arm trained on the mixed target for comparison."""
+"""A pilot and one LoRA adapter a capability, what was foretold of it, and the arm it is compared with."""
 
 from collections.abc import Callable
 
 import dagster as dg
 
+from trace_assets.assets.asset_page import show_on
 from trace_assets.assets.partitions import CAPABILITY
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import Adapter, Lesson, TrainingPoint
+from trace_assets.records import Adapter, Learnability, Lesson, Pilot, PilotPoint, TrainingPoint
 from trace_assets.stages.curriculum import write_curriculum
+from trace_assets.stages.learnability import write_learnability
+from trace_assets.stages.pilot import write_pilot
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.training import train_capability, train_mixed
 from trace_assets.study import Study
@@ -38,8 +41,32 @@ CHECKS = {
 
 @stage_asset(
     group="training",
+    records=(Pilot, PilotPoint),
+    deps=[
+        "capability_spec",
+        "environment",
+        "environment_verdict",
+        "base_model",
+        "config/training",
+        "config/targets",
+    ],
+    partitions=CAPABILITY,
+    checks={"pilot_transfers": "In a small training the target's pass rate rises with the reward."},
+    kinds=("pytorch", "huggingface", "docker"),
+    pool="gpu",
+)
+def pilot(study: Study, capability: str) -> StageResult:
+    """A small share of the training run, made beforehand: does the target gain where the reward rises?
+
+    A firewall: only its decision enters the version, so other figures train nothing anew.
+    """
+    return write_pilot(study, capability)
+
+
+@stage_asset(
+    group="training",
     records=(Adapter, TrainingPoint),
-    deps=["environment", "environment_verdict", "base_model", "config/training"],
+    deps=["environment", "environment_verdict", "pilot", "base_model", "config/training"],
     partitions=CAPABILITY,
     checks=CHECKS,
     blocking=["adapter_parity"],
@@ -56,12 +83,30 @@ def adapter(study: Study, capability: str, context: dg.AssetExecutionContext) ->
 
 @stage_asset(
     group="training",
+    records=(Learnability,),
+    deps=["environment", "environment_audit", "adapter", "config/training", "config/rollouts"],
+    partitions=CAPABILITY,
+    checks={
+        "dead_groups_foretold": "As many groups had no gradient as the audit foretold, within 10 points.",
+        "sandbox_share": "At most a tenth of the training time went into the sandbox.",
+    },
+    light=True,
+)
+def learnability(study: Study, capability: str, context: dg.AssetExecutionContext) -> StageResult:
+    """What the base policy's rollouts foretold of training, beside what training showed."""
+    result = write_learnability(study, capability)
+    show_on(context, "adapter", capability, result)
+    return result
+
+
+@stage_asset(
+    group="training",
     records=(Lesson,),
-    deps=["environment_verdict", "selected_capabilities", "config/targets"],
+    deps=["environment_verdict", "pilot", "selected_capabilities", "config/targets"],
     light=True,
 )
 def curriculum(study: Study) -> StageResult:
-    """A firewall: the kept capabilities whose environment was accepted, which are those that are taught."""
+    """A firewall: the kept capabilities that are taught; their environment and pilot speak for it."""
     return write_curriculum(study)
 
 

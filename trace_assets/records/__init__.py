@@ -14,13 +14,16 @@ from trace_assets.records.environment_version import EnvironmentVersion, FailedC
 from trace_assets.records.evaluation import ArmSummary, Evaluation
 from trace_assets.records.harm import NoHarm
 from trace_assets.records.label_leak import LabelLeak
+from trace_assets.records.learnability import Learnability, SeedOutcome
 from trace_assets.records.ledger import LedgerEntry
 from trace_assets.records.lineage import LineageEdge, LineageMember, LineageNode
 from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
+from trace_assets.records.pilot import Pilot, PilotPoint
 from trace_assets.records.policy_contrast import PolicyContrast
 from trace_assets.records.proposal import Proposal
 from trace_assets.records.route import NO_ADAPTER, Route, RouterRegret, RouterScore
 from trace_assets.records.routing_trial import RoutingTrial
+from trace_assets.records.sandbox_check import SandboxCheck
 from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
 from trace_assets.records.task import Task
@@ -51,11 +54,15 @@ TABLES: tuple[type[Record], ...] = (
     Environment,
     EnvironmentVersion,
     EnvironmentCheck,
+    SeedOutcome,
     EnvironmentVerdict,
     Lesson,
     BaseCheckpoint,
+    Pilot,
+    PilotPoint,
     Adapter,
     TrainingPoint,
+    Learnability,
     RoutingTrial,
     Route,
     RouterScore,
@@ -64,6 +71,7 @@ TABLES: tuple[type[Record], ...] = (
     NoHarm,
     ArmSummary,
     LedgerEntry,
+    SandboxCheck,
     LineageEdge,
     LineageMember,
     LineageNode,
@@ -102,6 +110,7 @@ __all__ = [
     "Label",
     "LabelLeak",
     "LabelValue",
+    "Learnability",
     "LedgerEntry",
     "Lesson",
     "LineageEdge",
@@ -110,6 +119,8 @@ __all__ = [
     "Message",
     "MessageRow",
     "NoHarm",
+    "Pilot",
+    "PilotPoint",
     "PolicyContrast",
     "Proposal",
     "Quarantined",
@@ -119,6 +130,8 @@ __all__ = [
     "RouterRegret",
     "RouterScore",
     "RoutingTrial",
+    "SandboxCheck",
+    "SeedOutcome",
     "SelectedCapability",
     "ShownTranscript",
     "Split",

@@ -58,6 +58,8 @@ class Adapter(Record):
     validation_after_high: float
     validation_n: int
     """Episodes on the environment's held-out seeds, each side."""
+    rejected: str = ""
+    """Why its environment was rejected and trained on all the same; empty when it was accepted."""
     seconds: float = 0.0
 
 

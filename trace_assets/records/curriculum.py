@@ -24,10 +24,17 @@ class EnvironmentVerdict(Record):
     """Whether no required check failed."""
     reasons: tuple[str, ...] = ()
     """Names of the checks that rejected it, with what they say."""
+    overridden_by: str = ""
+    """Why it is trained on all the same, as `training.accept_rejected` says; empty otherwise."""
+
+    @property
+    def trained_on(self) -> bool:
+        """Whether training may use it: accepted, or rejected and overridden."""
+        return self.accepted or bool(self.overridden_by)
 
 
 class Lesson(Record):
-    """Row of the table `curriculum`: a kept capability whose environment was accepted.
+    """Row of the table `curriculum`: a kept capability whose environment is trained on.
 
     A firewall: a selection whose wording or figures changed, and which keeps the same capabilities, trains
     and plays nothing anew.

@@ -34,6 +34,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.records.table import from_frame
+from trace_assets.report.figures import marked
 from trace_assets.report.samples import Sample, choose_samples
 from trace_assets.settings import Selection
 from trace_assets.store.tables import Store
@@ -73,8 +74,8 @@ class ReportData:
 
     @property
     def names(self) -> dict[str, str]:
-        """Capability id to name; adapters carry the same ids."""
-        return {row.capability_id: row.name for row in self.capabilities}
+        """Capability id to name; adapters carry the same ids, and some of them a mark."""
+        return shown_names(self.capabilities, self.adapters)
 
     @property
     def overall(self) -> dict[str, ArmSummary]:
@@ -85,6 +86,15 @@ class ReportData:
     def kept(self) -> list[SelectedCapability]:
         """Kept capabilities, by target and rank."""
         return sorted((row for row in self.selected if row.kept), key=lambda row: (row.target, row.rank))
+
+
+def shown_names(capabilities: Sequence[Capability], adapters: Sequence[Adapter]) -> dict[str, str]:
+    """Return capability id to name, marked where the adapter was trained on a rejected environment."""
+    rejected = {row.name for row in adapters if row.rejected}
+    return {
+        row.capability_id: marked(row.name) if row.capability_id in rejected else row.name
+        for row in capabilities
+    }
 
 
 def gather(store: Store, thresholds: Selection | None = None) -> ReportData:

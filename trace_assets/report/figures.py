@@ -85,6 +85,15 @@ def money(usd: float) -> str:
     return "$0" if usd == 0 else f"${usd:,.3f}" if usd < 1 else f"${usd:,.2f}"
 
 
+def marked(name: str) -> str:
+    """Return the name of a capability whose adapter was trained on an environment that the audit rejected.
+
+    >>> marked("Look first")
+    'Look first (trained on a rejected environment)'
+    """
+    return f"{name} (trained on a rejected environment)"
+
+
 def arm_name(arm: str, names: dict[str, str] | None = None) -> str:
     """Write an arm in words.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import hashlib
+import json
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trace_assets.settings.section import Section
 
@@ -12,10 +14,15 @@ from trace_assets.settings.section import Section
 class SandboxSection(Section):
     """Where generated code runs."""
 
+    added = frozenset({"recompute_share"})
+
     backend: Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"] = "docker"
     memory_mb: int = Field(256, ge=64)
     cpus: float = Field(1.0, gt=0)
     deadline_seconds: float = Field(5.0, gt=0)
+    recompute_share: float = Field(0.02, ge=0, le=1)
+    """Share of the episodes in generated environments that are played again in a fresh sandbox; a verdict
+    that is not confirmed there rejects the environment and ends its training."""
 
 
 class Synthesis(Section):
@@ -54,6 +61,13 @@ class Synthesis(Section):
 class Training(Section):
     """GRPO. Defaults suit the tiny agent; presets for real models are in `trace_assets/training/presets/`."""
 
+    added = frozenset(
+        {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
+        | {"pilot_search", "pilot_min_transfer", "wanted_signal"}
+    )
+    beforehand: ClassVar[frozenset[str]] = added
+    """Keys that decide whether something is trained, and not how."""
+
     lora_rank: int = Field(8, ge=1)
     lora_alpha: int = Field(16, ge=1)
     learning_rate: float = Field(8e-3, gt=0)
@@ -84,6 +98,45 @@ class Training(Section):
     bf16: bool = False
     gradient_checkpointing: bool = False
     seed: int = 0
+    accept_rejected: dict[str, str] = {}
+    """Capability (id or name) whose environment its audit rejected and which is trained on all the same, with
+    the reason in words. The override stands in the verdict, and with whatever was trained so."""
+    pilot: Literal["gate", "warn", "off"] = "gate"
+    """Whether a pilot goes before an adapter's run. `gate`: one that shows that the reward buys nothing on
+    the target keeps the run from being made; `warn` only says so."""
+    pilot_share: float = Field(0.02, gt=0, le=0.25)
+    """Of the run's rollouts."""
+    pilot_steps: int = Field(3, ge=2)
+    """Optimizer steps, each followed by a look at the environment and the target."""
+    pilot_rate: float = Field(2.0, gt=0)
+    """Learning rate of the pilot over that of the run."""
+    pilot_tasks: int = Field(64, ge=8)
+    """Held-out seeds, and discovery tasks of the target that need the capability, at each look."""
+    pilot_search: int = Field(288, ge=8)
+    """Discovery tasks that are played once to find those."""
+    pilot_min_transfer: float = Field(0.25, ge=0, le=1)
+    """Share of the reward's gain that the target must be able to show, given its interval."""
+    wanted_signal: float = Field(0.5, gt=0, lt=1)
+    """Share of groups with both outcomes for which the needed group size is reported."""
+
+    @field_validator("accept_rejected")
+    @classmethod
+    def _reasons_are_given(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, reason in value.items():
+            if len(reason.split()) < 2:
+                raise ValueError(f"say in a few words why '{name}' is trained on a rejected environment")
+        return value
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the values that decide how an adapter is trained."""
+        return {
+            name: value for name, value in self.model_dump(mode="json").items() if name not in self.beforehand
+        }
+
+    def recipe_version(self) -> str:
+        """Return a hash of `recipe`."""
+        text = json.dumps(self.recipe(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Routing(Section):

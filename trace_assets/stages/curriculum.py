@@ -7,15 +7,31 @@ trains or plays adapters runs again only if their content changed.
 from __future__ import annotations
 
 from trace_assets.errors import InputError
-from trace_assets.records import Environment, EnvironmentCheck, EnvironmentVerdict, Lesson
+from trace_assets.records import (
+    Capability,
+    CapabilitySpec,
+    Environment,
+    EnvironmentCheck,
+    EnvironmentVerdict,
+    Lesson,
+    Pilot,
+)
 from trace_assets.stages.diagnosis import trainable
-from trace_assets.stages.result import StageResult
+from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import verdict_of
 
 
 def write_verdict(study: Study, capability_id: str) -> StageResult:
-    """Write the table `environment_verdicts` of one capability from its audit's findings."""
+    """Write the table `environment_verdicts` of one capability from its audit's findings.
+
+    An environment that its audit rejected stays rejected when `training.accept_rejected` names it: the reason
+    given there stands beside those against it, and goes with whatever is trained on it.
+
+    Raises:
+        InputError: `training.accept_rejected` names what is no capability.
+    """
+    override = _override(study, capability_id)
     written = study.store.read(Environment, capability_id)
     checks = study.store.read(EnvironmentCheck, capability_id)
     if not written:
@@ -30,9 +46,43 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
         environment_id=written[0].environment_id if written else "",
         accepted=accepted,
         reasons=tuple(reasons),
+        overridden_by=override if checks and written and not accepted else "",
     )
     version = study.store.write([row], EnvironmentVerdict, capability_id)
-    return StageResult(version, 1, {"accepted": accepted})
+    return StageResult(
+        version,
+        1,
+        {"accepted": accepted, **({"overridden_by": row.overridden_by} if row.overridden_by else {})},
+        checks=(
+            StageCheck(
+                "no_override",
+                not row.overridden_by,
+                f"trained on although rejected ({'; '.join(reasons)}): {row.overridden_by}."
+                if row.overridden_by
+                else "the audit's verdict stands.",
+                "warning",
+            ),
+        ),
+    )
+
+
+def _override(study: Study, capability_id: str) -> str:
+    """Return why a capability's environment is trained on whatever its audit says; empty when it is not."""
+    asked = study.settings.training.accept_rejected
+    if not asked:
+        return ""
+    specs = study.store.read(CapabilitySpec)
+    named = [(one.capability_id, one.name) for one in study.store.read(Capability)]
+    named += [(one.capability_id, one.name) for one in specs]
+    names = {name for both in named for name in both}
+    for name in asked:
+        if name not in names:
+            raise InputError(
+                f"training.accept_rejected names '{name}', which is neither the id nor the name of a "
+                "capability; `trace sql gap_table` lists them."
+            )
+    own = {capability_id, *(one.name for one in specs if one.capability_id == capability_id)}
+    return next((reason for name, reason in asked.items() if name in own), "")
 
 
 def read_verdict(study: Study, capability_id: str) -> EnvironmentVerdict:
@@ -48,9 +98,18 @@ def read_verdict(study: Study, capability_id: str) -> EnvironmentVerdict:
 
 
 def write_curriculum(study: Study) -> StageResult:
-    """Write the table `curriculum`: kept capabilities of the live target with an accepted environment."""
+    """Write the table `curriculum`: kept capabilities of the live target that are trained.
+
+    These are the ones whose environment was accepted (or is trained on in spite of its rejection) and whose
+    pilot, where one was made, did not stop the run.
+    """
     verdicts = [row for name in trainable(study) for row in study.store.read(EnvironmentVerdict, name)]
-    lessons = [Lesson(capability_id=row.capability_id) for row in verdicts if row.accepted]
+    stopped = {row.capability_id for row in study.store.read(Pilot) if not row.goes_on}
+    lessons = [
+        Lesson(capability_id=row.capability_id)
+        for row in verdicts
+        if row.trained_on and row.capability_id not in stopped
+    ]
     version = study.store.write(lessons, Lesson)
     return StageResult(version, len(lessons), {"taught": len(lessons), "kept": len(verdicts)})
 

@@ -10,6 +10,7 @@ from trace_assets.evaluation.oracle import best_single_choice, oracle_choice
 from trace_assets.evaluation.split_lock import Configuration, how_often, open_test_split, openings
 from trace_assets.evaluation.summary import summarise
 from trace_assets.records import (
+    Adapter,
     ArmSummary,
     Capability,
     Evaluation,
@@ -20,6 +21,7 @@ from trace_assets.records import (
     Task,
     Trajectory,
 )
+from trace_assets.report.data import shown_names
 from trace_assets.report.exhibits.result import evaluation_exhibit
 from trace_assets.report.exhibits.teaching import harm_exhibit
 from trace_assets.routing.regret import regret
@@ -29,6 +31,7 @@ from trace_assets.stages.routing import accepted_adapters, examples, usable_adap
 from trace_assets.stages.training import read_adapters
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
+from trace_assets.targets.protocol import provenance_of
 
 
 def _play(
@@ -68,7 +71,7 @@ def validate_adapters(study: Study) -> StageResult:
     exhibit = harm_exhibit(
         harm,
         [row.adapter for row in harm if row.adapter in barred or row.adapter not in accepted],
-        {row.capability_id: row.name for row in study.store.read(Capability)},
+        shown_names(study.store.read(Capability), study.store.read(Adapter)),
     )
     return StageResult(
         version,
@@ -160,6 +163,7 @@ def write_evaluation(study: Study) -> StageResult:
             **figures,
             "n": max((row.n_tasks for row in overall.values()), default=0),
             "faults": sum(row.n_faults for row in overall.values()),
+            **provenance_of(target),
         },
         pages=exhibit.pages,
         tables=exhibit.tables,

@@ -10,6 +10,7 @@ from trace_assets.evaluation.harm import acceptance, excluded
 from trace_assets.evaluation.oracle import oracle_choice
 from trace_assets.records import (
     NO_ADAPTER,
+    Adapter,
     Capability,
     Evaluation,
     Label,
@@ -20,6 +21,7 @@ from trace_assets.records import (
     Task,
     Triage,
 )
+from trace_assets.report.data import shown_names
 from trace_assets.report.exhibits.result import routing_exhibit
 from trace_assets.routing.examples import RoutingExample
 from trace_assets.routing.scorecard import score
@@ -98,7 +100,7 @@ def write_routing(study: Study) -> StageResult:
             **{f"{name} on test tasks": (own, wanted) for name, own in by_router.items()},
         },
         scores,
-        {row.capability_id: row.name for row in study.store.read(Capability)},
+        shown_names(study.store.read(Capability), study.store.read(Adapter)),
     )
     version = text_version(study.store.write(routes, Route), study.store.write(scores, RouterScore))
     figures = {

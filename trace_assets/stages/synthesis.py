@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trace_assets.errors import InputError
-from trace_assets.records import ContractRow, Environment, EnvironmentCheck
+from trace_assets.records import ContractRow, Environment, EnvironmentCheck, SeedOutcome, Trajectory
 from trace_assets.report.exhibits.teaching import audit_exhibit
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.pool import SandboxPool
@@ -17,6 +17,7 @@ from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.learnability.dead_groups import seed_outcomes
 from trace_assets.targets.sandboxed import SandboxedTarget
 
 
@@ -40,6 +41,7 @@ def sandbox_config(study: Study) -> SandboxConfig:
         memory_mb=section.memory_mb,
         cpus=section.cpus,
         deadline_seconds=section.deadline_seconds,
+        recompute_share=section.recompute_share,
     )
 
 
@@ -51,20 +53,33 @@ def sandbox_pool(study: Study) -> Iterator[SandboxPool]:
 
 
 def audit_environment(study: Study, capability_id: str) -> StageResult:
-    """Write one environment's findings into the table `environment_checks`."""
+    """Write one environment's findings (`environment_checks`) and the base policy's `seed_outcomes`."""
     section = study.settings.synthesis
     if not study.store.read(Environment, capability_id):
+        study.store.write([], SeedOutcome, capability_id)
         version = study.store.write([], EnvironmentCheck, capability_id)
         check = StageCheck("environment_accepted", None, "no environment was written.")
         return StageResult(version, 0, {"accepted": False}, checks=(check,))
     environment = read_environment(study, capability_id)
     with sandbox_pool(study) as pool:
-        policy = None if rollout_obstacle(study, environment.target) else open_policy(study)
+        obstacle = rollout_obstacle(study, environment.target)
+        policy = None if obstacle else open_policy(study)
+        played: list[Trajectory] = []
         checks = audit(
-            environment, pool, read_contract(study, environment.target), section, base_policy=policy
+            environment,
+            pool,
+            read_contract(study, environment.target),
+            section,
+            base_policy=policy,
+            rolled_out=played.extend,
+            no_policy=obstacle or "no base policy was given to roll out",
         )
         isolation = pool.isolation_level
-    version = study.store.write(checks, EnvironmentCheck, capability_id)
+    outcomes = seed_outcomes(capability_id, environment.environment_id, played)
+    version = text_version(
+        study.store.write(checks, EnvironmentCheck, capability_id),
+        study.store.write(outcomes, SeedOutcome, capability_id),
+    )
     accepted, reasons = verdict_of(checks)
     counts = Counter(check.status for check in checks)
     return StageResult(

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from trace_assets.errors import require_extra
 from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint
 from trace_assets.report.exhibits.teaching import adapter_exhibit
+from trace_assets.report.figures import marked
 from trace_assets.stages.base_model import base_checkpoint, base_folder
+from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.pilot import read_pilot
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
+from trace_assets.training.curve import sandbox_shares
 
 if TYPE_CHECKING:
     from trace_assets.training.parity import Parity
@@ -26,41 +30,76 @@ PARITY_TASKS = 16
 
 
 def train_capability(study: Study, capability_id: str, on_point: OnPoint | None = None) -> StageResult:
-    """Train one capability's adapter in its environment; one that its audit rejected trains nothing.
+    """Train one capability's adapter in its environment.
+
+    Nothing is trained in an environment that its audit rejected, unless `training.accept_rejected` says so,
+    nor in one whose pilot has shown that its reward buys nothing on the target.
 
     Args:
         study: The study.
         capability_id: A kept capability.
         on_point: Told of each iteration as it is made.
     """
-    verdict = read_verdict(study, capability_id)
-    if not verdict.accepted:
+    refusal = _refusal(study, capability_id)
+    if refusal:
         version = _write(study, [], [], capability_id)
-        detail = f"refused: its environment was rejected ({'; '.join(verdict.reasons)})."
-        return StageResult(
-            version, 0, {"refused": True}, checks=(StageCheck("adapter_trained", False, detail, "warning"),)
-        )
+        check = StageCheck("adapter_trained", False, f"refused: {refusal}.", "warning")
+        return StageResult(version, 0, {"refused": True}, checks=(check,))
     require_extra("torch", "train", "training an adapter")
     from trace_assets.training.grpo import train_adapter
 
     environment, base = read_environment(study, capability_id), base_checkpoint(study)
-    key = text_version(environment.environment_id, base.base_id, study.settings.training.fingerprint())
+    key = text_version(environment.environment_id, base.base_id, study.settings.training.recipe_version())
     folder = study.home.models / "adapters" / f"{capability_id}-{key}"
+    told = _Told(on_point)
     with training_target(study, environment) as target:
         adapter, curve = train_adapter(
             name=capability_id,
             kind="capability",
             capability_id=capability_id,
             environment_id=environment.environment_id,
+            rejected=_rejection(study, capability_id),
             target=target,
             base_dir=base_folder(study),
             base_id=base.base_id,
             section=study.settings.training,
             folder=folder,
-            on_point=on_point,
+            on_point=told,
             path=study.home.relative(folder),
         )
-    return _result(study, adapter, curve, capability_id)
+    return _result(study, adapter, curve, capability_id, made=told.points)
+
+
+def _refusal(study: Study, capability_id: str) -> str:
+    """Return why no adapter is trained for a capability, empty when one is."""
+    verdict, pilot = read_verdict(study, capability_id), read_pilot(study, capability_id)
+    if not verdict.trained_on:
+        return f"its environment was rejected ({'; '.join(verdict.reasons)})"
+    if obstacle := training_obstacle(study, read_environment(study, capability_id).target):
+        return obstacle
+    if pilot is not None and not pilot.goes_on:
+        return f"its pilot stopped it ({pilot.reason})"
+    return ""
+
+
+def _rejection(study: Study, capability_id: str) -> str:
+    """Return why the environment was rejected and trained on all the same; empty when it was accepted."""
+    verdict = read_verdict(study, capability_id)
+    if verdict.accepted:
+        return ""
+    return f"{'; '.join(verdict.reasons)}; trained on all the same: {verdict.overridden_by}"
+
+
+class _Told:
+    """Hands points on and counts them: a run that was finished before makes none."""
+
+    def __init__(self, on_point: OnPoint | None) -> None:
+        self._on_point, self.points = on_point, 0
+
+    def __call__(self, point: TrainingPoint) -> None:
+        self.points += 1
+        if self._on_point:
+            self._on_point(point)
 
 
 def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
@@ -77,8 +116,9 @@ def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
 
     base = base_checkpoint(study)
     budget = len(wanted) * section.iterations * section.tasks_per_iteration * section.group_size
-    key = text_version(study.target.version, base.base_id, section.fingerprint(), str(budget))
+    key = text_version(study.target.version, base.base_id, section.recipe_version(), str(budget))
     folder = study.home.models / "adapters" / f"{MIXED}-{key}"
+    told = _Told(on_point)
     adapter, curve = train_adapter(
         name=MIXED,
         kind="mixed",
@@ -89,11 +129,11 @@ def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
         base_id=base.base_id,
         section=section,
         folder=folder,
-        on_point=on_point,
+        on_point=told,
         rollout_budget=budget,
         path=study.home.relative(folder),
     )
-    return _result(study, adapter, curve, MIXED)
+    return _result(study, adapter, curve, MIXED, made=told.points)
 
 
 def _write(study: Study, adapters: list[Adapter], curve: list[TrainingPoint], partition: str) -> str:
@@ -101,7 +141,18 @@ def _write(study: Study, adapters: list[Adapter], curve: list[TrainingPoint], pa
     return study.store.write(adapters, Adapter, partition)
 
 
-def _result(study: Study, adapter: Adapter, curve: list[TrainingPoint], partition: str) -> StageResult:
+def _result(
+    study: Study, adapter: Adapter, curve: list[TrainingPoint], partition: str, *, made: int
+) -> StageResult:
+    """Store an adapter and judge it.
+
+    Args:
+        study: The study.
+        adapter: Its record.
+        curve: All its points.
+        partition: Where its rows go.
+        made: Points that were made now; none when the same run was finished before and read from its folder.
+    """
     from trace_assets.evaluation.harm import acceptance
 
     version = _write(study, [adapter], curve, partition)
@@ -120,19 +171,29 @@ def _result(study: Study, adapter: Adapter, curve: list[TrainingPoint], partitio
             "gain": adapter.validation_after - adapter.validation_before,
             "n": adapter.validation_n,
             "accepted": judged.accepted,
+            **({"reused": True} if curve and not made else {}),
+            **({"rejected_environment": adapter.rejected} if adapter.rejected else {}),
+            **_shares(curve),
         },
         pages=adapter_exhibit(adapter, curve, _name(study, adapter)).pages,
         checks=(
             StageCheck("adapter_trained", judged.accepted, f"{judged.reason}.", "warning"),
             StageCheck("adapter_parity", agreement.problem is None, agreement.sentence),
         ),
-        spent={("rollouts", "episodes"): float(adapter.rollouts)},
+        spent={("rollouts", "episodes"): float(adapter.rollouts if made else 0)},
     )
+
+
+def _shares(curve: list[TrainingPoint]) -> dict[str, float]:
+    """Return which share of training went into the sandbox, where it ran in one."""
+    wall, cpu = sandbox_shares(curve)
+    return {} if wall is None or cpu is None else {"sandbox_share": wall, "sandbox_cpu_share": cpu}
 
 
 def _name(study: Study, adapter: Adapter) -> str:
     names = {spec.capability_id: spec.name for spec in study.store.read(CapabilitySpec)}
-    return names.get(adapter.name, "GRPO on the target itself" if adapter.kind == "mixed" else adapter.name)
+    name = names.get(adapter.name, "GRPO on the target itself" if adapter.kind == "mixed" else adapter.name)
+    return marked(name) if adapter.rejected else name
 
 
 def _parity(study: Study, adapter: Adapter) -> Parity:

@@ -162,19 +162,32 @@ def resampled_all_pass(passed: Ints, tried: Ints, weights: Floats, k: int) -> Fl
     Returns:
         Shape `(resamples,)`.
     """
+    best, total, rollouts = _resampled(passed, tried, weights)
+    found = _grid_all_pass(k)[best]
+    for one in np.flatnonzero((total == 0) | (total == rollouts)):
+        found[one] = all_pass(BetaFit(float((total[one] + 0.5) / (rollouts[one] + 1)), LOW_ICC, 1, 1), k)
+    return found
+
+
+def resampled_icc(passed: Ints, tried: Ints, weights: Floats) -> Floats:
+    """Return the intraclass correlation of the fit to each resample; see `resampled_all_pass`."""
+    best, total, rollouts = _resampled(passed, tried, weights)
+    found = _unlogit(_LOGIT_ICC)[best % len(_LOGIT_ICC)]
+    found[(total == 0) | (total == rollouts)] = LOW_ICC
+    return found
+
+
+def _resampled(passed: Ints, tried: Ints, weights: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return the likeliest grid point of each resample, and its rollouts that passed and all."""
     cells, cell = np.unique(np.stack([passed, tried]), axis=1, return_inverse=True)
     times = np.zeros((len(weights), cells.shape[1]))
     for row, place in enumerate(np.ravel(cell)):
         times[:, place] += weights[:, row]
-    total, rollouts = times @ cells[0], times @ cells[1]
-    table, shares = _grid_table(_key(cells)), _grid_all_pass(k)
-    found = np.empty(len(weights))
+    table, best = _grid_table(_key(cells)), np.empty(len(weights), dtype=np.int64)
     for start in range(0, len(weights), 256):
         part = slice(start, start + 256)
-        found[part] = shares[(table @ times[part].T).argmax(axis=0)]
-    for one in np.flatnonzero((total == 0) | (total == rollouts)):
-        found[one] = all_pass(BetaFit(float((total[one] + 0.5) / (rollouts[one] + 1)), LOW_ICC, 1, 1), k)
-    return found
+        best[part] = (table @ times[part].T).argmax(axis=0)
+    return best, times @ cells[0], times @ cells[1]
 
 
 def _key(cells: Ints) -> tuple[tuple[int, int], ...]:

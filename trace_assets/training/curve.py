@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -57,6 +58,24 @@ def read_curve(path: Path) -> list[TrainingPoint]:
             except ValidationError:
                 break
     return points
+
+
+def sandbox_shares(points: Sequence[TrainingPoint]) -> tuple[float | None, float | None]:
+    """Return the share of an adapter's training time that went into calls into the sandbox.
+
+    Args:
+        points: Its curve.
+
+    Returns:
+        Wall time in calls, waiting included, and CPU time of the training process in calls, both over the
+        wall time of all iterations; None where no sandbox was used.
+    """
+    seconds = sum(point.seconds for point in points)
+    if not seconds or any(point.sandbox_seconds is None for point in points):
+        return None, None
+    wall = sum(point.sandbox_seconds or 0.0 for point in points)
+    cpu = sum(point.sandbox_cpu_seconds or 0.0 for point in points)
+    return wall / seconds, cpu / seconds
 
 
 def _line(point: TrainingPoint) -> str:

@@ -47,6 +47,7 @@ def train_adapter(
     on_point: Callable[[TrainingPoint], None] | None = None,
     rollout_budget: int | None = None,
     path: str | None = None,
+    rejected: str = "",
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train an adapter on a target's discovery tasks and keep its best checkpoint on the validation tasks.
 
@@ -76,6 +77,7 @@ def train_adapter(
         on_point: Told of each iteration's point as it is made; not told again of those before a resume.
         rollout_budget: Training episodes to spend in place of `section.iterations`.
         path: What the record shall say of where the folder is; None writes the folder's name.
+        rejected: Why the environment was rejected and is trained on all the same, for the record.
 
     Returns:
         The adapter, and the curve with every iteration once.
@@ -95,17 +97,22 @@ def train_adapter(
         "name": name,
         "base": base_id,
         "target": target.version,
-        "section": section.model_dump(mode="json"),
+        "section": section.recipe(),
         "iterations": plan.iterations,
     }
-    whose = {"kind": kind, "capability_id": capability_id, "environment_id": environment_id}
+    whose = {
+        "kind": kind,
+        "capability_id": capability_id,
+        "environment_id": environment_id,
+        "rejected": rejected,
+    }
     workplace = Workplace(folder, fingerprint)
     found = _finished(folder, fingerprint)
     if found is not None:
         workplace.clear()
         return found.model_copy(update={**whose, "path": path or folder.name}), read_curve(folder / CURVE)
     began = time.perf_counter()
-    with _calm(), progress(f"training {name}", plan.iterations) as bar:
+    with calm(), progress(f"training {name}", plan.iterations) as bar:
         from trace_assets.training.episodes import Player
         from trace_assets.training.run import Run
 
@@ -187,7 +194,7 @@ def open_policy(base_dir: Path | str, section: Training) -> TrainablePolicy:
 
 
 @contextmanager
-def _calm() -> Iterator[None]:
+def calm() -> Iterator[None]:
     """Use one CPU thread (faster below some million parameters) and keep the libraries' chatter away."""
     import datasets
     import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from trace_assets.policies.protocol import Policy
 from trace_assets.progress import progress
@@ -52,6 +52,7 @@ def audit(
     rules: Rules = RULES,
     sizes: Sizes | None = None,
     no_policy: str = "no base policy was given to roll out",
+    rolled_out: Callable[[Sequence[Trajectory]], None] | None = None,
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -68,6 +69,7 @@ def audit(
         rules: The severity policy: what each check demands and weighs.
         sizes: How many seeds each check looks at; None takes the defaults.
         no_policy: Why there is no base policy: what the statistical checks that are skips say.
+        rolled_out: Told of the base policy's episodes, where a check had any played.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -92,6 +94,8 @@ def audit(
         for check in CHECKS:
             findings[check.check_id] = _run(check, subject, findings)
             bar.advance(note=check.check_id)
+    if rolled_out is not None:
+        rolled_out(subject.played)
     return [
         EnvironmentCheck(
             environment_id=environment.environment_id,

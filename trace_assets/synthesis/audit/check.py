@@ -112,6 +112,12 @@ class Subject:
         return run_rollouts(target, trials, self.policy, max_turns=MAX_TURNS, title=title)
 
     @property
+    def played(self) -> Sequence[Trajectory]:
+        """Those of `rollouts` that a check has asked for: none where all were skips."""
+        found: Sequence[Trajectory] = self.__dict__.get("rollouts", ())
+        return found
+
+    @property
     def seeds(self) -> range:
         """The seeds of the audit: nobody trains or validates on them."""
         return AUDIT_SEEDS[: self.section.audit_seeds]

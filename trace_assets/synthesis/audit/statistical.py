@@ -7,8 +7,7 @@ from statistics import fmean
 from trace_assets.records import Trajectory
 from trace_assets.statistics.wilson import wilson
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
-
-NO_POLICY = "no base policy was given to roll out"
+from trace_assets.synthesis.learnability.dead_groups import forecast, seed_outcomes
 
 
 def signal(p: float, k: int) -> float:
@@ -31,7 +30,7 @@ def _judged(subject: Subject) -> tuple[list[Trajectory], str]:
 def pass_band(subject: Subject) -> Finding:
     """The base policy's pass rate leaves room on both sides."""
     if subject.policy is None:
-        return Finding("skip", NO_POLICY)
+        return Finding("skip", subject.no_policy)
     low, high = subject.section.pass_low, subject.section.pass_high
     bound = f"in [{low}, {high}]"
     judged, words = _judged(subject)
@@ -54,7 +53,7 @@ def _groups(judged: list[Trajectory]) -> list[list[Trajectory]]:
 def dead_groups(subject: Subject) -> Finding:
     """Not too many groups of rollouts have one and the same reward: those carry no gradient."""
     if subject.policy is None:
-        return Finding("skip", NO_POLICY)
+        return Finding("skip", subject.no_policy)
     judged, words = _judged(subject)
     groups = _groups(judged)
     bound = f"<= {subject.section.max_dead_groups}"
@@ -71,28 +70,30 @@ def dead_groups(subject: Subject) -> Finding:
 
 
 def predicted_signal(subject: Subject) -> Finding:
-    """Enough groups hold a success and a failure.
+    """Enough groups are expected to hold a success and a failure.
 
-    The share seen among groups of K estimates the mean of 1 - p^K - (1 - p)^K over seeds without bias,
-    however unequal the seeds; the formula at the overall p is what it would be were they equally hard, and a
-    value far below it says that some kinds of seeds never (or always) succeed.
+    The share is that of a beta-binomial fitted to the seeds' counts: 1 - E[p^K] - E[(1 - p)^K]. The formula
+    at the overall p is what it would be were all seeds equally hard; a share far below it says that some
+    kinds of seeds never (or always) succeed.
     """
     if subject.policy is None:
-        return Finding("skip", NO_POLICY)
+        return Finding("skip", subject.no_policy)
     bound = f">= {subject.rules.min_signal}"
     judged, words = _judged(subject)
-    groups = _groups(judged)
-    if not groups:
+    k = subject.section.audit_rollouts
+    outcomes = seed_outcomes("", "", judged)
+    foretold = forecast(outcomes, k)
+    if foretold is None:
         return Finding("fail", f"no rollout was judged{words}", None, 0, bound)
-    mixed = sum(len({t.success for t in group}) == 2 for group in groups)
-    share = mixed / len(groups)
-    low, high = wilson(mixed, len(groups))
-    p, k = fmean(t.success is True for t in judged), subject.section.audit_rollouts
-    seen = f"{mixed} of {len(groups)} groups hold both outcomes, 95 % interval [{low:.3f}, {high:.3f}]"
-    evidence = f"{seen}; {signal(p, k):.3f} were all seeds equally hard (p = {p:.3f}, K = {k}){words}"
-    return Finding(
-        "pass" if share >= subject.rules.min_signal else "fail", evidence, share, len(groups), bound
+    fit, value, low, high = foretold.success, *foretold.signal_interval()
+    mixed = sum(0 < one.passed < one.n for one in outcomes)
+    evidence = (
+        f"Beta({fit.alpha:.3g}, {fit.beta:.3g}) by {fit.method}, 95 % interval [{low:.3f}, {high:.3f}] over "
+        f"{fit.n_seeds} seeds; {mixed} of {len(outcomes)} groups held both outcomes; "
+        f"{signal(fit.mean, k):.3f} were all seeds equally hard (p = {fit.mean:.3f}, K = {k}){words}"
     )
+    passed = value >= subject.rules.min_signal
+    return Finding("pass" if passed else "fail", evidence, value, fit.n_rollouts, bound, low=low, high=high)
 
 
 _SOUND = ("semantic.floor_gap",)
