@@ -8,6 +8,26 @@ from pathlib import Path
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-docker",
+        action="store_true",
+        help="fail, rather than skip, what needs a Docker daemon that does not answer; so in CI",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Taken out of the environment: the program obeys it too, and tests try other sandboxes as well.
+    asked = os.environ.pop("TRACE_REQUIRE_DOCKER", "0") not in ("", "0")
+    config.option.require_docker = config.option.require_docker or asked or bool(os.environ.get("CI"))
+
+
+@pytest.fixture(scope="session")
+def require_docker(pytestconfig: pytest.Config) -> bool:
+    """Whether a missing Docker daemon is a failure: --require-docker, TRACE_REQUIRE_DOCKER=1, or CI."""
+    return bool(pytestconfig.getoption("--require-docker"))
+
+
 @pytest.fixture(autouse=True)
 def _private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACE_HOME", str(tmp_path_factory.mktemp("home")))
@@ -23,14 +43,14 @@ def project_root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def docker_daemon() -> None:
-    """Skip, or in CI fail, where no Docker daemon answers."""
+def docker_daemon(require_docker: bool) -> None:
+    """Skip, or where Docker is required fail, where no Docker daemon answers."""
     import docker
 
     try:
         docker.from_env(timeout=10).ping()
     except Exception as error:
         reason = f"no Docker daemon answers ({type(error).__name__}): sh sandboxes/start_docker.sh up"
-        if os.environ.get("CI"):
+        if require_docker:
             pytest.fail(reason)
         pytest.skip(reason)

@@ -10,12 +10,13 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli.console import console as make_console
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.errors import InputError
 
 
 def audit(
     file: Annotated[Path, typer.Argument(help="A Python module that follows the environment protocol.")],
+    require_docker: RequireDocker = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,

@@ -20,6 +20,23 @@ Set = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
+def _require_docker(value: bool) -> bool:
+    """Tell this process and its children, who make the sandboxes."""
+    if value:
+        os.environ["TRACE_REQUIRE_DOCKER"] = "1"
+    return value
+
+
+RequireDocker = Annotated[
+    bool,
+    typer.Option(
+        "--require-docker",
+        callback=_require_docker,
+        help="Run generated code in Docker or not at all, also where sandbox.backend is 'auto'.",
+    ),
+]
+
+
 def open_study(config: Path | None, overrides: list[str] | None) -> Study:
     """Open the study that the options and the environment name, and tell child processes of it."""
     if config is None and not os.environ.get("TRACE_CONFIG") and Path("trace.toml").is_file():

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from trace_assets.assets.sync import Synced
 from trace_assets.cli.console import console as make_console
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.records import TrajectoryHead
 from trace_assets.stages.ingest import batches
@@ -64,6 +64,7 @@ def sync(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for another sync on this home: exit with 3.")
     ] = False,
+    require_docker: RequireDocker = False,
     jobs: Jobs = None,
     config: Config = None,
     overrides: Set = None,
@@ -89,7 +90,9 @@ def sync(
     _finish(console, synced, as_json)
 
 
-def demo(config: Config = None, overrides: Set = None, jobs: Jobs = None) -> None:
+def demo(
+    require_docker: RequireDocker = False, config: Config = None, overrides: Set = None, jobs: Jobs = None
+) -> None:
     """Run the whole loop on the embedded target: CPU only, minutes, ends with the table."""
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.tables import print_everything

@@ -28,7 +28,7 @@ GLOSSARY = {
     "id": "Name of the thing among its kind.",
     "input_id": "Name of what it was made from.",
     "input_version": "Content version of what it was made from.",
-    "isolation_level": "Sandbox that ran it: `docker`, `bubblewrap` or `unsafe-subprocess`.",
+    "isolation_level": "Sandbox that ran it: `docker`, `bubblewrap` or `none` (the unsafe subprocess).",
     "iteration": "Number of the training iteration, from 0.",
     "iterations": "Training iterations run.",
     "kept": "Whether it gets an environment and an adapter.",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from typing import Literal, Protocol
 
 from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.faults import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Sandbox
+
+REQUIRE_DOCKER = "TRACE_REQUIRE_DOCKER"
+"""Environment variable: set to anything but 0, nothing but Docker is taken for a sandbox."""
 
 IsolationLevel = Literal["docker", "bubblewrap", "none"]
 
@@ -28,16 +34,22 @@ class Backend(Protocol):
         """Let go of what the backend itself holds."""
 
 
+def docker_required() -> bool:
+    """Whether whoever started this program wants Docker or nothing."""
+    return os.environ.get(REQUIRE_DOCKER, "0") not in ("", "0")
+
+
 def make_backend(config: SandboxConfig) -> Backend:
     """The backend that the settings ask for, checked to be usable.
 
     Raises:
         SandboxUnavailable: It is not usable here; the message names the fix.
     """
-    import warnings
-
-    from trace_assets.sandbox.faults import SandboxUnavailable
-
+    if docker_required() and config.backend in ("bubblewrap", "unsafe-subprocess"):
+        raise SandboxUnavailable(
+            f"sandbox.backend is '{config.backend}', and Docker is required (--require-docker, or "
+            f"{REQUIRE_DOCKER}): drop one of the two"
+        )
     if config.backend == "unsafe-subprocess":
         from trace_assets.sandbox.unsafe import UnsafeBackend
 
@@ -51,7 +63,7 @@ def make_backend(config: SandboxConfig) -> Backend:
     try:
         return DockerBackend(config)
     except SandboxUnavailable as error:
-        if config.backend == "docker":
+        if config.backend == "docker" or docker_required():
             raise
         from trace_assets.sandbox.bubblewrap import BubblewrapBackend
 

@@ -12,4 +12,10 @@ WRITER_VERSION = source_version(
     "diagnosis.model.redaction", "diagnosis.model.view", "synthesis.recipes", "synthesis.writers"
 )
 """Prompts are files of `synthesis.writers`: a reworded one writes again."""
-AUDIT_VERSION = source_version("sandbox.protocol", "targets.sandboxed", "synthesis.audit")
+AUDIT_VERSION = source_version(
+    "sandbox.protocol",
+    "sandbox.flags",
+    *(f"../sandboxes/{name}" for name in ("worker.py", "seccomp.json", "Dockerfile")),
+    "targets.sandboxed",
+    "synthesis.audit",
+)

@@ -234,6 +234,16 @@ class SandboxedTarget:
         parts += [",".join(map(str, self._seeds[split])) for split in ("discovery", "validation")]
         return hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]
 
+    @property
+    def isolation_level(self) -> str:
+        """What holds its code: `docker`, `bubblewrap` or `none`."""
+        return self._pool.isolation_level
+
+    @property
+    def sandbox_version(self) -> str:
+        """The version of the sandbox that it runs in."""
+        return self._pool.version
+
     @cached_property
     def policy(self) -> str:
         """The rules in words, as the first seed's system message gives them."""
