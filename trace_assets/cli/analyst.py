@@ -18,6 +18,7 @@ from trace_assets.diagnosis.conformance import Finding, examine_analyst, load_an
 from trace_assets.diagnosis.rehearsal import rehearse
 from trace_assets.errors import InputError
 from trace_assets.report.figures import money
+from trace_assets.settings import Analyst
 from trace_assets.stages.analysts import open_detectors, open_model
 from trace_assets.stages.forecast import Forecast, asks_model, forecast, spent_so_far
 from trace_assets.study import Study
@@ -105,9 +106,23 @@ def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:
         raise typer.Exit(0)
 
 
-def print_forecast(study: Study, rows: Sequence[Forecast], console: Console) -> None:
-    """Print one line a stage, and what the cap leaves."""
-    section = study.settings.analyst
+def print_forecast(
+    study: Study,
+    rows: Sequence[Forecast],
+    console: Console,
+    section: Analyst | None = None,
+    name: str = "analyst",
+) -> None:
+    """Print one line a stage, and what the cap leaves.
+
+    Args:
+        study: Whose spending it is.
+        rows: What is foreseen.
+        console: Where to.
+        section: The server's, `[analyst]` by default.
+        name: Of that section.
+    """
+    section = section or study.settings.analyst
     priced = bool(section.prompt_usd or section.completion_usd)
     for row in rows:
         cost = f"about {money(row.usd)}" if priced else "no prices are set"
@@ -124,4 +139,4 @@ def print_forecast(study: Study, rows: Sequence[Forecast], console: Console) -> 
     if section.cap_calls is not None:
         console.print(f"cap: {section.cap_calls} requests in all", soft_wrap=True)
     elif section.cap_usd is None and priced:
-        console.print(f"no cap is set (analyst.cap_usd); {money(spent)} spent so far", soft_wrap=True)
+        console.print(f"no cap is set ({name}.cap_usd); {money(spent)} spent so far", soft_wrap=True)

@@ -19,6 +19,7 @@ from trace_assets.cli import (
     contract,
     data,
     doctor,
+    environment,
     export,
     pipeline,
     plan,
@@ -59,6 +60,7 @@ for command in (
 app.add_typer(warehouse.app)
 app.add_typer(watch.tasks)
 app.add_typer(analyst.app)
+app.add_typer(environment.app)
 
 
 def main() -> None:

@@ -1,0 +1,70 @@
+"""The verifiers v1 taskset, played by the real engine behind a scripted model server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.synthesis.exports.conftest import Action, Export, interpreter_with, native, scripts
+from trace_assets.sandbox import SandboxPool
+from trace_assets.synthesis.exports.runtime import say_action
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def ending_in_words(actions: list[Action]) -> list[Action]:
+    """A chat loop ends with words: a script that does not gets some."""
+    return actions if actions and not actions[-1]["tool_calls"] else [*actions, say_action("Hm.")]
+
+
+@pytest.mark.slow
+def test_same_seed_and_actions_give_the_same_observations_and_rewards(
+    export: Export, pool: SandboxPool, sources: dict[str, str]
+) -> None:
+    python = interpreter_with("verifiers.v1, msgspec, jsonschema, docker, jinja2, polars")
+    recipe = "write_without_read"
+    folder = export(recipe, "verifiers")
+    episodes = [
+        {"seed": seed, "actions": ending_in_words(actions)}
+        for seed in (0, 5)
+        for actions in scripts(pool, sources[recipe], seed)[:3]
+    ]
+    run = subprocess.run(
+        [python, str(Path(__file__).with_name("play_verifiers.py")), str(folder), f"g_{recipe}"],
+        input=json.dumps(episodes),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    there = json.loads(run.stdout.splitlines()[-1])
+    rewards = set()
+    wanted = {one["function"]["name"]: one["function"] for one in pool.environment(sources[recipe]).tools()}
+    for episode, told in zip(episodes, there, strict=True):
+        here = native(pool, sources[recipe], episode["seed"], episode["actions"])
+        assert told["errors"] == [], run.stderr[-3000:]
+        assert {one["function"]["name"]: one["function"] for one in told["tools"]} == wanted
+        first = [(m["role"], m["content"]) for m in told["messages"][: len(here["first"])]]
+        assert first == [(m["role"], m["content"]) for m in here["first"]]
+        seen = [m["content"] for m in told["messages"] if m["role"] == "tool"]
+        assert seen == [
+            m["content"] for answer in here["answers"] for m in answer["messages"] if m["role"] == "tool"
+        ]
+        assert told["rewards"]["environment_reward"] == pytest.approx(here["verdict"]["reward"], abs=0)
+        rewards.add(told["rewards"]["environment_reward"])
+    assert 1.0 in rewards and len(rewards) > 1
+
+
+def test_every_file_is_there_and_is_python(export: Export) -> None:
+    folder = export("object_untouched", "verifiers")
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    package = "g_object_untouched"
+    assert {"pyproject.toml", f"{package}/taskset.py", f"{package}/tool_server.py"} <= names
+    for path in folder.rglob("*.py"):
+        compile(path.read_text(encoding="utf-8"), str(path), "exec")

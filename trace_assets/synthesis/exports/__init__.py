@@ -1,0 +1,1 @@
+"""One environment in the forms that other trainers take: TRL, OpenEnv, verifiers."""
