@@ -45,8 +45,8 @@ def read_description(folder: Path, target: str) -> TargetDescription:
         return TargetDescription(target=target)
     except (OSError, UnicodeDecodeError, ValidationError) as error:
         raise InputError(
-            f"what was said of target '{target}' cannot be read from {file} ({type(error).__name__}); give its "
-            "tools and policy again with `trace contract`."
+            f"what was said of target '{target}' cannot be read from {file} ({type(error).__name__}); give "
+            "its tools and policy again with `trace contract`."
         ) from error
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from trace_assets.records import Record
 
 MAX_TEMPLATES = 12
+MAX_CHARACTERS = 500
 VALUE = "{value}"
 """The slot of something that is no argument of the call."""
 
@@ -34,10 +35,12 @@ def templates_of(texts: Mapping[str, int]) -> list[ErrorText]:
     """
     groups: dict[str, list[str]] = defaultdict(list)
     for text in texts:
-        groups[generalized(text)].append(text)
+        groups[generalized(text[:MAX_CHARACTERS])].append(text)
     counts: Counter[str] = Counter()
     for template, members in groups.items():
-        counts[template if len(members) > 1 else members[0]] += sum(texts[text] for text in members)
+        counts[template if len(members) > 1 else members[0][:MAX_CHARACTERS]] += sum(
+            texts[text] for text in members
+        )
     common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [ErrorText(text=text, n=n) for text, n in common[:MAX_TEMPLATES]]
 
@@ -48,4 +51,12 @@ def generalized(text: str) -> str:
     >>> generalized("Error: no seat 12A on HAT001, {date}.")
     'Error: no seat {value} on {value}, {date}.'
     """
-    return re.sub(r"(?<![\w{])#?[\w-]*\d[\w-]*(?:\.\d+)?(?![\w}])", VALUE, text)
+    pieces = re.split(r"(\{\w{1,80}\})", text)
+    return "".join(piece if place % 2 else _WORD.sub(_value, piece) for place, piece in enumerate(pieces))
+
+
+_WORD = re.compile(r"#?\w[\w-]*(?:\.\d+)?")
+
+
+def _value(match: re.Match[str]) -> str:
+    return VALUE if any(character.isdigit() for character in match.group(0)) else match.group(0)

@@ -83,6 +83,7 @@ class Shape:
         builds: How the strings are built; None when in too many ways.
         lengths: Least and greatest length of strings.
         numbers: Least and greatest finite number.
+        finite: No NaN and no infinity was met, which JSON does not have and Python reads.
         sizes: Least and greatest length of arrays.
         items: The elements of all arrays.
         properties: Key to the values under it; empty once the objects are a map.
@@ -98,6 +99,7 @@ class Shape:
     builds: frozenset[str] | None = frozenset()
     lengths: tuple[int, int] | None = None
     numbers: tuple[float, float] | None = None
+    finite: bool = True
     sizes: tuple[int, int] | None = None
     items: Shape | None = None
     properties: dict[str, Shape] = field(default_factory=dict)
@@ -126,6 +128,8 @@ class Shape:
             self._add_string(value)
         elif kind == "integer" or (kind == "number" and math.isfinite(value)):
             self.numbers = _span(self.numbers, (value, value))
+        elif kind == "number":
+            self.finite = False
         elif kind == "array":
             self.sizes = _span(self.sizes, (len(value), len(value)))
             if depth < MAX_DEPTH:
@@ -147,6 +151,7 @@ class Shape:
             builds=None if self.builds is None or other.builds is None else self.builds | other.builds,
             lengths=_span(self.lengths, other.lengths),
             numbers=_span(self.numbers, other.numbers),
+            finite=self.finite and other.finite,
             sizes=_span(self.sizes, other.sizes),
             items=_merged(self.items, other.items),
             values=_merged(self.values, other.values),
@@ -168,7 +173,9 @@ class Shape:
             self.long, self.strings = True, frozenset()
         elif not self.long and value not in self.strings:
             self.strings = smallest(self.strings | {value}, MAX_ENUM + 1)
-        if self.formats is None:
+        if len(value) > MAX_LENGTH:
+            self.formats = frozenset()
+        elif self.formats is None:
             self.formats = frozenset(name for name, regex in FORMATS.items() if regex.fullmatch(value))
         elif self.formats:
             self.formats = frozenset(name for name in self.formats if FORMATS[name].fullmatch(value))
@@ -203,7 +210,7 @@ class Shape:
                 schema["items"] = self.items.schema()
         if "string" in kinds:
             schema |= self._string(kinds)
-        if kinds & {"integer", "number"} and self.numbers is not None:
+        if kinds & {"integer", "number"} and self.numbers is not None and self.finite:
             schema |= {"minimum": _plain(self.numbers[0]), "maximum": _plain(self.numbers[1])}
         return schema
 

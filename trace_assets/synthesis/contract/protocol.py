@@ -100,7 +100,7 @@ def _usual(counts: Counter[Role]) -> Role:
 
 
 def _end_signs(finished: Sequence[Trajectory]) -> tuple[str, ...]:
-    last = [t.messages[-1].content or "" for t in finished]
+    last = [(t.messages[-1].content or "")[-200:] for t in finished]
     signs = Counter(sign for text in last for sign in set(re.findall(r"#{2,}[A-Z][A-Z_ -]*#{2,}", text)))
     return tuple(sorted(sign for sign, n in signs.items() if n >= SIGN_SHARE * len(last)))
 

@@ -110,7 +110,7 @@ def masked_text(text: str) -> str:
     >>> masked_text("Order #W12 of ann_b_7@x.org costs $12.50 on 2024-05-01.")
     'Order # of @ costs $# on #.'
     """
-    text = re.sub(r"[\w.+-]+@[\w-]+\.[\w.-]*\w", "@", text)
+    text = re.sub(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}(?<=\w)", "@", text)
     return re.sub(
         r"#?\w[\w-]*(?:[.,:]\d+)*", lambda m: "#" if _DIGIT.search(m.group(0)) else m.group(0), text
     )
