@@ -64,7 +64,7 @@ def missing(
     return plan(
         ground,
         free_wishes(ground, tools),
-        sorry=f"I am sorry, but there is no {thing} {{{ground.key}}}.",
+        sorry=f"I am sorry, but I cannot find that {thing}.",
         claims=sorted({participle(name) for name in changing}),
         denials=list(DENIALS),
         **more,
