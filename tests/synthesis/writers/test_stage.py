@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,18 +16,21 @@ from typing import Any
 
 import pytest
 
+from tests.diagnosis.model.chat_server import Body
 from tests.synthesis.writers.recorded_server import RecordedServer, Said, fenced
 from trace_assets.errors import CheckFailed, InputError, TraceError, Unavailable
 from trace_assets.records import (
     CapabilitySpec,
     ContractRow,
     Environment,
+    EnvironmentCheck,
     EnvironmentVersion,
     Label,
     LedgerEntry,
     Trajectory,
 )
 from trace_assets.settings import load_settings
+from trace_assets.stages import environment_writers
 from trace_assets.stages.environments import write_capability_environment
 from trace_assets.stages.result import StageResult
 from trace_assets.store import Home
@@ -119,7 +126,33 @@ def good(sources: dict[str, str]) -> str:
 
 def short(source: str) -> str:
     """The oracle does only half of its work."""
-    return source + "\n\n_whole = oracle\n\n\ndef oracle(seed):\n    return _whole(seed)[:1]\n"
+    assert source.count("def oracle(seed):") == 1
+    whole = source.replace("def oracle(seed):", "def _whole(seed):")
+    return whole + "\n\ndef oracle(seed):\n    return _whole(seed)[:1]\n"
+
+
+@pytest.fixture
+def quick_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit that reads instead of playing, for tests of what happens around it."""
+
+    def audit(environment: Environment, *_: Any, **__: Any) -> list[EnvironmentCheck]:
+        rows = []
+        for name in ("semantic.oracle_max", "semantic.floor_gap"):
+            failed = name == "semantic.oracle_max" and "_whole(" in environment.source
+            rows.append(
+                EnvironmentCheck(
+                    environment_id=environment.environment_id,
+                    capability_id=environment.capability_id,
+                    check_id=name,
+                    level="semantic",
+                    status="fail" if failed else "pass",
+                    severity="error",
+                    evidence="seed 2000000 earns 0.2" if failed else "",
+                )
+            )
+        return rows
+
+    monkeypatch.setattr(environment_writers, "audit", audit)
 
 
 def versions(study: Study) -> list[EnvironmentVersion]:
@@ -147,10 +180,11 @@ def test_from_refusal_over_bad_code_to_an_accepted_environment_and_never_asked_a
         rows = versions(study)
         assert [one.reply for one in rows] == ["refusal", "module", "module", "module"]
         assert [one.accepted for one in rows] == [False, False, False, True], rows[-1].failed
-        assert {one.check_id for one in rows[2].failed} >= {"semantic.oracle_max"}
+        told = [one.check_id for one in rows[2].failed if one.severity == "error"]
+        assert told and all(name.split(".")[0] in ("runtime", "semantic", "trace") for name in told)
         assert rows[3].source == good and rows[3].isolation_level == "none"
         asked = [body["messages"] for body in server.bodies]
-        assert any("semantic.oracle_max" in one[1]["content"] for one in asked)
+        assert all(f'"check": "{name}"' in asked[-1][1]["content"] for name in told)
         assert "Transcript 1 lacks the capability, see messages 2" in asked[0][1]["content"]
         assert "shows the capability" in asked[0][1]["content"]
         _no_key_in(study, caplog.text, json.dumps(server.bodies))
@@ -188,7 +222,8 @@ def test_giving_up_is_recorded_with_the_best_version_which_the_audit_then_reject
         assert server.given == 6, "giving up is remembered too"
     check = result.checks[0]
     assert (check.passed, check.severity) == (False, "warning")
-    assert "given up after 5 rounds" in check.detail and "semantic.oracle_max" in check.detail
+    first = next(one for one in versions(study)[0].failed if one.severity == "error")
+    assert "given up after 5 rounds" in check.detail and first.check_id in check.detail
     environment = study.store.read(Environment, NAME)[0]
     assert environment.source == short(good) and environment.n_versions == 6
     assert [one.kept for one in versions(study)] == [True] + [False] * 5
@@ -222,6 +257,7 @@ def test_code_in_a_reply_never_runs_in_the_process_that_asks_for_it(
     assert not marker.exists(), "what imports a forbidden module is not run at all"
 
 
+@pytest.mark.usefixtures("quick_audit")
 def test_a_server_that_goes_away_costs_nothing_that_was_answered(good: str, make_study: Make) -> None:
     with RecordedServer([fenced(short(good))]) as server:
         first = make_study(server.url, **{"writer.cap_calls": 1})
@@ -237,6 +273,7 @@ def test_a_server_that_goes_away_costs_nothing_that_was_answered(good: str, make
     assert [one.accepted for one in versions(gone)] == [False, True]
 
 
+@pytest.mark.usefixtures("quick_audit")
 def test_a_cap_in_dollars_is_never_exceeded(good: str, make_study: Make) -> None:
     prices = {"writer.prompt_usd": 1.0, "writer.completion_usd": 4.0, "writer.reply_tokens": 4000}
     with RecordedServer([fenced(short(good))]) as server:
@@ -248,6 +285,7 @@ def test_a_cap_in_dollars_is_never_exceeded(good: str, make_study: Make) -> None
     assert 0 < spent <= 0.15
 
 
+@pytest.mark.usefixtures("quick_audit")
 def test_a_model_needs_a_name_and_a_server(make_study: Make) -> None:
     with pytest.raises(InputError, match=r"set writer\.base_url"):
         write_capability_environment(make_study(), NAME)
@@ -257,6 +295,7 @@ def test_a_model_needs_a_name_and_a_server(make_study: Make) -> None:
         write_capability_environment(make_study(server.url), NAME)
 
 
+@pytest.mark.usefixtures("quick_audit")
 def test_auto_takes_the_recipe_where_one_fits_and_the_model_elsewhere(
     good: str, make_study: Make, specs: dict[str, CapabilitySpec]
 ) -> None:
@@ -278,6 +317,7 @@ def test_auto_takes_the_recipe_where_one_fits_and_the_model_elsewhere(
     assert refused.figures["refused"] and "no recipe writes" in refused.checks[0].detail
 
 
+@pytest.mark.usefixtures("quick_audit")
 def test_later_labels_do_not_ask_anew(good: str, make_study: Make) -> None:
     with RecordedServer([fenced(good)]) as server:
         study = make_study(server.url)
@@ -296,3 +336,67 @@ def test_what_is_not_said_for_the_writer_is_as_for_the_analyst() -> None:
     assert (section.base_url, section.cap_usd, section.retries) == ("http://a/v1", 3.0, 1)
     other = load_settings(None, ["analyst.base_url=http://a/v1", "writer.base_url=http://w/v1"])
     assert other.writer_server.base_url == "http://w/v1"
+
+
+WORK = """
+import sys
+from trace_assets.settings import load_settings
+from trace_assets.stages.environments import write_capability_environment
+from trace_assets.store import Home
+from trace_assets.study import Study
+settings = load_settings(None, sys.argv[3:])
+write_capability_environment(Study(Home.open(sys.argv[1]), settings), sys.argv[2])
+"""
+
+
+def test_a_killed_process_goes_on_where_it_was_and_asks_nothing_twice(
+    good: str, make_study: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = threading.Event()
+
+    def slow(body: Body) -> Said:
+        if "This is round" not in body["messages"][1]["content"]:
+            return Said(fenced(short(good)))
+        asked.set()
+        time.sleep(30)
+        return Said("too late")
+
+    with RecordedServer(slow) as server:
+        study = make_study(server.url)
+        settings = ["synthesis.writer=model", "synthesis.model=m", "synthesis.audit_seeds=8"]
+        settings += ["synthesis.mend_with_base=false", "sandbox.backend=unsafe-subprocess"]
+        settings += [f"writer.base_url={server.url}"]
+        command = [sys.executable, "-W", "ignore", "-c", WORK, str(study.home.path), NAME, *settings]
+        process = subprocess.Popen(command)
+        assert asked.wait(120)
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        assert len(versions(study)) == 1 and not study.store.partitions(Environment)
+        audited = []
+        monkeypatch.setattr(
+            environment_writers, "audit", lambda *a, **k: audited.append(a[0].source) or _accepting(a[0])
+        )
+        server.replies = [fenced(good)]
+        server.given = 0
+        before = len(server.bodies)
+        result = write_capability_environment(study, NAME)
+        assert (
+            len(server.bodies) == before + 1
+            and server.bodies[-1]["messages"] == server.bodies[-2]["messages"]
+        )
+    assert result.checks[0].passed and [one.accepted for one in versions(study)] == [False, True]
+    assert audited == [good], "the first version's findings were kept"
+
+
+def _accepting(environment: Environment) -> list[EnvironmentCheck]:
+    return [
+        EnvironmentCheck(
+            environment_id=environment.environment_id,
+            capability_id=environment.capability_id,
+            check_id=name,
+            level="semantic",
+            status="pass",
+            severity="error",
+        )
+        for name in ("semantic.oracle_max", "semantic.floor_gap")
+    ]
