@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.importers.test_tau2 import content, simulation, write
 from trace_assets.importers import read_trajectories, tau2_parts
 from trace_assets.importers.elements import find_array, settle
 from trace_assets.importers.load import load
+from trace_assets.importers.tau2_helper import Helper
 from trace_assets.records import CheckRow, MessageRow, Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.store.trajectories import read_trajectories as read_stored
@@ -197,8 +199,13 @@ def test_a_second_process_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     alone, _ = by_parts(tmp_path / "one", path)
     monkeypatch.setattr(tau2_parts, "PARALLEL", 1)
     monkeypatch.setattr(tau2_parts, "CHUNK", 5000)
+    monkeypatch.setattr(Helper, "free", property(_free_once_up))
+    given: list[int] = []
+    give = Helper.give
+    monkeypatch.setattr(Helper, "give", lambda self, n, chunk: (given.append(n), give(self, n, chunk)))
     helped, read = by_parts(tmp_path / "two", path)
     assert read.batches["a"].n_trajectories == 40
+    assert given
     for record in (MessageRow, CheckRow, TrajectoryHead):
         assert helped["a"].frame(record).equals(alone["a"].frame(record))
         assert helped["a"].version(record) == alone["a"].version(record)
@@ -237,3 +244,49 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     grown = int(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
     assert grown < size, f"{grown / 1e6:.0f} MB for a file of {size / 1e6:.0f} MB"
     assert pl.read_parquet(tmp_path / "parts/big/trajectories/all.parquet").height == 9000
+
+
+KNOWN = {
+    "messages": "40ac67403fb9b492",
+    "checks": "0bdb679290f94e1a",
+    "trajectories": "639f7501c62f8bd1",
+}
+
+
+def test_the_versions_of_known_simulations_stay(tmp_path: Path) -> None:
+    """Tables that were ingested before this version must not look changed."""
+    path = write(tmp_path / "a.json", content(*(simulation(n) for n in range(40)), solo=True))
+    stores, _ = by_parts(tmp_path / "parts", path)
+    versions = {
+        record.table: stores["a"].version(record) for record in (MessageRow, CheckRow, TrajectoryHead)
+    }
+    assert versions == KNOWN
+
+
+def test_a_helper_that_dies_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.json", content(*(simulation(n) for n in range(40))))
+    alone, _ = by_parts(tmp_path / "one", path)
+    monkeypatch.setattr(tau2_parts, "PARALLEL", 1)
+    monkeypatch.setattr(tau2_parts, "CHUNK", 2000)
+    give, given = Helper.give, []
+
+    def fatal(self: Helper, number: int, chunk: Any) -> None:
+        give(self, number, chunk)
+        given.append(number)
+        if len(given) == 3:
+            self._process.kill()
+
+    monkeypatch.setattr(Helper, "free", property(_free_once_up))
+    monkeypatch.setattr(Helper, "give", fatal)
+    helped, _ = by_parts(tmp_path / "two", path)
+    assert len(given) >= 3
+    for record in (MessageRow, CheckRow, TrajectoryHead):
+        assert helped["a"].frame(record).equals(alone["a"].frame(record))
+
+
+def _free_once_up(helper: Helper) -> bool:
+    """Wait until the helper has come up, so that small files reach it too."""
+    while not helper._ready and helper._process.poll() is None:
+        helper.take()
+        time.sleep(0.01)
+    return helper._ready and len(helper.given) < 4

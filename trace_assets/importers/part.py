@@ -39,32 +39,38 @@ class Part:
         return int(self.tables[MessageRow.table].num_rows)
 
 
-def make_part(frames: Mapping[str, pl.DataFrame]) -> Part:
+def make_part(given: Mapping[str, pa.Table]) -> Part:
     """Return a part of finished tables, which are sorted here when they are not."""
-    heads = frames[TrajectoryHead.table]
-    ids = heads["trajectory_id"].to_list()
+    heads = given[TrajectoryHead.table]
+    ids = heads["trajectory_id"].to_pylist()
     ordered = all(a < b for a, b in pairwise(ids))
     tables, sums = {}, {}
     for record in PART_TABLES:
-        frame = frames[record.table] if ordered else frames[record.table].sort(record.key)
+        table = given[record.table]
+        if not ordered:
+            table = _frame(table).sort(record.key).to_arrow()
         rows = RowSum(record, polars_schema(record))
-        tables[record.table] = frame.to_arrow()
         if len(record.key) > 1:
-            rows.add_sorted(tables[record.table])
+            rows.add_sorted(table)
         else:
-            rows.add(frame)
-        sums[record.table] = (rows.total, rows.rows)
-    return Part(heads["task_batch"][0], tables, sums, ids if ordered else sorted(ids))
+            rows.add(_frame(table))
+        tables[record.table], sums[record.table] = table, (rows.total, rows.rows)
+    return Part(heads["task_batch"][0].as_py(), tables, sums, ids if ordered else sorted(ids))
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def part_of(trajectories: Sequence[Trajectory]) -> Part:
     """Return the tables of some trajectories of one batch."""
+    frames = (
+        to_frame([row for one in trajectories for row in one.message_rows()], MessageRow),
+        to_frame([row for one in trajectories for row in one.check_rows()], CheckRow),
+        to_frame([one.head() for one in trajectories], TrajectoryHead),
+    )
     return make_part(
-        {
-            MessageRow.table: to_frame(
-                [row for one in trajectories for row in one.message_rows()], MessageRow
-            ),
-            CheckRow.table: to_frame([row for one in trajectories for row in one.check_rows()], CheckRow),
-            TrajectoryHead.table: to_frame([one.head() for one in trajectories], TrajectoryHead),
-        }
+        {record.table: frame.to_arrow() for record, frame in zip(PART_TABLES, frames, strict=True)}
     )

@@ -7,10 +7,8 @@ in the order of the ids: so the tables come out sorted and nothing large is ever
 from __future__ import annotations
 
 import gc
-import multiprocessing
-from collections import deque
 from collections.abc import Iterator, MutableMapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -21,14 +19,15 @@ from trace_assets.importers.problem import Problem, repeated
 from trace_assets.importers.tau2 import not_judged, open_tau2, settled_items
 from trace_assets.importers.tau2_columns import Converted, convert
 from trace_assets.importers.tau2_file import Tau2File
+from trace_assets.importers.tau2_helper import Helper
 from trace_assets.records import Task
 
 CHUNK = 8_000_000
 """Bytes of JSON that become one part."""
 PARALLEL = 96_000_000
 """Bytes from which a file is worth starting processes for."""
-AHEAD = 3
-"""Chunks that lie ready or wait at most, here and in the other process each."""
+AHEAD = 4
+"""Chunks that lie ready at most when one before them is not."""
 
 Seen = MutableMapping[str, str]
 """Trajectory id to where it was met, over all files of one reading."""
@@ -45,11 +44,20 @@ def read_parts(path: Path, seen: Seen) -> Iterator[Part | Task | Problem]:
         path: A tau2 simulation file.
         seen: Ids that are not to be read again; what is read is added.
     """
-    opened = open_tau2(path)
-    if isinstance(opened, Problem):
-        yield opened
-        return
-    file, array = opened
+    with ExitStack() as stack:
+        # Asked for first of all: it takes half a second to come up.
+        helper = stack.enter_context(Helper()) if path.stat().st_size >= PARALLEL else None
+        opened = open_tau2(path)
+        if isinstance(opened, Problem):
+            yield opened
+        else:
+            yield from _parts(*opened, seen, helper)
+
+
+def _parts(
+    file: Tau2File, array: Array, seen: Seen, helper: Helper | None
+) -> Iterator[Part | Task | Problem]:
+    path = file.path
     ids = _ids(path, array)
     here = f"tau2:{path.name}"
     chosen: list[int] = []
@@ -66,7 +74,7 @@ def read_parts(path: Path, seen: Seen) -> Iterator[Part | Task | Problem]:
     refused: list[Span] = []
     notices: list[tuple[int, str]] = []
     tasks = set[str]()
-    for converted in _converted(file, list(_chunks([array.spans[number] for number in chosen]))):
+    for converted in _converted(file, list(_chunks([array.spans[number] for number in chosen])), helper):
         refused.extend(converted.refused)
         for task_id in converted.tasks:
             if task_id not in tasks:
@@ -138,38 +146,31 @@ def _chunks(spans: Sequence[Span]) -> Iterator[list[Span]]:
         yield chunk
 
 
-def _converted(file: Tau2File, chunks: Sequence[Sequence[Span]]) -> Iterator[Converted]:
-    """Convert chunks in order: here, and where the file is large in a second process beside this one."""
-    if file.path.stat().st_size < PARALLEL:
-        yield from (convert(file, chunk) for chunk in chunks)
+def _converted(
+    file: Tau2File, chunks: Sequence[Sequence[Span]], helper: Helper | None
+) -> Iterator[Converted]:
+    """Convert chunks in order: here, and where there is a helper in its process too."""
+    if helper is None:
+        yield from (_uncollected(file, chunk) for chunk in chunks)
         return
-    todo = deque(enumerate(chunks))
+    helper.open(file)
+    todo = dict(enumerate(chunks))
     done: dict[int, Converted] = {}
-    under_way: dict[Future[Converted], int] = {}
-    # The other process is spawned: polars must not be forked.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context, initializer=_begin, initargs=(file,)) as helper:
-        for number in range(len(chunks)):
-            while number not in done:
-                while todo and len(under_way) < AHEAD:
-                    other, chunk = todo.popleft()
-                    under_way[helper.submit(_convert, chunk)] = other
-                if todo and len(done) < AHEAD:
-                    mine, chunk = todo.popleft()
-                    done[mine] = _uncollected(file, chunk)
-                idle = not todo or len(done) >= AHEAD
-                for future in wait(under_way, None if idle else 0, FIRST_COMPLETED).done:
-                    done[under_way.pop(future)] = future.result()
-            yield done.pop(number)
-
-
-_file: Tau2File
-
-
-def _begin(file: Tau2File) -> None:
-    global _file
-    _file = file
-    gc.disable()  # parsed messages hold no cycles, and looking for them takes a tenth of the time
+    for number in range(len(chunks)):
+        while number not in done:
+            if helper.lost:
+                todo = dict(sorted([*todo.items(), *helper.lost.items()]))
+                helper.lost.clear()
+            while todo and helper.free:
+                other = next(iter(todo))
+                helper.give(other, todo.pop(other))
+            if todo and (len(done) < AHEAD or number in todo):
+                mine = next(iter(todo))
+                done[mine] = _uncollected(file, todo.pop(mine))
+                done.update(helper.take())
+            else:
+                done.update(helper.take(wait=True))
+        yield done.pop(number)
 
 
 def _uncollected(file: Tau2File, chunk: Sequence[Span]) -> Converted:
@@ -181,10 +182,6 @@ def _uncollected(file: Tau2File, chunk: Sequence[Span]) -> Converted:
     finally:
         if running:
             gc.enable()
-
-
-def _convert(chunk: Sequence[Span]) -> Converted:
-    return convert(_file, chunk)
 
 
 def _slowly(

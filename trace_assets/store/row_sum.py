@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trace_assets.records import Record
 
@@ -46,18 +47,14 @@ class RowSum:
         """Count the rows of one more part that is sorted by a key of several columns."""
         if not table.num_rows:
             return
-        key = pl.from_arrow(table[self.key[0]])
-        assert isinstance(key, pl.Series)
-        lengths = key.rle().struct.field("len").to_numpy()
-        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        runs = pc.run_end_encode(_whole(table[self.key[0]]), pa.int64()).run_ends
+        starts = np.concatenate([[0], runs.to_numpy()])
         columns = [part for name in self.columns for part in _buffers(_whole(table[name]), starts)]
         cuts = [(offsets.tolist(), data) for offsets, data in columns]
         total = 0
         for group in range(len(starts) - 1):
-            digest = hashlib.sha256()
-            for offsets, data in cuts:
-                digest.update(data[offsets[group] : offsets[group + 1]])
-            total += _number(digest)
+            pieces = [data[offsets[group] : offsets[group + 1]] for offsets, data in cuts]
+            total += _number(hashlib.sha256(b"".join(pieces)))
         self.merge(total, table.num_rows)
 
     def merge(self, total: int, rows: int) -> None:
