@@ -5,6 +5,7 @@ import dagster as dg
 from trace_assets.assets.automation import automation_sensors, with_automation
 from trace_assets.assets.configuration import configuration_assets
 from trace_assets.assets.freshness import with_freshness
+from trace_assets.assets.sandbox_check import sandbox_battery
 from trace_assets.assets.schedules import scheduled_rerun, schedules
 from trace_assets.assets.sensors import watch_sensors
 from trace_assets.assets.whole_loop import whole_loop
@@ -43,6 +44,7 @@ def build(study: Study) -> dg.Definitions:
     assets = with_freshness(assets, settings.schedule)
     return dg.Definitions(
         assets=assets,
+        asset_checks=[sandbox_battery],
         jobs=[whole_loop, scheduled_rerun],
         schedules=schedules(settings.schedule),
         sensors=[*automation_sensors(assets, settings.automation), *watch_sensors(study)],

@@ -49,9 +49,14 @@ def snapshot(definitions: dg.Definitions) -> dict[str, Any]:
     }
 
 
+def check_spec(definitions: dg.Definitions, key: dg.AssetCheckKey) -> dg.AssetCheckSpec:
+    """Return a check's specification, whether the asset's own step makes it or a step beside it."""
+    return definitions.resolve_asset_graph().get_check_spec(key)
+
+
 def _asset(definitions: dg.Definitions, node: Any) -> dict[str, Any]:
     checks = {
-        key.name: "blocking" if node.assets_def.get_spec_for_check_key(key).blocking else "shown"
+        key.name: "blocking" if check_spec(definitions, key).blocking else "shown"
         for key in sorted(node.check_keys)
     }
     schema = node.metadata.get("dagster/column_schema")

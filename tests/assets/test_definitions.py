@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from tests.assets.definitions_snapshot import snapshot
+from tests.assets.definitions_snapshot import check_spec, snapshot
 from trace_assets.assets.column_lineage import COLUMN_SOURCES, column_lineage
 from trace_assets.definitions import build
 from trace_assets.records import TABLES
@@ -64,7 +64,7 @@ def test_every_asset_says_what_it_is_and_whose(
 def test_every_check_says_what_it_checks(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     specs = [
-        graph.get(key).assets_def.get_spec_for_check_key(check)
+        check_spec(definitions, check)
         for key in graph.get_all_asset_keys()
         for check in graph.get(key).check_keys
     ]

@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from trace_assets.cli.checkup import home as homes
 from trace_assets.cli.checkup import machine, services
+from trace_assets.cli.checkup.battery import attack_sandbox, battery_finding
 from trace_assets.cli.checkup.finding import Door, Finding, shut
 from trace_assets.cli.checkup.packages import packages
 from trace_assets.cli.console import console as make_console
@@ -33,12 +34,19 @@ For = Annotated[
     list[Door] | None,
     typer.Option("--for", help="What is wanted: its needs decide the exit code. By default the loop."),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Leave out the sandbox battery (seconds).")]
+Quick = Annotated[bool, typer.Option("--quick", help="Leave out what starts sandboxes (seconds).")]
+Attacked = Annotated[
+    bool,
+    typer.Option(
+        "--sandbox", help="Attack the sandbox instead (a minute): exit 0 all held, 1 not, 3 no sandbox."
+    ),
+]
 
 
 def doctor(
     doors: For = None,
     quick: Quick = False,
+    sandbox: Attacked = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
@@ -46,6 +54,8 @@ def doctor(
     """Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot."""
     wanted, named = doors or [Door.loop], os.environ.get("DAGSTER_HOME", "")
     study = open_study(config, overrides)
+    if sandbox:
+        raise typer.Exit(attack_sandbox(study, make_console(), as_json))
     findings = list(examine(study, battery=not quick, dagster_home=named))
     closed = shut(findings)
     if as_json:
@@ -93,6 +103,7 @@ def examine(study: Study, *, battery: bool = True, dagster_home: str = "") -> It
     yield services.bubblewrap(study, docker_works)
     if battery:
         yield from services.sandbox(study)
+        yield battery_finding(study)
 
 
 def _print(console: Console, findings: list[Finding], closed: dict[Door, list[str]]) -> None:

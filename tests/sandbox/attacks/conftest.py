@@ -11,7 +11,6 @@ import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.sandbox.battery.attack import load_attacks
-from trace_assets.sandbox.battery.host import Trap
 from trace_assets.sandbox.battery.outcome import Played
 from trace_assets.sandbox.battery.run import AT_ONCE, battery_config
 from trace_assets.sandbox.battery.runner import Runner
@@ -33,8 +32,8 @@ def _selected(request: pytest.FixtureRequest, backend: str) -> list[str]:
 
 def _player(request: pytest.FixtureRequest, pool: SandboxPool) -> Iterator[Play]:
     attacks = {one.name: one for one in load_attacks()}
-    with Trap() as trap, ThreadPoolExecutor(AT_ONCE) as threads:
-        runner = Runner(pool, trap)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        runner = Runner(pool)
         futures: dict[str, Future[Played]] = {
             name: threads.submit(runner.play, attacks[name])
             for name in _selected(request, pool.isolation_level)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,14 +25,13 @@ MAX_GROWTH_MB = 96.0
 
 
 class Trap:
-    """What attacks are to find, and whether one found it. A context manager.
+    """What one attack is to find, and whether it did. A context manager.
 
     Files that attacks write carry the mark in their names and are looked for in the places below.
     """
 
     def __init__(self) -> None:
         token = secrets.token_hex(8)
-        self.caught: list[str] = []
         self._folder = tempfile.TemporaryDirectory(prefix="trace-bait-")
         Path(self._folder.name).chmod(0o755)
         file = Path(self._folder.name, "secret")
@@ -44,9 +42,6 @@ class Trap:
         port = self._sockets[1].getsockname()[1]
         self.bait = Bait(str(file), secret, f"trace-bait-{token}", port, f"trace-attack-{token}", os.getpid())
         self._settings = _settings()
-        self._stop = threading.Event()
-        self._listener = threading.Thread(target=self._listen, name="bait", daemon=True)
-        self._listener.start()
 
     @staticmethod
     def _unix(name: str) -> socket.socket:
@@ -71,24 +66,22 @@ class Trap:
             return [tcp, udp]
         raise OSError("no port is free for both TCP and UDP on the loopback")
 
-    def _listen(self) -> None:
-        import select
-
-        while not self._stop.is_set():
-            ready, _, _ = select.select(self._sockets, [], [], 0.1)
-            for one in ready:
-                with contextlib.suppress(OSError):
-                    if one.type == socket.SOCK_DGRAM:
-                        one.recv(64)
-                        self.caught.append("a datagram reached a port of the host")
-                        continue
-                    one.accept()[0].close()
-                    kind = "an abstract socket" if one.family == socket.AF_UNIX else "a port"
-                    self.caught.append(f"somebody connected to {kind} of the host")
+    def _callers(self) -> Iterator[str]:
+        """Whoever connected or sent something: the kernel keeps it until it is asked for."""
+        ready, _, _ = select.select(self._sockets, [], [], 0)
+        for one in ready:
+            with contextlib.suppress(OSError):
+                if one.type == socket.SOCK_DGRAM:
+                    one.recv(64)
+                    yield "a datagram reached a port of the host"
+                    continue
+                one.accept()[0].close()
+                kind = "an abstract socket" if one.family == socket.AF_UNIX else "a port"
+                yield f"somebody connected to {kind} of the host"
 
     def findings(self) -> list[str]:
         """Return what an attack left or reached, and forget it: files are removed."""
-        found, self.caught = self.caught, []
+        found = list(self._callers())
         for place in _places():
             for path in _marked(place, self.bait.mark):
                 found.append(f"a file of the attack is on the host: {path}")
@@ -104,8 +97,6 @@ class Trap:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._listener.join()
         for one in self._sockets:
             one.close()
         self._folder.cleanup()
@@ -219,13 +210,3 @@ def own_memory_mb() -> float:
     """Resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-@contextmanager
-def same_descriptors(found: list[str], slack: int = 0) -> Iterator[None]:
-    """Add to `found` when the body leaves more descriptors open than there were."""
-    before = len(os.listdir("/proc/self/fd"))
-    yield
-    after = len(os.listdir("/proc/self/fd"))
-    if after > before + slack:
-        found.append(f"{after - before} descriptors were left open")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from trace_assets.sandbox.battery.attack import GROUPS, Attack, load_attacks
-from trace_assets.sandbox.battery.host import Trap
+from trace_assets.sandbox.battery.leftovers import Inventory
 from trace_assets.sandbox.battery.outcome import Played
 from trace_assets.sandbox.battery.placement import PLACEMENT
 from trace_assets.sandbox.battery.recovery import RECOVERY
@@ -44,8 +44,8 @@ def run_attacks(
         SandboxUnavailable: There is no sandbox.
     """
     wanted = list(attacks)
-    with Trap() as trap, ThreadPoolExecutor(at_once, "attack") as threads:
-        runner = Runner(pool, trap)
+    with ThreadPoolExecutor(at_once, "attack") as threads:
+        runner = Runner(pool)
         futures = [threads.submit(runner.play, attack) for attack in wanted]
         try:
             for future in as_completed(futures):
@@ -78,15 +78,18 @@ def run_battery(
     Raises:
         SandboxUnavailable: There is no sandbox; the message names the fix.
     """
+    inventory = Inventory(config)
     with open_pool(battery_config(config)) as pool:
         played = run_attacks(pool, battery(slow), listen=listen)
         for scenario in SCENARIOS:
             played.append(scenario.play(pool))
             listen(played[-1])
         version, isolation = pool.version, pool.isolation_level
+    played.append(inventory.compare())
+    listen(played[-1])
     return sorted(played, key=lambda one: GROUPS.index(one.group)), version, isolation
 
 
 def battery_size(slow: bool = True) -> int:
     """Return how many records a run makes."""
-    return len(battery(slow)) + len(SCENARIOS)
+    return len(battery(slow)) + len(SCENARIOS) + 1

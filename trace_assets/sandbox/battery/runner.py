@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -119,8 +118,8 @@ class _Strike:
 class Runner:
     """Plays attacks in the sandboxes of one pool; may be used from several threads."""
 
-    def __init__(self, pool: SandboxPool, trap: Trap) -> None:
-        self.pool, self.trap = pool, trap
+    def __init__(self, pool: SandboxPool) -> None:
+        self.pool = pool
 
     def play(self, attack: Attack) -> Played:
         """Play one attack and judge it.
@@ -131,23 +130,23 @@ class Runner:
         reason = attack.wants(self.pool.isolation_level)
         if reason is not None:
             return self._record(attack, "skip", Outcome("", reason))
-        played = self._once(attack)
-        for _ in range(TRIES - 1):
+        for _ in range(TRIES):
+            with Trap() as trap:
+                played = self._once(attack, trap)
             if not _only_late(played, attack):
                 break
-            played = self._once(attack)
         return played
 
-    def _once(self, attack: Attack) -> Played:
+    def _once(self, attack: Attack, trap: Trap) -> Played:
         began = time.monotonic()
-        source = arm(attack, self.trap.bait)
+        source = arm(attack, trap.bait)
         try:
             box = self.pool.fresh(self.pool.environment(source))
         except SandboxUnavailable:
             raise
         except (SandboxError, InputError) as error:
             outcome = of_fault(error)
-            return self._judge(attack, outcome, self.trap.findings(), began, None)
+            return self._judge(attack, outcome, trap, trap.findings(), began, None)
         box.config = box.config.model_copy(update={"deadline_seconds": attack.deadline})
         watch, effects = Watch(box), list[str]()
         try:
@@ -158,8 +157,8 @@ class Runner:
         finally:
             box.fail()
         effects += watch.left()
-        effects += self.trap.findings()
-        return self._judge(attack, outcome, effects, began, strike.control_ms)
+        effects += trap.findings()
+        return self._judge(attack, outcome, trap, effects, began, strike.control_ms)
 
     def _sandbox_after(self, attack: Attack, box: Sandbox, outcome: Outcome) -> list[str]:
         """Look at the sandbox: only the environment's own fault leaves it alive, and then it is unharmed."""
@@ -183,10 +182,15 @@ class Runner:
         return found
 
     def _judge(
-        self, attack: Attack, outcome: Outcome, effects: list[str], began: float, control_ms: float | None
+        self,
+        attack: Attack,
+        outcome: Outcome,
+        trap: Trap,
+        effects: list[str],
+        began: float,
+        control_ms: float | None,
     ) -> Played:
-        with suppress(ValueError):  # an attack whose data came out in an answer has escaped, whatever it says
-            outcome.detail.index(self.trap.bait.secret)
+        if trap.bait.secret in outcome.detail:  # whatever it says, what it was not to read has come out
             outcome = Outcome("escaped", "the planted file was read")
         if control_ms is not None and control_ms > MAX_CONTROL_MS:
             effects = [*effects, f"control was regained {control_ms:.0f} ms after the deadline"]
