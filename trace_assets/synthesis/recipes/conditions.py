@@ -69,9 +69,11 @@ def insisted(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     wished = wish(ground, guard)
     wished["guard"] = condition(ground, guard.field, guard.allowed, guard.forbidden, "", {})
     filled = plan(ground, [wished], insists=list(INSISTS))
+    if tool not in filled.plan["refusals"]:
+        return filled
     # A target that refuses by itself leaves nothing to stand by.
-    filled.plan["refusals"].pop(tool, None)
-    return filled
+    del filled.plan["refusals"][tool]
+    return replace(filled, features=filled.features - {"refusals"})
 
 
 INSISTS = (

@@ -21,6 +21,7 @@ FEATURES = (
     "nested",
     "plain_errors",
     "read_key",
+    "refusals",
     "refuses",
     "shows",
     "steps",
@@ -125,6 +126,8 @@ def _with_features(
     if ground.plain_errors:
         features.add("plain_errors")
     conditions = [one["guard"] for one in wishes if one["guard"]]
+    if any(one["guard"] and one["tool"] in content["refusals"] for one in wishes):
+        features.add("refusals")
     if any(not one["instead"] for one in conditions):
         features.add("refuses")
     if any(one["guard"] and one["reads_only"] for one in wishes):
