@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -163,8 +164,9 @@ class SandboxPool:
             if box in self._live:
                 self._live.remove(box)
             if not self._closed:
-                self._undertaker.submit(box.container.kill)
-                return
+                with suppress(RuntimeError):  # at the interpreter's exit no thread takes work any more
+                    self._undertaker.submit(box.container.kill)
+                    return
         box.container.kill()
 
     def _check_open(self) -> None:

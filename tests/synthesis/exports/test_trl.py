@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -137,3 +140,18 @@ def test_what_cannot_be_carried_is_refused_with_a_reason(
         export_environment(subject, "gym", tmp_path / "new")
     first = export_environment(subject, "trl", tmp_path / "new")
     assert export_environment(subject, "trl", tmp_path / "new") == first
+
+
+def test_a_process_that_played_ends_quietly_and_leaves_no_sandbox(export: Export) -> None:
+    folder = export("object_untouched", "trl")
+    play = "import g_object_untouched as p; e = p.GObjectUntouched(); print(e.reset(seed=3)); e.get_order(order='x')"
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", play],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[3])])},
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.strip()
