@@ -21,8 +21,10 @@ def recomputed_check(found: Recomputed | RewardMismatch) -> StageCheck:
     """Return the check `rewards_recomputed`: a mismatch fails it, without a sample it was not run."""
     if isinstance(found, RewardMismatch):
         return StageCheck(CHECK, False, str(found))
+    if not found.episodes:
+        return StageCheck(CHECK, None, "no episode was played, or sandbox.recompute_share is 0")
     if not found.recomputed:
-        return StageCheck(CHECK, None, "no episode was recomputed (sandbox.recompute_share)")
+        return StageCheck(CHECK, None, f"{found.unconfirmed} episodes found no sandbox to be played in again")
     lost = f"; {found.unconfirmed} could not be, for want of a sandbox" if found.unconfirmed else ""
     return StageCheck(
         CHECK,

@@ -121,13 +121,18 @@ def audit_source(study: Study, source: str) -> tuple[list[EnvironmentCheck], boo
 
 @contextmanager
 def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
-    """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation."""
+    """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation.
+
+    Raises:
+        RewardMismatch: A fresh sandbox did not confirm a reward; raised from an episode, or at the end.
+    """
     section = study.settings.training
     held_out = section.validation_seeds + section.validation_episodes
     with sandbox_pool(study) as pool:
         target = SandboxedTarget(environment, pool, validation_seeds=held_out)
         try:
             yield target
+            target.recomputation.settle()
         finally:
             target.close()
 

@@ -13,6 +13,7 @@ from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict, taught
 from trace_assets.stages.pilot import read_pilot
+from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.store.content import text_version
@@ -20,6 +21,7 @@ from trace_assets.study import Study
 from trace_assets.training.curve import sandbox_shares
 
 if TYPE_CHECKING:
+    from trace_assets.sandbox.recompute import Recomputed
     from trace_assets.training.parity import Parity
 
 OnPoint = Callable[[TrainingPoint], None]
@@ -67,7 +69,8 @@ def train_capability(study: Study, capability_id: str, on_point: OnPoint | None 
             on_point=told,
             path=study.home.relative(folder),
         )
-    return _result(study, adapter, curve, capability_id, made=told.points)
+    found = target.recomputation.read()
+    return _result(study, adapter, curve, capability_id, made=told.points, recomputed=found)
 
 
 def _refusal(study: Study, capability_id: str) -> str:
@@ -142,7 +145,13 @@ def _write(study: Study, adapters: list[Adapter], curve: list[TrainingPoint], pa
 
 
 def _result(
-    study: Study, adapter: Adapter, curve: list[TrainingPoint], partition: str, *, made: int
+    study: Study,
+    adapter: Adapter,
+    curve: list[TrainingPoint],
+    partition: str,
+    *,
+    made: int,
+    recomputed: Recomputed | None = None,
 ) -> StageResult:
     """Store an adapter and judge it.
 
@@ -152,6 +161,7 @@ def _result(
         curve: All its points.
         partition: Where its rows go.
         made: Points that were made now; none when the same run was finished before and read from its folder.
+        recomputed: How many of its rewards were recomputed in fresh sandboxes; None without a sandbox.
     """
     from trace_assets.evaluation.harm import acceptance
 
@@ -174,11 +184,13 @@ def _result(
             **({"reused": True} if curve and not made else {}),
             **({"rejected_environment": adapter.rejected} if adapter.rejected else {}),
             **_shares(curve),
+            **(recomputed_figures(recomputed) if recomputed else {}),
         },
         pages=adapter_exhibit(adapter, curve, _name(study, adapter)).pages,
         checks=(
             StageCheck("adapter_trained", judged.accepted, f"{judged.reason}.", "warning"),
             StageCheck("adapter_parity", agreement.problem is None, agreement.sentence),
+            *([recomputed_check(recomputed)] if recomputed else []),
         ),
         spent={("rollouts", "episodes"): float(adapter.rollouts if made else 0)},
     )

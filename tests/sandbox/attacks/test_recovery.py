@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def own_daemon(project_root: Path, attacked_docker: SandboxPool) -> Iterator[str
         yield f"unix://{folder}/docker.sock"
     finally:
         subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=120)
+        subprocess.run(["umount", str(folder / "data")], check=False, capture_output=True)  # left by a kill
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -61,12 +63,12 @@ def test_a_daemon_that_is_killed_takes_no_reward_with_it(
     """Episodes go on or end in a fault; a new start says what is missing; a new daemon serves again."""
     import docker
 
-    shared = docker.from_env(timeout=120)
     name = attacked_docker.backend.image.reference  # type: ignore[attr-defined]
-    tag = shared.images.get(name).tags[0]
-    with docker.DockerClient(base_url=own_daemon, timeout=120) as client:
-        client.images.load(b"".join(shared.images.get(tag).save(named=True)))
-    shared.close()
+    with (
+        closing(docker.from_env(timeout=120)) as shared,
+        closing(docker.DockerClient(base_url=own_daemon, timeout=120)) as client,
+    ):
+        client.images.load(b"".join(shared.images.get(name).save(named=True)))
     folder = Path(own_daemon.removeprefix("unix://")).parent
     config = SandboxConfig(docker_host=own_daemon, spares=0, deadline_seconds=2.0)
     with open_pool(config) as pool:
