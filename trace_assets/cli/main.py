@@ -25,6 +25,7 @@ from trace_assets.cli import (
     plan,
     route,
     sql,
+    targets,
     warehouse,
     watch,
 )
@@ -61,6 +62,7 @@ app.add_typer(warehouse.app)
 app.add_typer(watch.tasks)
 app.add_typer(analyst.app)
 app.add_typer(environment.app)
+app.add_typer(targets.app)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from trace_assets.errors import CheckFailed, InputError, Unavailable, UserFault
 from trace_assets.policies.protocol import Conversation, Policy, Reply, TokenTrace
 from trace_assets.records import Check, Fault, Message, Stop, Task, Trajectory, Verdict
-from trace_assets.targets.protocol import Episode, Step, Target
+from trace_assets.targets.protocol import Episode, Step, Target, provenance_of
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,7 @@ async def play(target: Target, trial: Trial, policy: Policy, *, max_turns: int, 
         completion_tokens=played.completion_tokens,
         cost_usd=played.cost_usd,
         seconds=time.monotonic() - started,
+        metadata=dict(provenance_of(target)),
         messages=tuple(conversation.messages),
         checks=verdict.checks,
     )

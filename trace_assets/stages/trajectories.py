@@ -19,6 +19,7 @@ from trace_assets.statistics.wilson import wilson
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import link_trajectories, read_trajectories, write_trajectories
 from trace_assets.study import Study
+from trace_assets.targets.protocol import provenance_of
 
 
 def write_batch(study: Study, batch: str) -> StageResult:
@@ -42,7 +43,12 @@ def write_batch(study: Study, batch: str) -> StageResult:
     return StageResult(
         version,
         len(trajectories),
-        {**pass_figures(trajectories), "faults": faults, "cost_usd": round(cost, 6)},
+        {
+            **pass_figures(trajectories),
+            "faults": faults,
+            "cost_usd": round(cost, 6),
+            **(provenance_of(study.target) if batch not in batches(study) else {}),
+        },
         pages=exhibit.pages,
         tables=exhibit.tables,
         checks=(

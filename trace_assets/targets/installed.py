@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,14 +128,19 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
     (place / RECORD).unlink(missing_ok=True)
     place.mkdir(parents=True, exist_ok=True)
     inside = place / "venv" / "bin" / "python"
-    # The project's own bound on Python is let pass where no wanted version is there: said, not silent.
-    lenient = () if asked else ("--ignore-requires-python",)
+    pip = (str(inside), "-m", "pip", "install", "-q", *benchmark.pins)
+    # Where no wanted Python is to be had, the project's own bound is let pass, but not its dependencies'.
+    project = (
+        [(*pip, "-e", str(source))]
+        if asked
+        else [
+            (*pip, *dependencies_of(source)),
+            (*pip, "--no-deps", "--ignore-requires-python", "-e", str(source)),
+        ]
+    )
     steps: list[tuple[str, Sequence[str]]] = [
         (f"make an interpreter ({base})", (base, "-m", "venv", str(place / "venv"))),
-        (
-            f"install {source.name} and its dependencies",
-            (str(inside), "-m", "pip", "install", "-q", *lenient, *benchmark.pins, "-e", str(source)),
-        ),
+        *((f"install {source.name} and its dependencies", command) for command in project),
         (f"import {benchmark.package}", (str(inside), "-c", f"import {benchmark.package}")),
     ]
     variables = benchmark.variables(source)
@@ -153,24 +159,39 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
     return found
 
 
+def dependencies_of(source: Path) -> list[str]:
+    """Return what a project's pyproject.toml names as its dependencies.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    try:
+        project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
+        raise InputError(f"{source / 'pyproject.toml'} names no project ({error}).") from error
+    return list(project.get("dependencies", ()))
+
+
 def _interpreter(wanted: Sequence[str], python: str) -> tuple[str, bool]:
     """Return an interpreter, and whether it is of a wanted version."""
     if python:
-        found = shutil.which(python)
-        if found is None:
-            raise InputError(f"there is no interpreter '{python}'; name one that is installed in --python.")
-        said = subprocess.run(
-            [found, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return found, said.stdout.strip() in wanted
-    for version in wanted:
-        if (found := shutil.which(f"python{version}")) is not None:
+        if (found := shutil.which(python)) is None or not (version := _version(found)):
+            raise InputError(f"there is no interpreter '{python}'; name one that runs here in --python.")
+        return found, version in wanted
+    for version in wanted:  # a launcher of that name may stand there and find no Python to launch
+        if (found := shutil.which(f"python{version}")) is not None and _version(found) == version:
             return found, True
-    return sys.executable, f"{sys.version_info[0]}.{sys.version_info[1]}" in wanted
+    return sys.executable, _version(sys.executable) in wanted
+
+
+def _version(python: str) -> str:
+    """Return `3.12` for an interpreter that runs, else nothing."""
+    command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _run(words: str, command: Sequence[str], place: Path, variables: dict[str, str]) -> None:
@@ -182,8 +203,10 @@ def _run(words: str, command: Sequence[str], place: Path, variables: dict[str, s
             command, stdout=file, stderr=subprocess.STDOUT, check=False, env={**os.environ, **variables}
         )
     if done.returncode != 0:
-        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1]
-        raise Unavailable(f"could not {words}: {said.strip()[:300]} (the whole log: {log}).")
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        errors = [line for line in lines if "error" in line.lower()]
+        said = (errors or lines)[-1].strip()[:300]
+        raise Unavailable(f"could not {words}: {said} (the whole log: {log}).")
 
 
 def commit_of(source: Path) -> str:

@@ -6,7 +6,7 @@ the environment, so what it says arrives as an observation like a tool's result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from trace_assets.records import Message, Record, Split, Task, ToolSpec, Verdict
@@ -83,3 +83,20 @@ class Target(Protocol):
     def episode(self, task: Task, *, seed: int) -> Episode:
         """Make a fresh episode. `seed` feeds whatever is random beside the task itself."""
         ...
+
+
+@runtime_checkable
+class Sourced(Protocol):
+    """A target that was brought from elsewhere and knows from where."""
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Such as commit and data hash; stands on everything that is scored there."""
+        ...
+
+
+def provenance_of(target: Target) -> dict[str, str]:
+    """Return where a target comes from, with its version; empty for those that belong to this package."""
+    if not isinstance(target, Sourced):
+        return {}
+    return {"target_version": target.version, **{f"target_{k}": v for k, v in target.provenance.items()}}

@@ -142,6 +142,11 @@ class ProcessTarget:
         return hashlib.sha256(f"{self.description.version}/{limits}".encode()).hexdigest()[:16]
 
     @property
+    def provenance(self) -> Mapping[str, str]:
+        """Where the module says that it comes from."""
+        return self.description.provenance
+
+    @property
     def policy(self) -> str:
         """The rules in words."""
         return self.description.policy

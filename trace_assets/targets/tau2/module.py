@@ -171,7 +171,11 @@ def tasks() -> Any:
 def _row(name: Any) -> Any:
     task = S.tasks[name]
     instruction = (task.ticket or "") if S.solo else str(task.user_scenario)
-    return {"id": name, "instruction": instruction, "payload": {}}
+    # Many telecom users ask the same and sit before different phones: the state tells the tasks apart.
+    state = task.initial_state.model_dump_json() if task.initial_state is not None else ""
+    goal = task.evaluation_criteria.model_dump_json() if task.evaluation_criteria is not None else ""
+    digest = hashlib.sha256(f"{state}/{goal}".encode()).hexdigest()[:16]
+    return {"id": name, "instruction": instruction, "payload": {"state": digest}}
 
 
 def _task(payload: Any) -> Any:

@@ -22,9 +22,7 @@ KINDS = {
 }
 
 
-def _check(
-    name: Any, passed: Any, score: Any = None, gates: Any = True, detail: Any = "", kind: Any = None
-) -> Any:
+def _check(name: str, passed: Any, score: Any = None, detail: str = "", kind: str = "") -> Any:
     return {
         "name": name,
         "kind": kind or KINDS[name],

@@ -1,0 +1,184 @@
+"""`trace targets`: what an agent can be rolled out in here, benchmarks, and targets of one's own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from trace_assets.cli.console import console as make_console
+from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.errors import InputError, TraceError
+from trace_assets.settings import Targets
+from trace_assets.study import Study
+from trace_assets.targets.conformance import examine_target, verdict
+from trace_assets.targets.installed import BENCHMARKS, RECORD, benchmark_of, read_installed
+from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
+from trace_assets.targets.protocol import Target
+from trace_assets.targets.registry import open_target
+from trace_assets.targets.template import write_template
+
+app = typer.Typer(name="targets", help="Where an agent can be rolled out: benchmarks, and your own targets.")
+
+
+@app.command("list")
+def list_targets(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
+    """List the targets that can be rolled out in from here, and where they come from."""
+    study = open_study(config, overrides)
+    rows = [{"target": "embedded", "state": "ready", "from": "this package", "commit": ""}]
+    for benchmark in BENCHMARKS.values():
+        installed = (study.home.targets / benchmark.name / RECORD).is_file()
+        found = read_installed(study.home.targets, benchmark.name) if installed else None
+        for name in benchmark.domains:
+            rows.append(
+                {
+                    "target": name,
+                    "state": "ready" if found else f"trace targets install {benchmark.name} --from DIR",
+                    "from": found.source if found else "",
+                    "commit": found.commit if found else "",
+                }
+            )
+    if study.settings.targets.path:
+        section = study.settings.targets
+        rows.append({"target": section.name, "state": "configured", "from": section.path, "commit": ""})
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    console = make_console()
+    for row in rows:
+        console.print(
+            f"{row['target']:<22} {escape(row['state'])}  [dim]{escape(row['from'])} {row['commit']}[/]",
+            soft_wrap=True,
+        )
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(help="What the target calls itself.")],
+    folder: Annotated[
+        Path | None, typer.Option("--to", help="Where; a folder of that name by default.")
+    ] = None,
+) -> None:
+    """Write a working target to begin from: module, test and settings."""
+    place = folder or Path(name)
+    for file in write_template(name, place):
+        print(file)
+    print(f"Next: trace targets check {place / 'target.py'}")
+
+
+@app.command("check")
+def check(
+    target: Annotated[
+        str | None, typer.Argument(help="A module file or a target's name; the configured one by default.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(help="Tasks of each split to play.", min=1)] = 20,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Check a target: determinism, oracle, do-nothing floor, schemas, isolation. Exit 0 when it conforms."""
+    study = open_study(config, overrides)
+    findings = examine_target(lambda: _open(study, target), tasks=tasks)
+    counts = verdict(findings)
+    if as_json:
+        print(json.dumps({**counts, "checks": [asdict(one) for one in findings]}, indent=2))
+    else:
+        console = make_console()
+        states = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "[yellow]not run[/]"}
+        for one in findings:
+            words = one.detail if one.passed is not False else f"{one.detail}\n    wanted: {one.promise}"
+            console.print(f"{states[one.passed]} {one.check}  [dim]{escape(words)}[/]", soft_wrap=True)
+        said = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in counts.items() if n)
+        console.print(f"{'does not conform' if counts['failed'] else 'conforms'}: {said}", soft_wrap=True)
+    raise typer.Exit(1 if counts["failed"] else 0)
+
+
+def _open(study: Study, target: str | None) -> Target:
+    section = study.settings.targets
+    if target is None or target == section.name:
+        return study.__class__(study.home, study.settings).target
+    if target.endswith(".py") or "/" in target:
+        path = Path(target)
+        path = path / "target.py" if path.is_dir() else path
+        python = Path(section.python or sys.executable)
+        return ProcessTarget(
+            ProcessConfig(
+                module=path.absolute(),
+                python=python,
+                options=section.options,
+                call_seconds=section.call_seconds,
+                processes=section.processes or 2,
+            )
+        )
+    named = Targets.model_validate({**section.model_dump(), "name": target, "path": ""})
+    return open_target(named, study.home.targets)
+
+
+@app.command("install")
+def install(
+    name: Annotated[str, typer.Argument(help=f"Which benchmark: {', '.join(BENCHMARKS)}.")],
+    source: Annotated[Path, typer.Option("--from", help="Its repository, as you cloned it.")],
+    python: Annotated[str, typer.Option(help="Interpreter to use; the best that is found by default.")] = "",
+    config: Config = None,
+    overrides: Set = None,
+) -> None:
+    """Prepare a benchmark's own interpreter and try its targets. Nothing of the benchmark is copied."""
+    from trace_assets.targets.installed import install as prepare
+
+    study = open_study(config, overrides)
+    found = prepare(study.home.targets, name, source, python)
+    print(f"{name} {found.commit or 'without a commit'} from {found.source} in {found.python}")
+    broken = 0
+    for domain in BENCHMARKS[name].domains:
+        broken += not _try(study, domain)
+    raise typer.Exit(1 if broken else 0)
+
+
+def _try(study: Study, domain: str) -> bool:
+    """Print how many tasks a domain has; say what is missing where it cannot be opened."""
+    options = {"user": "scripted", **study.settings.targets.options}
+    if domain.endswith("_solo"):
+        options["user"] = "none"
+    section = Targets.model_validate(
+        {**study.settings.targets.model_dump(), "name": domain, "path": "", "options": options}
+    )
+    target = open_target(section, study.home.targets)
+    assert isinstance(target, ProcessTarget)
+    try:
+        counts = {split: len(target.tasks(split)) for split in ("discovery", "validation", "test")}
+        said = ", ".join(f"{n} {split}" for split, n in counts.items())
+        print(f"{domain}: {said}; data {target.description.provenance.get('data', '')}")
+        return True
+    except TraceError as error:
+        print(f"{domain}: {error}", file=sys.stderr)
+        return False
+    finally:
+        target.close()
+
+
+@app.command("regrade")
+def regrade(
+    files: Annotated[list[Path], typer.Argument(help="Simulation files of tau2-bench.")],
+    domain: Annotated[str, typer.Option(help="Their target, such as tau2:airline.")],
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Judge recorded tau2 simulations again by the installed evaluator; exit 1 where a reward differs."""
+    from trace_assets.stages.regrading import regrade_files
+
+    if benchmark_of(domain) is None or not domain.startswith("tau2:"):
+        raise InputError(f"'{domain}' is not a target of tau2; name one such as tau2:airline in --domain.")
+    study = open_study(config, overrides)
+    found = regrade_files(study, domain, files)
+    if as_json:
+        print(json.dumps([asdict(one) for one in found], indent=2))
+    else:
+        for one in found:
+            print(f"{one.file}: {one.equal} of {one.n} equal{one.words}")
+    raise typer.Exit(0 if all(one.equal == one.n for one in found) else 1)
