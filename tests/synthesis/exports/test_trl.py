@@ -144,7 +144,7 @@ def test_what_cannot_be_carried_is_refused_with_a_reason(
 
 def test_a_process_that_played_ends_quietly_and_leaves_no_sandbox(export: Export) -> None:
     folder = export("object_untouched", "trl")
-    play = "import g_object_untouched as p; e = p.GObjectUntouched(); print(e.reset(seed=3)); e.get_order(order='x')"
+    play = "import g_object_untouched as p; e = p.GObjectUntouched(); print(e.reset(seed=3)); e.get_order()"
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", play],
         capture_output=True,
