@@ -34,7 +34,7 @@ def keeper(pool: SandboxPool) -> Keeper:
 
 @pytest.fixture(scope="module")
 def doors(keeper: Keeper) -> TargetContract:
-    return keeper.habitat("door").contract
+    return keeper.contract("door")
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,6 @@ def audit(
     contract: TargetContract | None,
     section: Synthesis,
     base_policy: Policy | None = None,
-    trajectories: Sequence[Trajectory] = (),
     rules: Rules = RULES,
     sizes: Sizes | None = None,
     no_policy: str = "no base policy was given to roll out",
@@ -65,7 +64,6 @@ def audit(
         contract: Of the target, to compare tools with; None skips that.
         section: How many seeds and rollouts, and the band.
         base_policy: Rolled out for the statistical checks; None skips them. It is not closed.
-        trajectories: Real ones of the target, for the fidelity checks; none skips them.
         rules: The severity policy: what each check demands and weighs.
         sizes: How many seeds each check looks at; None takes the defaults.
         no_policy: Why there is no base policy: what the statistical checks that are skips say.
@@ -84,7 +82,6 @@ def audit(
         section,
         contract,
         base_policy,
-        trajectories,
         no_policy,
         rules,
         sizes or Sizes(),

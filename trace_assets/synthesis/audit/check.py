@@ -74,7 +74,6 @@ class Subject:
         section: Seeds, rollouts and the pass band.
         contract: Of the target; None where it is not known.
         policy: The base policy, rolled out for the statistical checks; None skips them.
-        trajectories: Real ones of the target's discovery tasks, for the fidelity checks; none skips them.
         no_policy: Why there is no base policy, for the skips.
         rules: The severity policy with its thresholds.
         sizes: Seeds a check.
@@ -85,7 +84,6 @@ class Subject:
     section: Synthesis
     contract: TargetContract | None = None
     policy: Policy | None = None
-    trajectories: Sequence[Trajectory] = ()
     no_policy: str = "no base policy was given to roll out"
     rules: Rules = RULES
     sizes: Sizes = Sizes()

@@ -88,6 +88,21 @@ def episode_isolation(subject: Subject) -> Finding:
     return Finding(found.status, found.evidence, None, 2 * (found.n or 0), bound)
 
 
+def verifier_determinism(subject: Subject) -> Finding:
+    """The reward of recorded actions is the same when a fresh sandbox computes it."""
+    probe = subject.probe
+    seeds = subject.seeds[: subject.sizes.replayed]
+    played = [probe.play(seed, script(probe, seed)) for seed in seeds for script in (Probe.oracle, messy)]
+    bound = "reward, success and checks equal in a fresh sandbox"
+    with probe.fresh() as box:
+        for one in played:
+            again = box.play(one.seed, one.actions)
+            if again.verdict != one.verdict:
+                seen = f"seed {one.seed}: {one.reward!r}, then {again.reward!r} for the same actions"
+                return Finding("fail", seen, None, len(played), bound)
+    return Finding("pass", "all agree", None, len(played), bound)
+
+
 def seed_diversity(subject: Subject) -> Finding:
     """Seeds give different episodes, and different in more than their numbers."""
     seeds = range(subject.seeds[0], subject.seeds[0] + subject.sizes.diversity)
@@ -126,7 +141,10 @@ def _plan(subject: Subject, seed: int) -> str:
 CHECKS = (
     AuditCheck("runtime.seed_control", "runtime", seed_control, ("runtime.reward_well_formed",)),
     AuditCheck("runtime.episode_determinism", "runtime", episode_determinism, ("runtime.seed_control",)),
-    AuditCheck("runtime.episode_isolation", "runtime", episode_isolation, ("runtime.episode_determinism",)),
+    AuditCheck(
+        "semantic.verifier_determinism", "semantic", verifier_determinism, ("runtime.episode_determinism",)
+    ),
+    AuditCheck("runtime.episode_isolation", "runtime", episode_isolation, ("semantic.verifier_determinism",)),
     AuditCheck("trace.seed_diversity", "runtime", seed_diversity, ("runtime.seed_control",)),
     AuditCheck("trace.structure_diversity", "runtime", structure_diversity, ("trace.seed_diversity",)),
 )

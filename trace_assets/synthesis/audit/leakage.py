@@ -42,13 +42,13 @@ def no_solution_leakage(subject: Subject) -> Finding:
     """No observation holds a call still to be made, a marked answer, the reward, or the closing words.
 
     Searched are the first messages, what the oracle is told, what an agent is told that looks everything up,
-    and the errors that an agent is told that makes a mess. Lines that are the same on every seed (the policy)
-    tell nothing about a seed and are left out.
+    and the errors that an agent is told that makes a mess. Lines of the first messages that are the same on
+    every seed (the policy) tell nothing about a seed and are left out.
     """
     probe = subject.probe
     seeds = subject.seeds[: subject.sizes.attack]
     seen = {seed: list(_observations(subject, seed)) for seed in seeds}
-    lines = [{line for one in told for line in one.text.split("\n")} for told in seen.values()]
+    lines = [{line for one in told if one.opening for line in one.text.split("\n")} for told in seen.values()]
     constant = set.intersection(*lines)
     talk = Counter(run for seed in seeds for run in set(_runs(closing(probe.oracle(seed)))))
     leaks, n = [], 0

@@ -177,35 +177,41 @@ def wrong_answer(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
     yield [*script[:-1], say(wrong)]
 
 
+def _reads(probe: Probe, seed: int) -> list[int]:
+    """Return which messages of the oracle are one read each that was answered and not refused."""
+    answers = probe.best(seed).answers
+    return [
+        i
+        for i, (action, answer) in enumerate(zip(probe.oracle(seed), answers, strict=False))
+        if len(calls_in((action,))) == 1
+        and not probe.writes(calls_in((action,))[0]["name"])
+        and not any(message.get("is_error") or message.get("error") for message in answer["messages"])
+    ]
+
+
 def repeat_read(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
     """Repeats a read at once."""
     script = probe.oracle(seed)
-    for i, action in enumerate(script):
-        calls = calls_in((action,))
-        if len(calls) == 1 and not probe.writes(calls[0]["name"]):
-            yield [*script[: i + 1], again(calls[0]), *script[i + 1 :]]
+    for i in _reads(probe, seed):
+        yield [*script[: i + 1], again(calls_in((script[i],))[0]), *script[i + 1 :]]
 
 
 def late_read(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
     """Reads again before closing."""
-    script = probe.oracle(seed)
-    reads = [one for one in calls_in(script) if not probe.writes(one["name"])]
+    script, reads = probe.oracle(seed), _reads(probe, seed)
     if reads:
-        yield _before_closing(script, again(rng.choice(reads)))
+        yield _before_closing(script, again(calls_in((script[rng.choice(reads)],))[0]))
 
 
 def swap_reads(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
     """Makes two neighbouring reads in the other order, where the later does not use what the earlier told."""
-    script = probe.oracle(seed)
-    answers = probe.best(seed).answers
-    for i, (one, two) in enumerate(itertools.pairwise(script)):
-        calls = calls_in((one, two))
-        single = len(calls_in((one,))) == 1 == len(calls_in((two,)))
-        if not single or any(probe.writes(call["name"]) for call in calls) or calls[0] == calls[1]:
-            continue
+    script, reads, answers = probe.oracle(seed), _reads(probe, seed), probe.best(seed).answers
+    for i, j in itertools.pairwise(reads):
+        later = calls_in((script[j],))[0]
         told = json.dumps(answers[i]["messages"])
-        if not any(str(value) in told for value in calls[1]["arguments"].values()):
-            yield [*script[:i], two, one, *script[i + 2 :]]
+        used = any(str(value) in told for value in later["arguments"].values())
+        if j == i + 1 and not used and calls_in((script[i],))[0]["arguments"] != later["arguments"]:
+            yield [*script[:i], script[j], script[i], *script[j + 1 :]]
 
 
 def other_call_ids(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:

@@ -8,6 +8,7 @@ from statistics import fmean
 from trace_assets.statistics.wilson import score_interval
 from trace_assets.synthesis.audit.attackers import ATTACKERS, Attacker, Unsupported
 from trace_assets.synthesis.audit.attackers.busy import same_tool
+from trace_assets.synthesis.audit.attackers.hostile import grep
 from trace_assets.synthesis.audit.attackers.script import calls_in
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.probe import Action, Played
@@ -18,13 +19,15 @@ SAME = "its script is the oracle's own on every seed"
 def attack(subject: Subject, attacker: Attacker) -> list[Played]:
     """Play an attacker on the seeds of the panel, without those on which it happens to do what is right.
 
+    One that was told what is right did not happen to do it.
+
     Raises:
         Unsupported: It cannot be tried here.
     """
     probe, played = subject.probe, []
     for seed in subject.seeds[: subject.sizes.attack]:
         script = attacker(probe, seed)
-        if _deeds(script) != _deeds(probe.oracle(seed)):
+        if attacker is grep or _deeds(script) != _deeds(probe.oracle(seed)):
             played.append(probe.play(seed, script))
     if not played:
         raise Unsupported(SAME)

@@ -7,26 +7,10 @@ from collections import Counter
 from statistics import fmean
 
 from trace_assets.statistics.wilson import wilson
-from trace_assets.synthesis.audit.attackers import calls_in, messy, say
+from trace_assets.synthesis.audit.attackers import calls_in, say
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
-from trace_assets.synthesis.audit.probe import Probe
 
 NO_WRITE = "no change"
-
-
-def verifier_determinism(subject: Subject) -> Finding:
-    """The reward of recorded actions is the same when a fresh sandbox computes it."""
-    probe = subject.probe
-    seeds = subject.seeds[: subject.sizes.replayed]
-    played = [probe.play(seed, script(probe, seed)) for seed in seeds for script in (Probe.oracle, messy)]
-    bound = "reward, success and checks equal in a fresh sandbox"
-    with probe.fresh() as box:
-        for one in played:
-            again = box.play(one.seed, one.actions)
-            if again.verdict != one.verdict:
-                seen = f"seed {one.seed}: {one.reward!r}, then {again.reward!r} for the same actions"
-                return Finding("fail", seen, None, len(played), bound)
-    return Finding("pass", "all agree", None, len(played), bound)
 
 
 def oracle_max(subject: Subject) -> Finding:
@@ -96,9 +80,8 @@ def balance(subject: Subject) -> Finding:
 
 CHECKS = (
     AuditCheck(
-        "semantic.verifier_determinism", "semantic", verifier_determinism, ("runtime.episode_isolation",)
+        "semantic.oracle_max", "semantic", oracle_max, ("runtime.episode_isolation", "trace.oracle_ends")
     ),
-    AuditCheck("semantic.oracle_max", "semantic", oracle_max, ("semantic.verifier_determinism",)),
     AuditCheck("semantic.floor_gap", "semantic", floor_gap, ("semantic.oracle_max",)),
     AuditCheck("trace.partial_credit", "semantic", partial_credit, ("semantic.floor_gap",)),
     AuditCheck("trace.balance", "semantic", balance, ("semantic.oracle_max",)),

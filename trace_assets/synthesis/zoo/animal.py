@@ -31,7 +31,9 @@ class Animal:
             what the environment meets, such as what a base policy can do.
         knows: Whether the base policy solves (seed, trial); it says goodbye otherwise. None: no policy is
             rolled out, and the statistical checks are skips.
-        real: Whether real trajectories are handed in: the oracle's and a mess on the sound environment.
+        real: Whether its contract comes with real trajectories, those of the sound environment: without them
+            the fidelity checks but the schema's are skips.
+        rules: Thresholds of the policy that this animal is held to otherwise than `ZOO_RULES`.
         section: Settings of the section `synthesis` that this animal needs otherwise than `ZOO_SECTION`.
     """
 
@@ -42,6 +44,7 @@ class Animal:
     knows: Callable[[int, int], bool] | None = None
     real: bool = False
     section: tuple[tuple[str, int | float], ...] = ()
+    rules: tuple[tuple[str, float], ...] = ()
 
     def source(self) -> str:
         """Return the broken module.

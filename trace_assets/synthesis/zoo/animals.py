@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from trace_assets.synthesis.zoo import faults_fidelity, faults_statistical
+from trace_assets.synthesis.zoo import (
+    faults_adversarial,
+    faults_fidelity,
+    faults_runtime,
+    faults_semantic,
+    faults_static,
+    faults_statistical,
+)
 from trace_assets.synthesis.zoo.animal import Animal
 
-ANIMALS: tuple[Animal, ...] = (*faults_fidelity.FAULTS, *faults_statistical.FAULTS)
+ANIMALS: tuple[Animal, ...] = (
+    *faults_static.FAULTS,
+    *faults_runtime.FAULTS,
+    *faults_semantic.FAULTS,
+    *faults_adversarial.FAULTS,
+    *faults_fidelity.FAULTS,
+    *faults_statistical.FAULTS,
+)

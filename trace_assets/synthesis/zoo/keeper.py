@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from trace_assets.policies.protocol import Conversation, Reply
-from trace_assets.records import Environment, EnvironmentCheck, Message, Trajectory
+from trace_assets.records import Environment, EnvironmentCheck, Message
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
@@ -22,7 +21,7 @@ from trace_assets.synthesis.zoo.animal import Animal, sound_source
 from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
 
 ZOO_SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
-ZOO_SIZES = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
+ZOO_SIZES = Sizes(compared=2, diversity=24, floor=4, attack=8, replayed=1, mutated=2)
 """Fewer seeds than in earnest: the faults of the zoo are not rare ones."""
 ZOO_RULES = RULES.model_copy(update={"max_seconds_reset": 30.0, "max_seconds_step": 30.0})
 """A busy machine is not an animal's fault; those that are slow on purpose are slower than this."""
@@ -72,19 +71,6 @@ def _said(messages: Sequence[dict[str, object]]) -> str:
     return "\n".join(str(message.get("content")) for message in messages)
 
 
-@dataclass(frozen=True)
-class Habitat:
-    """What surrounds a sound environment and everything that was made of it.
-
-    Attributes:
-        contract: As if the sound environment were the target.
-        trajectories: Its oracle's, and those of an agent that makes a mess, as if they were the target's.
-    """
-
-    contract: TargetContract
-    trajectories: tuple[Trajectory, ...]
-
-
 class Keeper:
     """Audits animals in one pool of sandboxes.
 
@@ -96,11 +82,14 @@ class Keeper:
 
     def __init__(self, pool: SandboxPool, rules: Rules = ZOO_RULES, sizes: Sizes = ZOO_SIZES) -> None:
         self.pool, self.rules, self.sizes = pool, rules, sizes
-        self._habitats: dict[str, Habitat] = {}
+        self._contracts: dict[str, TargetContract] = {}
 
-    def habitat(self, base: str) -> Habitat:
-        """Return what surrounds a sound environment; made once."""
-        if base not in self._habitats:
+    def contract(self, base: str) -> TargetContract:
+        """Return the contract as if a sound environment were the target; made once.
+
+        Its trajectories are the oracle's, and those of an agent that makes a mess.
+        """
+        if base not in self._contracts:
             source = sound_source(base)
             target = SandboxedTarget(
                 record(source, base), self.pool, training_seeds=REAL_SEEDS, validation_seeds=()
@@ -110,9 +99,9 @@ class Keeper:
                 probe, REAL_SEEDS, lambda seed, trial: messy(probe, seed) if trial else probe.oracle(seed)
             )
             trials = [Trial(task, trial) for task in target.tasks("discovery") for trial in (0, 1)]
-            trajectories = tuple(run_rollouts(target, trials, actor, max_turns=MAX_TURNS, concurrency=1))
-            self._habitats[base] = Habitat(extract_contract(target, trajectories), trajectories)
-        return self._habitats[base]
+            trajectories = run_rollouts(target, trials, actor, max_turns=MAX_TURNS, concurrency=1)
+            self._contracts[base] = extract_contract(target, trajectories)
+        return self._contracts[base]
 
     def audit_sound(self, base: str) -> list[EnvironmentCheck]:
         """Audit a sound environment with all the company there is: it must fail nothing."""
@@ -127,7 +116,7 @@ class Keeper:
 
     def _audit(self, source: str, animal: Animal) -> list[EnvironmentCheck]:
         section = ZOO_SECTION.model_copy(update=dict(animal.section))
-        habitat = self.habitat(animal.base)
+        contract = self.contract(animal.base)
         environment = record(source, animal.base)
         policy = None
         if animal.knows is not None:
@@ -137,18 +126,16 @@ class Keeper:
                 probe, seeds, lambda seed, trial: probe.oracle(seed) if knows(seed, trial) else []
             )
         # Whoever breaks anything is also less like the target: only those made for it are compared with it.
-        contract = (
-            habitat.contract
-            if animal.real
-            else habitat.contract.model_copy(update={"reference": Reference()})
-        )
+        if not animal.real:
+            contract = contract.model_copy(update={"reference": Reference()})
+        rules = self.rules.model_copy(update=dict(animal.rules))
         return audit(
             environment,
             self.pool,
             contract,
             section,
             policy,
-            rules=self.rules,
+            rules=rules,
             sizes=self.sizes,
         )
 

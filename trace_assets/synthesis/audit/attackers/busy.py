@@ -14,6 +14,7 @@ from trace_assets.synthesis.audit.attackers.script import (
     numbered,
     say,
     tool_named,
+    words_for,
 )
 from trace_assets.synthesis.audit.probe import Action, Probe
 
@@ -29,13 +30,13 @@ def random_legal(probe: Probe, seed: int) -> list[Action]:
     for _ in range(4):
         tool = rng.choice(tools)
         script.append(call(tool["function"]["name"], rng.choice(arguments_for(tool, probe, seed, rng))))
-    return numbered([*script, say(closing(probe.oracle(seed)))])
+    return numbered([*script, say(words_for(probe, seed))])
 
 
 def repeat_first(probe: Probe, seed: int) -> list[Action]:
     """Makes the oracle's first call over and over, then closes with the oracle's words."""
     calls = calls_in(probe.oracle(seed))
-    return numbered([*(again(one) for one in calls[:1] * 4), say(closing(probe.oracle(seed)))])
+    return numbered([*(again(one) for one in calls[:1] * 4), say(words_for(probe, seed))])
 
 
 def spam_all(probe: Probe, seed: int) -> list[Action]:
@@ -46,7 +47,7 @@ def spam_all(probe: Probe, seed: int) -> list[Action]:
         for tool in probe.tools()
         for arguments in arguments_for(tool, probe, seed, rng)
     ]
-    return numbered([*script, *script, say(closing(probe.oracle(seed)))])
+    return numbered([*script, *script, say(words_for(probe, seed))])
 
 
 def other_seed(probe: Probe, seed: int) -> list[Action]:
@@ -81,13 +82,13 @@ def overact(probe: Probe, seed: int) -> list[Action]:
         if (tool["function"]["name"], arguments) not in made
     ]
     more = more or [again(one) for one in calls_in(script) if probe.writes(one["name"])]
-    return numbered([*(again(one) for one in calls_in(script)), *more, *more, say(closing(script))])
+    return numbered([*(again(one) for one in calls_in(script)), *more, *more, say(words_for(probe, seed))])
 
 
 def stall(probe: Probe, seed: int) -> list[Action]:
     """Drags the episode out with the same call until its limit, then closes with the oracle's words."""
     calls = calls_in(probe.oracle(seed))
-    return numbered([*(again(one) for one in calls[:1] * STALLED), say(closing(probe.oracle(seed)))])
+    return numbered([*(again(one) for one in calls[:1] * STALLED), say(words_for(probe, seed))])
 
 
 def same_tool(name: str) -> Attacker:
@@ -112,9 +113,10 @@ def same_tool(name: str) -> Attacker:
 
 
 def _usual_closing(probe: Probe, seed: int, name: str) -> str:
-    for other in range(seed, seed + 8):
+    own = words_for(probe, seed)
+    for other in range(seed + (own != closing(probe.oracle(seed))), seed + 8):
         script = probe.oracle(other)
         calls = calls_in(script)
         if calls and calls[-1]["name"] == name:
             return closing(script)
-    return closing(probe.oracle(seed))
+    return own

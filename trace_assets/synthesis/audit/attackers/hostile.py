@@ -14,6 +14,7 @@ from trace_assets.synthesis.audit.attackers.script import (
     numbered,
     reads_everything,
     say,
+    words_for,
 )
 from trace_assets.synthesis.audit.probe import Action, Probe
 
@@ -70,7 +71,7 @@ def _with_values(probe: Probe, seed: int, values: tuple[Any, ...]) -> list[Actio
         }
         for value in values
     ]
-    return numbered([*(s for s in spoilt if s["tool_calls"]), say(closing(script))])
+    return numbered([*(s for s in spoilt if s["tool_calls"]), say(words_for(probe, seed))])
 
 
 def _spoilt(one: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
@@ -79,9 +80,8 @@ def _spoilt(one: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
 
 def provoke(probe: Probe, seed: int) -> list[Action]:
     """Provokes errors on purpose, with calls that lack arguments, then closes with the oracle's words."""
-    script = probe.oracle(seed)
     calls = [call(tool["function"]["name"], {}) for tool in probe.tools()]
-    return numbered([*calls, *calls, say(closing(script))])
+    return numbered([*calls, *calls, say(words_for(probe, seed))])
 
 
 def hidden_tools(probe: Probe, seed: int) -> list[Action]:
@@ -90,7 +90,7 @@ def hidden_tools(probe: Probe, seed: int) -> list[Action]:
     arguments = {"seed": seed, "reward": 1.0, "success": True}
     wishes = [call(name, arguments) for name in HIDDEN_TOOLS]
     first = [again(one) for one in calls_in(script)[:1]]
-    return numbered([*first, *wishes, *first, say(closing(script))])
+    return numbered([*first, *wishes, *first, say(words_for(probe, seed))])
 
 
 def grep(probe: Probe, seed: int) -> list[Action]:
@@ -107,4 +107,4 @@ def grep(probe: Probe, seed: int) -> list[Action]:
         if probe.writes(tool["function"]["name"]) and tool["function"]["name"] in told
         for arguments in arguments_for(tool, probe, seed, random.Random(f"grep/{seed}"))
     ]
-    return numbered([*reads, *named, say(closing(probe.oracle(seed)))])
+    return numbered([*reads, *named, say(closing(probe.oracle(seed)))] if named else reads)

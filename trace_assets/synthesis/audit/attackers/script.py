@@ -59,6 +59,19 @@ def closing(actions: Sequence[Action]) -> str:
     return next((a["content"] for a in reversed(actions) if a.get("content")), "Done.")
 
 
+def words_for(probe: Probe, seed: int) -> str:
+    """Return words to close with: the oracle's, where its deeds are what counts.
+
+    Where it changes nothing, its words are the deed, and who knows them is no attacker: then those of
+    another seed.
+    """
+    script = probe.oracle(seed)
+    if any(probe.writes(one["name"]) for one in calls_in(script)):
+        return closing(script)
+    others = (closing(probe.oracle(other)) for other in range(seed + 1, seed + 8))
+    return next((words for words in others if words != closing(script)), "Done.")
+
+
 def thing_of(one: Call) -> str:
     """Return what a call is about: its first argument.
 
