@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,7 +37,7 @@ CALM = settings(
 
 
 @pytest.fixture(params=["usual", "tight"])
-def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module's bounds, and ones so tight that every sketch and map overflows."""
     if request.param == "tight":
         tight = {
@@ -51,7 +50,6 @@ def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         }
         for name, value in tight.items():
             monkeypatch.setattr(json_schema, name, value)
-    return
 
 
 @CALM

@@ -69,9 +69,9 @@ def _calls(calls: list[tuple[str, dict[str, Any], bool]], by: str = "assistant")
     messages: list[Message] = []
     for number, (name, arguments, is_error) in enumerate(calls):
         call = ToolCall(id=f"c{number}", name=name, arguments=arguments)
-        messages.append(Message(role=by, tool_calls=(call,), requestor=by))  # type: ignore[arg-type]
+        messages.append(Message(role=by, tool_calls=(call,), requestor=by))
         messages.append(
-            Message(role="tool", content="{}", tool_call_id=call.id, is_error=is_error, requestor=by)  # type: ignore[arg-type]
+            Message(role="tool", content="{}", tool_call_id=call.id, is_error=is_error, requestor=by)
         )
     return Trajectory(
         trajectory_id="t", task_id="k", target="x", task_batch="b", policy="p", messages=tuple(messages)

@@ -58,7 +58,7 @@ class Reference(Record):
     """Of successful trajectories, the most frequent first."""
     n_successes: int = 0
     episodes: tuple[SampledEpisode, ...] = ()
-    """A sample of the successful ones, or of all where nothing was judged."""
+    """A sample: of the successful ones, and of others where those are few."""
 
 
 def reference_of(trajectories: Sequence[Trajectory]) -> Reference:
@@ -67,7 +67,10 @@ def reference_of(trajectories: Sequence[Trajectory]) -> Reference:
     good = [t for t in trajectories if t.success is True or not judged]
     counts = Counter(called_tools(t.messages) for t in good)
     common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_SEQUENCES]
-    drawn = sorted(good, key=lambda t: (_hash(t.trajectory_id), t.trajectory_id))[:MAX_EPISODES]
+    drawn = sorted(
+        trajectories,
+        key=lambda t: (judged and t.success is not True, _hash(t.trajectory_id), t.trajectory_id),
+    )[:MAX_EPISODES]
     return Reference(
         sequences=tuple(ToolSequence(tools=tools, n=n) for tools, n in common),
         n_successes=len(good),

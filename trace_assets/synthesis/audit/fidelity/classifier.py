@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.leak.classifier import out_of_fold
+from trace_assets.statistics.bootstrap import Estimate
 from trace_assets.statistics.ranking import rank
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.fidelity.material import (
@@ -29,7 +30,10 @@ WORDS, CHARACTERS = 40, 16
 """Buckets that words and pairs of words, and runs of three characters, are hashed into. Few, because there
 are some hundred episodes; and so small a matrix is not given to several threads, which on a busy machine
 takes a hundred times as long."""
-RESAMPLES = 400
+RESAMPLES = 200
+DEALS = 5
+"""How often the groups are dealt to folds. With one deal the interval of two halves of real episodes left out
+0.5 in 10 to 20 % of 40 splits, with five in 2.5 to 10 %."""
 
 
 @with_reference
@@ -38,33 +42,52 @@ def auc(subject: Subject, contract: TargetContract) -> Finding:
 
     A logistic regression on hashed words, pairs of words and runs of three characters (Weinberger et al.
     2009, "Feature hashing for large scale multitask learning") and a few figures of structure, identifiers
-    and numbers masked. What the agent says is left out: the oracle is not the agent. Scores are out of fold,
-    with all trials of a real task and all of a seed in one fold; the area under the ROC curve counts pairs of
-    one fold only.
+    and numbers masked. What the agent says is left out: the oracle is not the agent.
     """
     focus = focus_of(subject, contract)
-    real = real_episodes(contract, focus)
+    real = real_episodes(contract, focus, failed_too=True)
     if len(real) < MIN_REAL:
-        return too_few(len(real), focus)
+        return too_few(len(real), focus, "real episodes")
     ours = [(one.task_id, turns_of(one.messages)) for one in focus.episodes]
     features = np.array(
         [features_of(turns) for turns in [*(one.turns for one in real), *(t for _, t in ours)]]
     )
     synthetic = np.array([False] * len(real) + [True] * len(ours))
     groups = [f"real/{one.task}" for one in real] + [f"seed/{seed}" for seed, _ in ours]
-    scores, folds = out_of_fold(features, synthetic, groups)
-    found = rank(scores, synthetic, folds.tolist(), groups, resamples=RESAMPLES).auc
+    found = told_apart(features, synthetic, groups)
     if found.value is None or found.low is None:
-        return too_few(len(real), focus)
+        return too_few(len(real), focus, "real episodes")
     bound = f"lower bound <= {subject.rules.max_auc}"
     evidence = (
         f"AUC {found.value:.3f}, 95 % interval [{found.low:.3f}, {found.high:.3f}]; {len(ours)} episodes of "
-        f"the oracle against {len(real)} real successes of {len({one.task for one in real})} tasks"
+        f"the oracle against {len(real)} real ones of {len({one.task for one in real})} tasks"
     )
     passed = found.low <= subject.rules.max_auc
     return Finding(
         "pass" if passed else "fail", evidence, found.value, len(ours), bound, low=found.low, high=found.high
     )
+
+
+def told_apart(features: Floats, synthetic: NDArray[np.bool_], groups: Sequence[str]) -> Estimate:
+    """Return how well a classifier tells generated rows from real ones.
+
+    Scores are out of fold, all rows of a group in one fold; the area under the ROC curve counts pairs of one
+    fold only. It and the bounds of its interval are means over several deals of the groups to folds.
+
+    Args:
+        features: Shape `(n, d)`.
+        synthetic: Shape `(n,)`.
+        groups: Trials of a real task, or a seed.
+    """
+    found = []
+    for deal in range(DEALS):
+        scores, folds = out_of_fold(features, synthetic, groups, deal)
+        one = rank(scores, synthetic, folds.tolist(), groups, resamples=RESAMPLES, seed=deal).auc
+        if one.value is None or one.low is None or one.high is None:
+            return Estimate(None, None, None)
+        found.append((one.value, one.low, one.high))
+    value, low, high = np.mean(found, axis=0).tolist()
+    return Estimate(value, low, high)
 
 
 def features_of(turns: Sequence[Turn]) -> Floats:

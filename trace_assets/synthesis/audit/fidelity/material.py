@@ -126,18 +126,26 @@ def real_sequences(contract: TargetContract, focus: Focus) -> list[tuple[str, ..
     ]
 
 
-def real_episodes(contract: TargetContract, focus: Focus) -> list[SampledEpisode]:
-    """Return sampled successful episodes in which one of the oracle's changes was made."""
+def real_episodes(
+    contract: TargetContract, focus: Focus, *, failed_too: bool = False
+) -> list[SampledEpisode]:
+    """Return sampled episodes in which one of the oracle's changes was made.
+
+    Args:
+        contract: With its reference.
+        focus: What the oracle does.
+        failed_too: Also those that did not succeed: what users and tools said in them is as real.
+    """
     judged = any(one.success is not None for one in contract.reference.episodes)
     return [
         one
         for one in contract.reference.episodes
-        if (one.success is True or not judged)
+        if (one.success is True or failed_too or not judged)
         and {name for turn in one.turns if turn.role == "assistant" for name in turn.tools} & focus.writes
     ]
 
 
-def too_few(n: int, focus: Focus) -> Finding:
+def too_few(n: int, focus: Focus, what: str = "real successes") -> Finding:
     """Return the skip for too little real material."""
     names = ", ".join(sorted(focus.writes)) or "any tool"
-    return Finding("skip", f"only {n} real successful trajectories use {names}, {MIN_REAL} are needed", n=n)
+    return Finding("skip", f"only {n} {what} use {names}, {MIN_REAL} are needed", n=n)
