@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from trace_assets.settings import Synthesis, Targets
 from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
 from trace_assets.synthesis.writers.writer import write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def lacking(target: EmbeddedTarget, task: Task, rng: random.Random) -> list[Message]:

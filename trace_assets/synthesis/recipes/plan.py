@@ -10,7 +10,7 @@ from trace_assets.synthesis.contract.guards import Guard
 from trace_assets.synthesis.recipes.drawable import drawable, has_maps
 from trace_assets.synthesis.recipes.ground import Filled, Ground, thin
 from trace_assets.synthesis.recipes.wishes import sources
-from trace_assets.synthesis.recipes.wording import CLOSINGS, FRAMES, OPENINGS, patterns_for
+from trace_assets.synthesis.recipes.wording import CLOSINGS, FRAMES, OPENINGS
 
 DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
 FEATURES = (
@@ -44,8 +44,10 @@ def plan(ground: Ground, wishes: Sequence[dict[str, Any]], **more: Any) -> Fille
         more: What one recipe needs besides, put at the end.
     """
     contract, key = ground.contract, ground.key
-    asked = {one["tool"] for one in [*wishes, *more.get("questions", ())]}
-    built = not any(patterns_for(contract, tool) for tool in asked)
+    everything = [*wishes, *more.get("questions", ())]
+    asked = {one["tool"] for one in everything}
+    learned = {pattern.text for pattern in contract.phrasing.patterns}
+    built = not any(wording["text"] in learned for one in everything for wording in one["wordings"])
     filled = {name: sources(ground, name) for name in sorted(asked - {ground.read})}
     values = {
         name: list(found["values"])

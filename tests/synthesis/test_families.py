@@ -1,0 +1,285 @@
+"""Every detector family's recipe: who has the capability earns all, who lacks just it earns clearly less."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Any
+
+import pytest
+from careful_agent import CarefulAgent
+from clinic import clinic_contract
+from recipe_cases import CASES, REAL, cases, load, spec_of, tau2_contract
+
+from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
+from trace_assets.errors import InputError
+from trace_assets.records import CapabilitySpec
+from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
+from trace_assets.settings import Synthesis
+from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.audit.check import Sizes
+from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.writers.recipe_writer import RECIPES
+from trace_assets.synthesis.writers.writer import environment_of, write_environment
+
+SEEDS = range(64)
+needs_tau2 = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
+TAU2 = [pytest.param(*case, marks=needs_tau2) for case in cases("tau2:retail", "tau2:airline")]
+
+
+@pytest.fixture(scope="session")
+def clinic() -> TargetContract:
+    return clinic_contract()
+
+
+@pytest.fixture(scope="session")
+def contracts(contract: TargetContract, clinic: TargetContract) -> dict[str, TargetContract]:
+    return {"embedded": contract, "clinic": clinic}
+
+
+@pytest.fixture(scope="session")
+def written(contracts: dict[str, TargetContract]) -> dict[tuple[str, str], str]:
+    return {}
+
+
+def source_of(
+    written: dict[tuple[str, str], str], contracts: dict[str, TargetContract], case: tuple[str, str]
+) -> str:
+    desk, family = case
+    if case not in written:
+        known = contracts.get(desk) or tau2_contract(desk)
+        written[case] = write_environment(spec_of(desk, family), known, Synthesis()).source
+    return written[case]
+
+
+def played(
+    module: Any, seed: int, script: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    module.reset(seed)
+    steps = []
+    for message in script:
+        steps.append(module.step(message))
+        if steps[-1]["done"] or steps[-1]["truncated"]:
+            break
+    return steps, module.verdict()
+
+
+def test_every_family_has_a_recipe_and_cases() -> None:
+    assert set(RECIPES) == {detector.name for detector in DETECTORS}
+    assert set(CASES["clinic"]) == set(RECIPES)
+    assert set(CASES["tau2:retail"]) == set(RECIPES)
+    assert set(RECIPES) - set(CASES["embedded"]) == {"write_after_refusal", "write_without_consent"}
+
+
+@pytest.mark.parametrize(("desk", "family"), [*cases("embedded", "clinic"), *TAU2])
+def test_the_capability_is_what_pays(written, contracts, desk: str, family: str) -> None:
+    module = load(source_of(written, contracts, (desk, family)))
+    acted = Counter[bool]()
+    for seed in SEEDS:
+        script = module.oracle(seed)
+        steps, verdict = played(module, seed, script)
+        assert (verdict["reward"], verdict["success"]) == (1.0, True), (seed, verdict)
+        assert steps[-1]["done"] and len(steps) == len(script) <= 12
+        for idle in (
+            [],
+            [{"role": "assistant", "content": "Goodbye."}],
+            [{"role": "assistant", "content": ""}],
+        ):
+            assert played(module, seed, idle)[1]["reward"] == 0.0
+        calls = [call["name"] for message in script for call in message.get("tool_calls", ())]
+        acted[any(name != module.PLAN["read"] for name in calls)] += 1
+    assert acted[True] >= 0.4 * len(SEEDS), "acting must be right half of the time"
+    able = [CarefulAgent(module).play(seed) for seed in SEEDS]
+    assert fmean(verdict["success"] for verdict in able) == 1.0
+    lacking = [CarefulAgent(module, lacks=family).play(seed) for seed in SEEDS]
+    assert fmean(verdict["success"] for verdict in lacking) <= 0.6
+    assert fmean(verdict["reward"] for verdict in lacking) <= 0.76
+    assert all(0.0 <= verdict["reward"] < 1.0 for verdict in lacking if not verdict["success"])
+
+
+@pytest.mark.parametrize(("desk", "family"), [*cases("embedded", "clinic"), *TAU2])
+def test_scenes_look_like_the_targets(written, contracts, desk: str, family: str) -> None:
+    source = source_of(written, contracts, (desk, family))
+    contract = contracts.get(desk) or tau2_contract(desk)
+    assert len(source.encode()) < 150_000
+    assert "trace_assets" not in source and "tau2" not in source.replace(f"`{desk}`", "")
+    module = load(source)
+    assert module.tools() == [tool.openai() for tool in contract.tools]
+    shape = contract.result(module.PLAN["read"])
+    assert shape is not None
+    texts, kinds = set(), set()
+    for seed in range(200):
+        first = module.reset(seed)
+        assert [m["role"] for m in first] == ["system", "user"]
+        assert first[0]["content"] == contract.policy
+        assert "{" not in first[1]["content"], first[1]["content"]
+        texts.add(first[1]["content"])
+        kinds.add("".join(c for c in first[1]["content"] if c.islower() or c == " "))
+    assert len(texts) >= 196 and len(kinds) >= 20
+    steps, _ = played(module, 0, module.oracle(0))
+    said = [m for step in steps for m in step["messages"] if m["role"] == "user"]
+    assert not said or contract.protocol.user_messages > 1
+
+
+@pytest.mark.parametrize("family", sorted(CASES["clinic"]))
+def test_undeclared_and_wrong_calls_are_answered_as_errors(written, contracts, family: str) -> None:
+    module = load(source_of(written, contracts, ("clinic", family)))
+    module.reset(3)
+    wrong = [
+        ("no_such_tool", {}),
+        ("get_visit", {}),
+        ("get_visit", {"visit_id": 7}),
+        ("move_visit", {"x": []}),
+    ]
+    for name, arguments in wrong:
+        call = {"id": "c", "name": name, "arguments": arguments}
+        told = module.step({"role": "assistant", "tool_calls": [call]})["messages"]
+        assert [(m["role"], m["tool_call_id"], m["is_error"]) for m in told] == [("tool", "c", True)]
+        assert told[0]["content"].startswith("Error")
+    assert module.verdict()["reward"] == 0.0
+
+
+# -- what does not fit --------------------------------------------------------------------------------------
+
+
+def spec(target: str, detector: str, **arguments: Any) -> CapabilitySpec:
+    return CapabilitySpec(
+        capability_id="c",
+        target=target,
+        name="n",
+        description="d",
+        detector=detector,
+        detector_args=arguments,
+    )
+
+
+@pytest.mark.parametrize(
+    ("each", "words"),
+    [
+        (
+            spec("embedded", "write_after_refusal", tool="cancel_order"),
+            "users of 'embedded' send one message",
+        ),
+        (spec("embedded", "write_without_consent", tool="cancel_order"), "bring trajectories in which users"),
+        (spec("embedded", "skipped_check", tool="get_parcel"), "no tool 'get_parcel'"),
+        (spec("embedded", "skipped_check"), r"no 'tool' among .* diagnose again"),
+        (
+            spec("embedded", "unsupported_argument", argument="age"),
+            "no request for a writing tool is known .* 'age'",
+        ),
+        (
+            spec("embedded", "unsupported_argument", argument="item", tool="refund_item"),
+            "no request for 'refund_item' is known in which 'item' is said",
+        ),
+        (
+            spec("embedded", "unanswered_state", read="", field="", value="Data is off", tool="transfer"),
+            "'Data is off' is a line of text",
+        ),
+        (
+            spec(
+                "embedded",
+                "unanswered_state",
+                read="get_order",
+                field="status",
+                value="lost",
+                tool="transfer",
+            ),
+            "was not seen to show status = 'lost'",
+        ),
+        (spec("clinic", "write_after_refusal", tool="move_visit"), "do not show when 'move_visit' is right"),
+        (spec("clinic", "write_without_consent", tool="transfer_to_nurse"), "no successful trajectory reads"),
+        (
+            spec(
+                "clinic", "unanswered_state", read="get_patient", field="name", value="x", tool="move_visit"
+            ),
+            "'get_patient' was not seen to show name",
+        ),
+    ],
+)
+def test_what_is_missing_is_said(contracts, each: CapabilitySpec, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        write_environment(each, contracts[each.target], Synthesis())
+
+
+def test_identifiers_of_digits_have_one_form(clinic: TargetContract) -> None:
+    known = clinic.phrasing.values["visit_id"]["values"]
+    plain = clinic.phrasing.model_copy(
+        update={
+            "values": {
+                **clinic.phrasing.values,
+                "visit_id": {"identifier": True, "values": [v[2:] for v in known]},
+            }
+        }
+    )
+    contract = clinic.model_copy(update={"phrasing": plain})
+    with pytest.raises(InputError, match="can be written in one way only; roll out more"):
+        write_environment(spec("clinic", "repeated_error"), contract, Synthesis())
+
+
+def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) -> None:
+    tools = tuple(
+        one.model_copy(
+            update={
+                "parameters": {
+                    **one.parameters,
+                    "properties": {**one.parameters["properties"], "mood": {"type": "string"}},
+                    "required": [*one.parameters["required"], "mood"],
+                }
+            }
+        )
+        if one.name == "drop_tests"
+        else one
+        for one in clinic.tools
+    )
+    contract = clinic.model_copy(update={"tools": tools})
+    with pytest.raises(InputError, match=r"'drop_tests' is known .* no values of its argument 'mood'"):
+        write_environment(spec("clinic", "write_without_consent", tool="drop_tests"), contract, Synthesis())
+
+
+# -- the audit ----------------------------------------------------------------------------------------------
+
+SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
+FEW = [
+    ("embedded", "unrecovered_error"),
+    ("embedded", "unsupported_argument"),
+    ("embedded", "unverified_write"),
+    ("clinic", "write_after_refusal"),
+    ("clinic", "write_without_consent"),
+]
+"""One of each kind of scene that the audit of the planted three does not reach."""
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=20))
+    with opened:
+        yield opened
+
+
+def audited(
+    written: Any, contracts: Any, pool: SandboxPool, case: tuple[str, str], sizes: Sizes, seeds: int
+) -> None:
+    environment = environment_of(spec_of(*case), source_of(written, contracts, case), "recipe")
+    contract = contracts.get(case[0]) or tau2_contract(case[0])
+    checks = audit(environment, pool, contract, Synthesis(audit_seeds=seeds), sizes=sizes)
+    assert verdict_of(checks) == (True, ())
+    assert [c.check_id for c in checks if c.status == "fail" and c.severity == "error"] == []
+    assert {
+        c.check_id for c in checks if c.status == "skip" and c.level not in ("statistical", "fidelity")
+    } == set()
+
+
+@pytest.mark.parametrize(("desk", "family"), FEW)
+def test_recipes_pass_the_audit(written, contracts, pool, desk: str, family: str) -> None:
+    audited(written, contracts, pool, (desk, family), SMALL, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("desk", "family"), [*cases("embedded", "clinic"), *TAU2])
+def test_every_recipe_passes_the_whole_audit(written, contracts, pool, desk: str, family: str) -> None:
+    audited(written, contracts, pool, (desk, family), Sizes(), 32)
