@@ -6,8 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from trace_assets.sandbox import SandboxPool, open_pool
 from trace_assets.sandbox.battery.attack import load_attacks
+from trace_assets.sandbox.battery.catalogue import catalogue
 from trace_assets.sandbox.battery.outcome import Played
+from trace_assets.sandbox.battery.run import SCENARIOS, run_attacks
+from trace_assets.sandbox.battery.victim import Bait, arm
 
 Play = Callable[[str], Played]
 
@@ -37,6 +41,17 @@ def test_bubblewrap_holds(play_in_bubblewrap: Play, attack: str) -> None:
     judge(play_in_bubblewrap(attack))
 
 
+@pytest.mark.slow
+@pytest.mark.docker
+def test_docker_holds_over_its_own_stream(attacked_docker: SandboxPool) -> None:
+    """The transport for a remote daemon has one stream for all episodes: the same attacks, half a minute."""
+    config = attacked_docker.config.model_copy(update={"transport": "attach"})
+    with open_pool(config) as pool:
+        played = run_attacks(pool, load_attacks())
+    wrong = [(one.name, one.outcome, one.detail, one.effects) for one in played if one.status != "pass"]
+    assert not wrong
+
+
 def test_the_battery_has_what_the_design_asks_for() -> None:
     """The list that the sandbox was designed against, by the names that the attacks have here."""
     names = {one.name for one in load_attacks()}
@@ -57,3 +72,23 @@ def test_the_battery_has_what_the_design_asks_for() -> None:
     )
     assert set(f"{exhaustion} {escape} {integrity}".split()) <= names
     assert len(names) >= 100
+
+
+def test_the_catalogue_names_every_attack_once() -> None:
+    text = catalogue()
+    for one in (*load_attacks(), *SCENARIOS):
+        assert text.count(f"`{one.name}`") == 1, one.name
+
+
+def test_every_attack_is_a_module_that_compiles_and_tries_something() -> None:
+    """A mistake in an attack would be an environment's fault, which some attacks expect."""
+    bait = Bait("/nowhere", "secret", "socket", 1, "mark", 1)
+    for one in load_attacks():
+        if one.name.startswith("source_"):
+            continue
+        source = arm(one, bait)
+        compile(source, one.name, "exec")
+        assert not [word for word in bait.words() if word in source], one.name
+        assert one.code and one.tries.endswith("."), one.name
+        if one.expected == ("environment",):
+            assert one.says, f"{one.name}: any exception at all would be a pass"

@@ -175,7 +175,7 @@ class Runner:
         except SandboxError as error:
             return [f"the next episode in the same sandbox failed: {error}"]
         found = []
-        if shown != CLEAN_OBSERVATION and "import_time" not in attack.name:
+        if shown != CLEAN_OBSERVATION:
             found.append(f"the next episode in the same sandbox shows {shown[:200]}")
         if reward != 0.0:
             found.append(f"the next episode in the same sandbox earned {reward}")
