@@ -6,6 +6,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -22,6 +23,7 @@ from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit.battery import audit, verdict_of
 from trace_assets.synthesis.audit.check import Sizes
 from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.recipes.page import page
 from trace_assets.synthesis.writers.recipe_writer import RECIPES
 from trace_assets.synthesis.writers.writer import environment_of, write_environment
 
@@ -72,6 +74,12 @@ def test_every_family_has_a_recipe_and_cases() -> None:
     assert set(CASES["clinic"]) == set(RECIPES)
     assert set(CASES["tau2:retail"]) == set(RECIPES)
     assert set(RECIPES) - set(CASES["embedded"]) == {"write_after_refusal", "write_without_consent"}
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    kept = Path(__file__).parents[2] / "docs" / "recipes.md"
+    assert kept.read_text(encoding="utf-8") == page()
+    assert all(f"| `{detector.name}` |" in page() for detector in DETECTORS)
 
 
 @pytest.mark.parametrize(("desk", "family"), [*cases("embedded", "clinic"), *TAU2])
