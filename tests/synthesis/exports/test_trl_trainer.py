@@ -77,7 +77,7 @@ def test_one_step_of_grpo_sees_the_same_observations_and_rewards(
     turn: dict[str, int] = {}
 
     class Scripted(GRPOTrainer):  # type: ignore[misc]
-        """Says what the script of the request says next; the second rollout of a group plays the other one."""
+        """Says what the script of the request says next; a group plays both scripts."""
 
         def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> Any:
             said = []

@@ -37,6 +37,7 @@ from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
 from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.writers.reply import find_module
 
 KEY = "sk-averysecretkey9876543210"
 SEEN = {"armed": False, "sentinel": "", "runs": 0}
@@ -124,6 +125,12 @@ def good(sources: dict[str, str]) -> str:
     return sources["write_without_read"].strip() + "\n"
 
 
+@pytest.fixture(scope="module")
+def whole_reply() -> str:
+    """A reply that nobody's recipe wrote: a module written by hand from the prompt, with words around it."""
+    return (Path(__file__).parent / "replies" / "refund.md").read_text(encoding="utf-8")
+
+
 def short(source: str) -> str:
     """The oracle does only half of its work."""
     assert source.count("def oracle(seed):") == 1
@@ -160,21 +167,28 @@ def versions(study: Study) -> list[EnvironmentVersion]:
 
 
 def test_from_refusal_over_bad_code_to_an_accepted_environment_and_never_asked_again(
-    good: str, make_study: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    whole_reply: str,
+    make_study: Make,
+    specs: dict[str, CapabilitySpec],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    good = find_module(whole_reply).source
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
-    half = fenced(good)[:4000]
+    half = whole_reply[:4000]
     replies = [
         Said(None, refusal="I'm sorry, I cannot help with that."),
         fenced(good.replace("def verdict", "def verdict(:")),
         fenced(short(good)),
         Said(half, finish="length"),
-        fenced(good)[4000:],
+        whole_reply[4000:],
     ]
     with RecordedServer(replies, rate=0.3, key=KEY, seed=3) as server:
         prices = {"writer.prompt_usd": 1.0, "writer.completion_usd": 4.0, "writer.cap_usd": 5}
         study = make_study(server.url, **prices)
+        free = {"detector": None, "detector_args": {}, "name": "Read the return window before refunding"}
+        study.store.write([specs["write_without_read"].model_copy(update=free)], CapabilitySpec, NAME)
         result = write_capability_environment(study, NAME)
         assert server.given == 5 and sum(n for kind, n in server.seen.items() if kind != "ok") > 0
         rows = versions(study)
