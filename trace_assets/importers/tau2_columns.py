@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -25,9 +26,14 @@ from trace_assets.records import Check, CheckRow, MessageRow, Record, Role, Traj
 from trace_assets.records.table import polars_schema, to_frame
 
 _json = json.JSONEncoder(ensure_ascii=False).encode
-_MESSAGES = to_frame([], MessageRow).to_arrow().schema
 _HEAD = tuple(polars_schema(TrajectoryHead))
 _DEFAULTS = {name: field.default for name, field in TrajectoryHead.model_fields.items()}
+
+
+@cache
+def _messages() -> pa.Schema:
+    """Return the schema of messages; made late, as polars starts threads that no fork survives."""
+    return to_frame([], MessageRow).to_arrow().schema
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -155,13 +161,13 @@ class _Messages:
             "trajectory_id": _text(self.names).take(pa.array(of)),
             "index": pa.array(np.arange(self.size) - starts[of]),
         }
-        return pa.Table.from_arrays([columns[name] for name in _MESSAGES.names], schema=_MESSAGES)
+        return pa.Table.from_arrays([columns[name] for name in _messages().names], schema=_messages())
 
     def _calls(self) -> pa.Array:
         """Return the nested column: calls are flat, offsets say whose they are."""
         counts = np.bincount(np.array(self.callers, np.int64), minlength=self.size)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        kind = _MESSAGES.field("tool_calls").type
+        kind = _messages().field("tool_calls").type
         parts = [_text(column) for column in _columns(self.calls, 3)]
         calls = pa.StructArray.from_arrays(parts, fields=list(kind.value_type))
         return pa.LargeListArray.from_arrays(pa.array(offsets), calls, type=kind)

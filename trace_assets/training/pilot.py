@@ -140,7 +140,7 @@ def run_pilot(
                 base_dir=base_dir,
                 section=own,
                 plan=plan,
-                compare_on=seeds[:1],
+                compare_on=seeds[:8],
                 player=player,
                 policy=policy,
                 workplace=Workplace(Path(folder) / "pilot", {"pilot": name}),
