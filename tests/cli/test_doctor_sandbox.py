@@ -16,7 +16,7 @@ from trace_assets.assets.instance import prepare_instance
 from trace_assets.cli.checkup.battery import battery_finding
 from trace_assets.cli.main import main
 from trace_assets.definitions import build
-from trace_assets.records import SandboxCheck
+from trace_assets.records import EnvironmentCheck, SandboxCheck
 from trace_assets.sandbox.battery.attack import load_attacks
 from trace_assets.sandbox.battery.run import battery_size
 from trace_assets.stages import sandbox_check as stage
@@ -146,6 +146,12 @@ def test_the_check_is_in_dagsters_history_and_turns_stale(
         passed, words = latest(instance)
         assert not passed and words.startswith("not run: stale")
         assert not checks.report_when_stale(instance, study, other)  # told once
+        checks.report_battery(instance, study, NOW)
+        audited = {"environment_id": "e", "capability_id": "c", "check_id": "x", "level": "static"}
+        rest = {"status": "pass", "severity": "info", "sandbox_version": "v2", "isolation_level": "docker"}
+        study.store.write([EnvironmentCheck.model_validate(audited | rest)], EnvironmentCheck, "c")
+        checks.tell_when_stale(instance, study, "c")
+        assert not latest(instance)[0]
     definitions = build(study)
     node = definitions.resolve_asset_graph().get(checks.ASSET)
     assert stage.CHECK in {key.name for key in node.check_keys}

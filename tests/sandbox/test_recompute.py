@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,9 @@ from trace_assets.records import Environment
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.sandbox.recompute import Recomputation, Recomputed, RewardMismatch
-from trace_assets.stages.recomputation import recomputed_check
+from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
+from trace_assets.stages.synthesis import training_target
+from trace_assets.study import Study
 from trace_assets.targets.sandboxed import SandboxedTarget
 
 Act = Callable[..., dict[str, object]]
@@ -174,3 +177,25 @@ def test_an_environment_that_is_honest_while_its_sandbox_is_young_is_found_out(
         played(docker_pool, source, act, one, 80)
         one.settle()
     one.close()
+
+
+def test_training_ends_with_the_last_of_the_sample(counter: str, tmp_path: Path) -> None:
+    """What `training_target` hands out is settled before anything that was trained with it is kept."""
+    overrides = ["sandbox.backend=unsafe-subprocess", "sandbox.recompute_share=1.0"]
+    study = Study.open(tmp_path, overrides=overrides)
+
+    def play(source: str) -> Recomputed:
+        with training_target(study, environment_of(source)) as target:
+            policy = scripted(lambda conversation: target.oracle(target.tasks("discovery")[0]))
+            trials = [Trial(task) for task in target.tasks("discovery")[:12]]
+            run_rollouts(target, trials, policy, max_turns=1, concurrency=4)
+        return target.recomputation.read()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = play(counter)
+        assert found.episodes == found.recomputed == 12
+        assert recomputed_figures(found) == {"episodes": 12, "recomputed": 12, "recomputed_share": 1.0}
+        with pytest.raises(RewardMismatch):
+            for _ in range(4):
+                play(forgetful(counter))

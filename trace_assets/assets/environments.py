@@ -4,6 +4,7 @@ import dagster as dg
 
 from trace_assets.assets.asset_page import show_on
 from trace_assets.assets.partitions import CAPABILITY
+from trace_assets.assets.sandbox_check import tell_when_stale
 from trace_assets.assets.stage_asset import stage_asset
 from trace_assets.records import (
     ContractRow,
@@ -70,6 +71,7 @@ def environment_audit(study: Study, capability: str, context: dg.AssetExecutionC
     """Whether the environment can be trusted: run only in the sandbox, attacked, and played by the base."""
     result = synthesis.audit_environment(study, capability)
     show_on(context, "environment", capability, result)
+    tell_when_stale(context.instance, study, capability)
     return result
 
 

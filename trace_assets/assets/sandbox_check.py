@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 
 from trace_assets.assets.asset_page import small_table
-from trace_assets.records import SandboxCheck
+from trace_assets.records import EnvironmentCheck, SandboxCheck
 from trace_assets.stages.result import StageCheck
 from trace_assets.stages.sandbox_check import CHECK, Present, judge_battery, present_sandbox
 from trace_assets.study import Study
@@ -86,6 +86,12 @@ def report_when_stale(instance: dg.DagsterInstance, study: Study, present: Prese
         return False
     report_battery(instance, study, present)
     return True
+
+
+def tell_when_stale(instance: dg.DagsterInstance, study: Study, capability: str) -> None:
+    """Look whether the sandbox that has just served an audit is the one that was attacked."""
+    for row in study.store.read(EnvironmentCheck, capability)[:1]:
+        report_when_stale(instance, study, Present(row.sandbox_version, row.isolation_level))
 
 
 def _words(judged: StageCheck) -> str:

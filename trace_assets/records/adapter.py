@@ -33,7 +33,7 @@ class Adapter(Record):
 
     table: ClassVar[str] = "adapters"
     key: ClassVar[tuple[str, ...]] = ("name",)
-    volatile: ClassVar[frozenset[str]] = frozenset({"seconds"})
+    volatile: ClassVar[frozenset[str]] = frozenset({"seconds", "recomputed", "recomputed_of"})
 
     adapter_id: str
     """Content hash of the PEFT folder: the name under which it is served."""
@@ -60,6 +60,10 @@ class Adapter(Record):
     """Episodes on the environment's held-out seeds, each side."""
     rejected: str = ""
     """Why its environment was rejected and trained on all the same; empty when it was accepted."""
+    recomputed: int = 0
+    """Of the episodes behind it, how many were played again in fresh sandboxes, with the same verdict."""
+    recomputed_of: int = 0
+    """Episodes in sandboxes that these were drawn from; 0 where none was used."""
     seconds: float = 0.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import require_extra
@@ -69,8 +70,17 @@ def train_capability(study: Study, capability_id: str, on_point: OnPoint | None 
             on_point=told,
             path=study.home.relative(folder),
         )
-    found = target.recomputation.read()
+    found = _recomputed(study, adapter, target.recomputation.read())
     return _result(study, adapter, curve, capability_id, made=told.points, recomputed=found)
+
+
+def _recomputed(study: Study, adapter: Adapter, found: Recomputed) -> Recomputed:
+    """Return what was recomputed now, or what was when a run that is only read from its folder was made."""
+    if not found.episodes:
+        for one in study.store.read(Adapter, adapter.name):
+            if one.adapter_id == adapter.adapter_id:
+                return replace(found, episodes=one.recomputed_of, recomputed=one.recomputed)
+    return found
 
 
 def _refusal(study: Study, capability_id: str) -> str:
@@ -165,6 +175,9 @@ def _result(
     """
     from trace_assets.evaluation.harm import acceptance
 
+    if recomputed:
+        told = {"recomputed": recomputed.recomputed, "recomputed_of": recomputed.episodes}
+        adapter = adapter.model_copy(update=told)
     version = _write(study, [adapter], curve, partition)
     judged = acceptance(adapter)
     agreement = _parity(study, adapter)
