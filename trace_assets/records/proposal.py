@@ -6,6 +6,9 @@ from typing import ClassVar, Literal
 
 from trace_assets.records.base import Record
 
+Recognised = Literal["none", "name", "model", "wording"]
+"""Who found that a capability is one that the dictionary held before; `none`: it is new."""
+
 
 class Proposal(Record):
     """Row of the table `proposals`: one proposal of one pass; merging loses none of them."""
@@ -32,3 +35,6 @@ class Proposal(Record):
     """Capability that it became, alone or with others; null when it was left out."""
     merged_by: Literal["model", "name", "none"] = "none"
     """Who put it there: the merging model, equal names where that gave no usable answer, or nobody."""
+    recognised_by: Recognised = "none"
+    """How that capability was found to be one of the dictionary before this discovery, whose id it keeps: by
+    an equal name, by the model, or by nearly equal words where the model gave no usable answer."""

@@ -11,7 +11,7 @@ from trace_assets.diagnosis.model.account import open_account
 from trace_assets.diagnosis.model.answers import Answers
 from trace_assets.diagnosis.model.model_analyst import ModelAnalyst
 from trace_assets.diagnosis.model.server import ModelServer
-from trace_assets.records import Trajectory
+from trace_assets.records import Capability, Trajectory
 from trace_assets.stages.result import Figure
 from trace_assets.study import Study
 
@@ -23,13 +23,16 @@ def open_detectors(study: Study, target: str) -> DetectorAnalyst:
 
 
 @contextmanager
-def open_model(study: Study, asset: str, partition: str = "") -> Iterator[tuple[ModelAnalyst, ModelServer]]:
+def open_model(
+    study: Study, asset: str, partition: str = "", known: Sequence[Capability] = ()
+) -> Iterator[tuple[ModelAnalyst, ModelServer]]:
     """Open the model analyst for one stage: takes the home's account, and books what was spent at the end.
 
     Args:
         study: Its settings name the server and the models.
         asset: For which it is spent.
         partition: The same.
+        known: The dictionary as it is, for discovery.
 
     Raises:
         InputError: No server is set.
@@ -37,7 +40,7 @@ def open_model(study: Study, asset: str, partition: str = "") -> Iterator[tuple[
     settings = study.settings
     with open_account(study.store, study.home.answers, settings.analyst, asset, partition) as account:
         server = ModelServer(settings.analyst, Answers(study.home.answers), account)
-        yield ModelAnalyst(server, settings.discovery, settings.labels), server
+        yield ModelAnalyst(server, settings.discovery, settings.labels, known), server
 
 
 def model_figures(server: ModelServer) -> dict[str, Figure]:

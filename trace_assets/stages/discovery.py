@@ -16,7 +16,11 @@ from trace_assets.study import Study
 
 @dataclass
 class _Model:
-    """What the model's part came to."""
+    """What the model's part came to.
+
+    A capability that the dictionary holds already keeps its id and words (`diagnosis.model.recognise`), so
+    its labels and its environment stand however a model names it the next time.
+    """
 
     capabilities: list[Capability] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
@@ -62,14 +66,16 @@ def discover(study: Study) -> StageResult:
 
 
 def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
-    done, passes, groups_made, compacted = _Model(), 0, 0, 0
-    with open_model(study, "capability_dictionary") as (analyst, server):
+    done, passes, groups_made, compacted, recognised = _Model(), 0, 0, 0, 0
+    known = [one for one in study.store.read(Capability) if one.detector is None]
+    with open_model(study, "capability_dictionary", known=known) as (analyst, server):
         for target, group in groups.items():
             done.capabilities += analyst.discover(group)
             done.proposals += analyst.merged.proposals
             proposed, merged = analyst.proposed, analyst.merged
             passes += len({row.discovery_pass for row in proposed.proposals})
             groups_made += merged.n_groups
+            recognised += merged.n_recognised
             compacted += proposed.n_compacted
             done.stopped |= not (proposed.complete and merged.complete)
             done.remarks += [
@@ -80,12 +86,22 @@ def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
                 done.remarks.append(
                     f"{target}: proposals were merged by equal names only ({merged.reason[:120]})"
                 )
+            if merged.unrecognised:
+                done.remarks.append(
+                    f"{target}: what the dictionary held was recognised by its words only "
+                    f"({merged.unrecognised[:120]})"
+                )
             if not proposed.complete or not merged.complete:
                 done.remarks.append(f"{target}: the cap on spending was reached")
+    if done.stopped:
+        # The rest of the dictionary was not looked for yet: it stays until somebody has.
+        found = {one.capability_id for one in done.capabilities}
+        done.capabilities += [one for one in known if one.capability_id not in found]
     done.figures = {
         "proposals": len(done.proposals),
         "proposing_passes": passes,
         "merged_groups": groups_made,
+        "recognised": recognised,
         "compacted_transcripts": compacted,
         **model_figures(server),
     }

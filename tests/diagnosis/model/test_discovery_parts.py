@@ -211,6 +211,7 @@ def test_each_prompt_moves_the_version_of_its_own_stage(monkeypatch: pytest.Monk
     assert versions("label.md") == (False, True)
     assert versions("discover.md") == (True, False)
     assert versions("merge.md") == (True, False)
+    assert versions("recognise.md") == (True, False)
     assert versions("transcript.md") == (True, True)
     assert versions("view.py") == (True, True)
     assert versions("triage.md") == (False, False)

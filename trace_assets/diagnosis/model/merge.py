@@ -44,6 +44,8 @@ class Merged:
         by: Who merged: the model, or equal names where it gave no usable answer.
         reason: Why the model's answer was not usable.
         complete: False when the cap left nothing for it.
+        n_recognised: Capabilities that the dictionary held before.
+        unrecognised: Why the model did not say which those are, where it did not.
     """
 
     capabilities: list[Capability]
@@ -52,6 +54,8 @@ class Merged:
     by: Literal["model", "name"]
     reason: str = ""
     complete: bool = True
+    n_recognised: int = 0
+    unrecognised: str = ""
 
 
 def merge_question(section: Discovery, proposals: Sequence[Proposal]) -> Question[MergeAnswer]:

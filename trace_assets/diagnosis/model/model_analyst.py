@@ -9,6 +9,7 @@ from trace_assets.diagnosis.model.discovery import Proposed, propose
 from trace_assets.diagnosis.model.labelling import Labelled, ModelLabeller, label_hashes
 from trace_assets.diagnosis.model.merge import Merged, merge
 from trace_assets.diagnosis.model.prompt import discovery_version, labelling_version
+from trace_assets.diagnosis.model.recognise import recognise
 from trace_assets.diagnosis.model.server import ModelServer
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Capability, Label, Trajectory
@@ -25,6 +26,7 @@ class ModelAnalyst:
         server: Whom to ask; it carries the memory and the account.
         discovery: Which model proposes, and how.
         labels: Which model labels, and how.
+        known: Capabilities of the dictionary as it is; what is found again keeps its id and words.
 
     Attributes:
         proposed: Passes of the last `discover`.
@@ -32,8 +34,11 @@ class ModelAnalyst:
         labelled: The last `label`.
     """
 
-    def __init__(self, server: ModelServer, discovery: Discovery, labels: Labels) -> None:
+    def __init__(
+        self, server: ModelServer, discovery: Discovery, labels: Labels, known: Sequence[Capability] = ()
+    ) -> None:
         self._server, self._discovery, self._labels = server, discovery, labels
+        self._known = [one for one in known if one.detector is None]
         self.proposed = Proposed()
         self.merged = Merged([], [], 0, "name")
         self.labelled = Labelled()
@@ -80,7 +85,9 @@ class ModelAnalyst:
             proposer = f"model:{self._discovery.model}"
             where = (self._server, self._discovery, proposer, targets[0])
             self.proposed = propose(*where, trajectories)
-            self.merged = merge(*where, self.proposed.proposals)
+            merged = merge(*where, self.proposed.proposals)
+            known = [one for one in self._known if one.target == targets[0]]
+            self.merged = recognise(self._server, self._discovery, merged, known)
         return self.merged.capabilities
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:

@@ -35,7 +35,7 @@ def render(name: str, **values: Any) -> str:
 def discovery_version() -> str:
     """Version of all that turns trajectories into a model's proposals, besides settings."""
     prompts = ("prompts/discover.md", "prompts/discover_batch.md", "prompts/merge.md")
-    return _version("batches", "discovery", "merge", *prompts)
+    return _version("batches", "discovery", "merge", "recognise", *prompts, "prompts/recognise.md")
 
 
 @cache
