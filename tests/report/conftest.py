@@ -44,6 +44,7 @@ NAMES = {
     "polite": "Ends with a farewell",
     "rare": "Repeats a failed call with other arguments",
 }
+LEVEL = {"attacker": "adversarial", "mutation": "mutation", "latency": "runtime"}
 LONG = 9 * "|a_long_name_without_spaces"
 SOLVED = {"cancel": 0.35, "multi": 0.3, "window": 0.5, "address": 0.95, "exchange": 0.92, "status": 0.97}
 
@@ -241,6 +242,9 @@ def complete(diagnosed: ReportData) -> ReportData:
                 "95 % interval [0.2, 0.4]",
             ),
             ("trace.latency", "skip", None, "no clock"),
+            ("trace.attacker.spam_all", "pass", 0.167, "mean reward 0.167, success 0%, oracle 1"),
+            ("trace.attacker.echo", "pass", 0.0, "</td><script>alert(1)</script> \u202e"),
+            ("trace.mutation.kill_rate", "pass", 0.975, "drop_write 16/16, swap_id 15/16"),
         ):
             checks.append(
                 EnvironmentCheck.model_validate(
@@ -248,7 +252,10 @@ def complete(diagnosed: ReportData) -> ReportData:
                         "environment_id": f"env-{one}",
                         "capability_id": one,
                         "check_id": check,
-                        "level": "semantic",
+                        "level": LEVEL.get(check.split(".")[1], "semantic"),
+                        "low": None if value is None else max(0.0, value - 0.1),
+                        "high": None if value is None else min(1.0, value + 0.1),
+                        "policy_version": "2",
                         "status": status,
                         "severity": "error",
                         "value": value,

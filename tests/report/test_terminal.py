@@ -46,7 +46,7 @@ def test_arms_and_audits(complete: ReportData) -> None:
     routed = complete.overall["routed"]
     assert routed.delta is not None
     assert f"{100 * routed.delta:+.1f} [" in text and "240 x " in text
-    assert "rejected: 3 passed, 1 failed, 1 skipped" in text and "accepted: 4 passed, 1 skipped" in text
+    assert "rejected: 6 passed, 1 failed, 1 skipped" in text and "accepted: 7 passed, 1 skipped" in text
     assert audit_outcome([row for row in complete.checks if row.status == "pass"]).startswith("accepted")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.records import EnvironmentCheck
+from trace_assets.records import CapabilitySpec, EnvironmentCheck
 from trace_assets.records.table import to_frame
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.store.content import frame_version
@@ -76,7 +76,10 @@ def test_without_a_policy_and_a_contract_checks_are_skips_that_say_so(pool: Sand
     assert verdict_of(list(checks.values()))[0]
 
 
-def test_recipes_fail_nothing(pool: SandboxPool, contract: TargetContract, capability, sources) -> None:
+def test_recipes_fail_nothing(
+    pool: SandboxPool, contract: TargetContract, capability: CapabilitySpec, sources: dict[str, str]
+) -> None:
+    assert capability.detector is not None
     environment = record(sources[capability.detector], "recipe")
     checks = audit(environment, pool, contract, ZOO_SECTION, rules=ZOO_RULES, sizes=ZOO_SIZES)
     assert failed(checks) == {}

@@ -14,6 +14,7 @@ from trace_assets.report.data import ReportData
 from trace_assets.report.drawing import stylesheet
 from trace_assets.report.headline import headline
 from trace_assets.report.samples import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED
+from trace_assets.report.views.audit import audit_view
 from trace_assets.report.views.deficits import deficits_view
 from trace_assets.report.views.evidence import evidence_view
 from trace_assets.report.views.result import basis, result_view
@@ -55,6 +56,7 @@ def render(data: ReportData) -> str:
         rules={"kept": SAMPLES_KEPT, "rejected": SAMPLES_REJECTED, "most": MOST_SAMPLES},
         trust=trust_view(data),
         teaching=teaching_view(data),
+        audits=audit_view(data),
         routing=routing_view(data),
         costs=costs_view(data),
         thresholds=data.thresholds,

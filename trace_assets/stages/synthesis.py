@@ -17,6 +17,7 @@ from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.learnability.dead_groups import seed_outcomes
 from trace_assets.targets.sandboxed import SandboxedTarget
 
@@ -82,6 +83,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
     )
     accepted, reasons = verdict_of(checks)
     counts = Counter(check.status for check in checks)
+    exhibit = audit_exhibit(checks)
     return StageResult(
         version,
         len(checks),
@@ -91,7 +93,8 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             "accepted": accepted,
             "isolation_level": isolation,
         },
-        tables=audit_exhibit(checks).tables,
+        pages=exhibit.pages,
+        tables=exhibit.tables,
         checks=(
             StageCheck(
                 "environment_accepted",
@@ -102,8 +105,15 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
     )
 
 
-def audit_source(study: Study, source: str) -> tuple[list[EnvironmentCheck], bool, list[str]]:
+def audit_source(
+    study: Study, source: str, rules: Rules = RULES
+) -> tuple[list[EnvironmentCheck], bool, list[str]]:
     """Audit a module that is not part of the pipeline; what needs a contract or policy is skipped without.
+
+    Args:
+        study: Whose sandbox, settings and target contract are taken.
+        source: The module.
+        rules: The severity policy.
 
     Returns:
         The findings, whether they accept the module, and why not.
@@ -114,7 +124,7 @@ def audit_source(study: Study, source: str) -> tuple[list[EnvironmentCheck], boo
     known = {row.target for row in study.store.read(ContractRow)}
     contract = read_contract(study) if study.settings.targets.name in known else None
     with sandbox_pool(study) as pool:
-        checks = audit(environment, pool, contract, study.settings.synthesis)
+        checks = audit(environment, pool, contract, study.settings.synthesis, rules=rules)
     accepted, reasons = verdict_of(checks)
     return checks, accepted, list(reasons)
 

@@ -9,26 +9,59 @@ from trace_assets.report import figures
 from trace_assets.report.drawing import svg_markdown
 from trace_assets.report.exhibits.exhibit import Exhibit, Row
 from trace_assets.report.plots import Dot, interval_dots
+from trace_assets.report.views.audit import ATTACKER, interval_text, kill_rate, value_text
 from trace_assets.report.views.teaching import adapters_plot, curve_plot
 
 MOST_EVIDENCE = 160
 """Characters of a finding's evidence in the table; all of it is in `environment_checks`."""
+MOST_ATTACKERS = 10
 
 
 def audit_exhibit(checks: Sequence[EnvironmentCheck]) -> Exhibit:
-    """Show every finding of an audit, failed ones first."""
+    """Show every finding of an audit, failed ones first, and what each attacker earned."""
     order = {"fail": 0, "skip": 1, "pass": 2}
     rows: list[Row] = [
         {
             "check": check.check_id,
+            "level": check.level,
             "status": check.status if check.status == "pass" else f"{check.status} ({check.severity})",
-            "value": figures.NONE if check.value is None else f"{check.value:.3g}",
+            "value": f"{value_text(check)} {interval_text(check)}".strip(),
             "n": check.n if check.n is not None else figures.NONE,
             "finding": f"{check.seen[:MOST_EVIDENCE]} (wanted: {check.bound})",
         }
         for check in sorted(checks, key=lambda check: (order[check.status], check.check_id))
     ]
-    return Exhibit(tables={"audit": rows})
+    return Exhibit(attackers_page(checks), {"audit": rows})
+
+
+def attackers_page(checks: Sequence[EnvironmentCheck]) -> dict[str, str]:
+    """Return the attackers' mean rewards as a plot, those that earned most first; none where none played."""
+    played = [
+        check
+        for check in checks
+        if check.check_id.startswith(ATTACKER) and None not in (check.value, check.low, check.high)
+    ]
+    dots = [
+        Dot(
+            label=check.check_id.removeprefix(ATTACKER),
+            value=check.value or 0.0,
+            low=check.low or 0.0,
+            high=check.high or 0.0,
+            text=f"{value_text(check)} {interval_text(check)}",
+            note=figures.count(check.n or 0, "seed"),
+            tone="other" if check.status == "fail" else "",
+        )
+        for check in sorted(played, key=lambda check: (-(check.value or 0.0), check.check_id))[
+            :MOST_ATTACKERS
+        ]
+    ]
+    if not dots:
+        return {}
+    plot = svg_markdown(interval_dots(dots, title="Mean reward of the strongest attackers"), "attackers")
+    said = f"Harmful mutants that lost reward: {kill_rate(checks)}."
+    return {
+        "attackers": f"{plot}\n\nMean reward of the {len(dots)} strongest attackers; 95 % intervals. {said}"
+    }
 
 
 def adapter_exhibit(adapter: Adapter, curve: Sequence[TrainingPoint], name: str) -> Exhibit:

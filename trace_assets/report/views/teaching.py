@@ -12,6 +12,7 @@ from trace_assets.records import Adapter, Environment, EnvironmentCheck, Trainin
 from trace_assets.report import figures
 from trace_assets.report.data import ReportData
 from trace_assets.report.plots import Dot, Sampled, curve, interval_dots
+from trace_assets.report.views.audit import interval_text
 from trace_assets.statistics.wilson import wilson
 
 _HARM = {"harmless": "good", "unclear": "warn", "harmful": "bad"}
@@ -108,6 +109,7 @@ def _environment(data: ReportData, row: Environment) -> dict[str, Any]:
         "band": _share(checks, "trace.pass_band", "rollout"),
         "floor": _share(checks, "semantic.floor_gap", "seed"),
         "dead": _share(checks, "trace.dead_groups", "group"),
+        "anchor": f"audit-{row.environment_id}" if checks else "",
         "findings": [check for check in checks if check.status != "pass"],
     }
 
@@ -118,15 +120,5 @@ def _share(checks: Sequence[EnvironmentCheck], check_id: str, noun: str) -> Mark
         return Markup(figures.NONE)
     n = figures.count(found.n, noun) if found.n else ""
     return Markup("{}<small>{}</small><small>{}</small>").format(
-        f"{100 * found.value:.1f} %", n, _bracket(found.evidence)
+        f"{100 * found.value:.1f} %", n, interval_text(found)
     )
-
-
-def _bracket(evidence: str) -> str:
-    """Return the interval that a finding names, as the checks write it.
-
-    >>> _bracket("3 of 4, 95 % interval [0.301, 0.954]; 1 broke")
-    '[0.301, 0.954]'
-    """
-    start, end = evidence.find("["), evidence.find("]")
-    return evidence[start : end + 1] if "interval" in evidence and 0 <= start < end else ""

@@ -8,6 +8,7 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.progress import progress
 from trace_assets.records import Environment, EnvironmentCheck, Trajectory
 from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
+from trace_assets.sandbox.faults import printable
 from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit import (
     declared,
@@ -106,7 +107,7 @@ def audit(
             high=findings[check.check_id].high,
             n=findings[check.check_id].n,
             bound=findings[check.check_id].bound,
-            evidence=findings[check.check_id].evidence,
+            evidence=printable(findings[check.check_id].evidence),
             timing=findings[check.check_id].timing,
             sandbox_version=pool.version,
             isolation_level=pool.isolation_level,

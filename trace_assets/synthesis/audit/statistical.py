@@ -40,7 +40,8 @@ def pass_band(subject: Subject) -> Finding:
     rate = passed / len(judged)
     left, right = wilson(passed, len(judged))
     evidence = f"{passed} of {len(judged)} succeed, 95 % interval [{left:.3f}, {right:.3f}]{words}"
-    return Finding("pass" if low <= rate <= high else "fail", evidence, rate, len(judged), bound)
+    inside = low <= rate <= high
+    return Finding("pass" if inside else "fail", evidence, rate, len(judged), bound, low=left, high=right)
 
 
 def _groups(judged: list[Trajectory]) -> list[list[Trajectory]]:
@@ -66,7 +67,7 @@ def dead_groups(subject: Subject) -> Finding:
     counted = f"{dead} of {len(groups)} groups of {fmean(map(len, groups)):.3g} are constant"
     evidence = f"{counted}, 95 % interval [{low:.3f}, {high:.3f}]{words}"
     passed = share <= subject.section.max_dead_groups
-    return Finding("pass" if passed else "fail", evidence, share, len(groups), bound)
+    return Finding("pass" if passed else "fail", evidence, share, len(groups), bound, low=low, high=high)
 
 
 def predicted_signal(subject: Subject) -> Finding:
