@@ -177,7 +177,7 @@ def summary(contract: TargetContract) -> dict[str, str | int | float]:
         "guards": sum(bool(guard.field) for guard in contract.guards),
         "turns": round(lengths.assistant_turns, 1),
         "calls": round(lengths.tool_calls, 1),
-        "fingerprint": contract.fingerprint(),
+        "fingerprint": contract.fingerprint()[:8],
     }
 
 
