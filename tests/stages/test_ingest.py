@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.records import Task, TrajectoryHead
+from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
 from trace_assets.stages.discovery import discover
@@ -20,7 +20,9 @@ from trace_assets.store.locks import due_items, item_lock
 from trace_assets.study import Study
 
 
-def simulation_file(path: Path, names: list[str]) -> Path:
+def simulation_file(
+    path: Path, names: list[str], told: str = "Cancel K1.", said: str = "Cancel K1.", reward: float = 1.0
+) -> Path:
     def simulation(name: str) -> dict[str, object]:
         return {
             "id": name,
@@ -28,9 +30,9 @@ def simulation_file(path: Path, names: list[str]) -> Path:
             "trial": 0,
             "seed": 1,
             "termination_reason": "user_stop",
-            "reward_info": {"reward": 1.0, "reward_basis": ["DB"], "db_check": {"db_match": True}},
+            "reward_info": {"reward": reward, "reward_basis": ["DB"], "db_check": {"db_match": True}},
             "messages": [
-                {"role": "user", "content": "Cancel K1."},
+                {"role": "user", "content": said},
                 {"role": "assistant", "content": "Done."},
             ],
         }
@@ -40,7 +42,7 @@ def simulation_file(path: Path, names: list[str]) -> Path:
         "user_info": {"llm": "u", "implementation": "user_simulator"},
         "environment_info": {"domain_name": "desk"},
     }
-    tasks = [{"id": name[-1], "user_scenario": {"instructions": "Cancel K1."}} for name in names]
+    tasks = [{"id": name[-1], "user_scenario": {"instructions": told}} for name in names]
     document = {"info": info, "tasks": tasks, "simulations": [simulation(name) for name in names]}
     path.write_text(json.dumps(document))
     return path
@@ -70,6 +72,31 @@ def test_a_trajectory_stays_in_the_batch_that_holds_it(study: Study, tmp_path: P
     assert len(held) == len(set(held)) == 3
     tasks = [row.task_id for batch in batches(study) for row in inbox(study, batch).read(Task)]
     assert len(tasks) == len(set(tasks)) == 3
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_triage_reads_what_its_own_batch_was_told(study: Study, tmp_path: Path, at_once: bool) -> None:
+    """Also of a task that another batch brought, and whatever is in that batch."""
+    one = simulation_file(tmp_path / "one.json", ["s-1"])
+    two = simulation_file(tmp_path / "two.json", ["t-1"], "Cancel K4821.", "Cancel K4822.", reward=0.0)
+    for paths in [[one, two]] if at_once else [[one], [two]]:
+        ingest(study, paths)
+    assert [row.instruction for row in inbox(study, "two").read(ToldTask)] == ["Cancel K4821."]
+    assert inbox(study, "two").read(Task) == [] and inbox(study, "one").read(ToldTask) == []
+    versions = []
+    for batch in ("two", "one"):
+        version = write_tasks(study, batch).version
+        write_batch(study, batch)
+        triage_batch(study, batch)
+        versions.append((version, study.store.version(Triage, batch)))
+    assert [row.rule for row in study.store.read(Triage, "two")] == ["simulator_contradicts"]
+    reread = simulation_file(tmp_path / "two.json", ["t-1"], "Cancel K4822.", "Cancel K4822.", reward=0.0)
+    assert ingest(study, [reread]).new == {"two": 1}, "another instruction is another batch"
+    assert write_tasks(study, "two").version != versions[0][0]
+    triage_batch(study, "two")
+    assert study.store.read(Triage, "two")[0].rule != "simulator_contradicts"
+    assert (write_tasks(study, "one").version, study.store.version(Triage, "one")) == versions[1]
+    assert inbox(study, "one").read(Task)[0].instruction == "Cancel K1."
 
 
 def test_stages_run_without_dagster_and_twice_alike(study: Study, tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import BaseCheckpoint, Task
+from trace_assets.records import BaseCheckpoint, Task, ToldTask
 from trace_assets.stages.base_model import write_base_model
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.tasks import write_tasks
 from trace_assets.study import Study
 
 
-@stage_asset(group="rollouts", records=(Task,), deps=["config/targets"], partitions=TASK_BATCH, light=True)
+@stage_asset(
+    group="rollouts", records=(Task, ToldTask), deps=["config/targets"], partitions=TASK_BATCH, light=True
+)
 def tasks(study: Study, batch: str) -> StageResult:
     """What an agent is asked to do: the live target's tasks by split, or those that were ingested."""
     return write_tasks(study, batch)

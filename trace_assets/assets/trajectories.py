@@ -25,7 +25,7 @@ def trajectories(study: Study, batch: str) -> StageResult:
 @stage_asset(
     group="diagnosis",
     records=(Triage,),
-    deps=["trajectories", "config/triage"],
+    deps=["tasks", "trajectories", "config/triage"],
     partitions=TASK_BATCH,
     checks={"triage_complete": "Every failure was looked at, by the rules and by the model if one is set."},
     blocking=["triage_complete"],

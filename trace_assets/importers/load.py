@@ -90,8 +90,11 @@ def _task(
     first = tasks.setdefault(task.task_id, task)
     if first is task:
         _spool(loaded, task.task_batch, folder, stack).tasks[task.task_id] = task
-    elif (problem := differs(first, task, path)) is not None:
-        loaded.problems.add(problem)
+    else:
+        if first.task_batch != task.task_batch:
+            _spool(loaded, task.task_batch, folder, stack).told[task.task_id] = task
+        if (problem := differs(first, task, path)) is not None:
+            loaded.problems.add(problem)
 
 
 def _file(path: Path, format: str, seen: Seen) -> Iterator[Part | Task | Problem]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_assets.importers.part import PART_TABLES, Part
-from trace_assets.records import Record, Task
+from trace_assets.records import Record, Task, ToldTask
 from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.store import Store
 from trace_assets.store.catalog import quoted
@@ -32,11 +32,16 @@ class Spool:
 
     Args:
         folder: An empty folder on the file system of the store.
+
+    Attributes:
+        tasks: Those that this batch brings, by id.
+        told: Those of its file that another batch brings.
     """
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
         self.tasks: dict[str, Task] = {}
+        self.told: dict[str, Task] = {}
         self.n_trajectories = 0
         self.n_messages = 0
         self._sums = {record: RowSum(record, polars_schema(record)) for record in PART_TABLES}
@@ -69,8 +74,11 @@ class Spool:
                 self._write(record)
 
     def finish(self) -> str:
-        """Complete the tables, `tasks` included, and return one version for all four."""
+        """Complete the tables, `tasks` and `told_tasks` included, and return one version for all."""
         versions = [self.store.write(self.tasks.values(), Task)]
+        if self.told:
+            rows = [ToldTask(**one.part(ToldTask)) for one in self.told.values()]
+            versions.append(self.store.write(rows, ToldTask))
         parts = []
         for record in PART_TABLES:
             self._write(record)

@@ -26,12 +26,13 @@ from trace_assets.records.routing_trial import RoutingTrial
 from trace_assets.records.sandbox_check import SandboxCheck
 from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
-from trace_assets.records.task import Task
+from trace_assets.records.task import Task, ToldTask
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
 from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
 
 TABLES: tuple[type[Record], ...] = (
     Task,
+    ToldTask,
     TrajectoryHead,
     MessageRow,
     CheckRow,
@@ -138,6 +139,7 @@ __all__ = [
     "Stability",
     "Stop",
     "Task",
+    "ToldTask",
     "ToolCall",
     "ToolSpec",
     "TrainingPoint",

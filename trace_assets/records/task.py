@@ -26,3 +26,18 @@ class Task(Record):
     """Labels for reports only, such as the skill a generator planted. Diagnosis must not read them."""
     payload: Json = {}
     """What the target needs to build the episode, such as a seed. Never shown to the agent."""
+
+
+class ToldTask(Record):
+    """Row of the table `told_tasks`: what a batch's own file says of a task that another batch brought first.
+
+    A task is in the table `tasks` once, with the batch that brought it. What the simulated user was told in
+    another batch's episodes stands in that batch's file: kept here, so that nobody looks at all batches.
+    """
+
+    table: ClassVar[str] = "told_tasks"
+    key: ClassVar[tuple[str, ...]] = ("task_id",)
+
+    task_id: str
+    instruction: str = ""
+    """As in `Task`."""

@@ -118,7 +118,7 @@ def _lay_all(study: Study, read: Loaded, folder: Path, outcome: Ingested, files:
             outcome.unchanged[batch] = 0
             continue
         for task in [task for task in spool.tasks.values() if task.task_id in held]:
-            del spool.tasks[task.task_id]
+            spool.told[task.task_id] = spool.tasks.pop(task.task_id)
             changed = differs(held[task.task_id], task, Path(batch))
             if changed is not None:
                 outcome.problems.add(changed)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from trace_assets.diagnosis.model.triage import ModelTriage
 from trace_assets.diagnosis.triage import triage
-from trace_assets.records import Task, Trajectory, TrajectoryHead, Triage
+from trace_assets.records import Task, ToldTask, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, run_rollouts
@@ -110,8 +110,11 @@ def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
 
 def triage_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `triage`."""
-    # All batches' tasks: a task stays in the batch that brought it first.
-    told = {task.task_id: task.instruction for task in study.store.read(Task)}
+    # Of this batch alone, or another batch's tasks would have it made again.
+    told = {
+        task.task_id: task.instruction
+        for task in (*study.store.read(Task, batch), *study.store.read(ToldTask, batch))
+    }
     trajectories, section = read_trajectories(study.store, batch), study.settings.triage
     figures: dict[str, Figure] = {}
     complete = True
