@@ -108,6 +108,10 @@ def test_adapters_learned_and_are_ordinary_peft_folders(loop: Loop) -> None:
     kept = loop.query("SELECT count(*) AS n FROM selected_capabilities WHERE kept").item()
     assert adapters.height == kept + 1 and "mixed" in set(adapters["name"])
     trained = adapters.filter(pl.col("kind") == "capability")
+    assert set(trained["isolation_level"]) == {"docker"}
+    assert set(trained["sandbox_version"]) == set(
+        loop.query("SELECT DISTINCT sandbox_version FROM environment_checks")["sandbox_version"]
+    )
     mixed = adapters.filter(pl.col("kind") == "mixed")
     assert mixed["rollouts"].item() == trained["rollouts"].sum()
     assert (trained["validation_after"] > trained["validation_before"]).any()

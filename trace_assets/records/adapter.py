@@ -33,7 +33,9 @@ class Adapter(Record):
 
     table: ClassVar[str] = "adapters"
     key: ClassVar[tuple[str, ...]] = ("name",)
-    volatile: ClassVar[frozenset[str]] = frozenset({"seconds", "recomputed", "recomputed_of"})
+    volatile: ClassVar[frozenset[str]] = frozenset(
+        {"seconds", "recomputed", "recomputed_of", "isolation_level", "sandbox_version"}
+    )
 
     adapter_id: str
     """Content hash of the PEFT folder: the name under which it is served."""
@@ -64,6 +66,9 @@ class Adapter(Record):
     """Of the episodes behind it, how many were played again in fresh sandboxes, with the same verdict."""
     recomputed_of: int = 0
     """Episodes in sandboxes that these were drawn from; 0 where none was used."""
+    isolation_level: str = ""
+    """What held the environment while it was played: `docker`, `bubblewrap` or `none`; empty without one."""
+    sandbox_version: str = ""
     seconds: float = 0.0
 
 

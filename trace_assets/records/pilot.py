@@ -42,7 +42,7 @@ class Pilot(Record):
             "outcome", "reason", "rollouts", "budget_share", "n_checkpoints", "correlation",
             "correlation_low", "correlation_high", "reward_gain", "reward_gain_low", "reward_gain_high",
             "target_gain", "target_gain_low", "target_gain_high", "target_p", "n_seeds", "n_tasks",
-            "tasks_are", "seconds",
+            "tasks_are", "seconds", "isolation_level", "sandbox_version",
         }
     )  # fmt: skip
 
@@ -77,4 +77,7 @@ class Pilot(Record):
     n_tasks: int = 0
     tasks_are: str = ""
     """Which tasks of the target: those that need the capability, or all."""
+    isolation_level: str = ""
+    """What held the environment while it was played: `docker`, `bubblewrap` or `none`; empty without one."""
+    sandbox_version: str = ""
     seconds: float = 0.0

@@ -73,6 +73,7 @@ def write_pilot(study: Study, capability_id: str) -> StageResult:
         "target_gain": row.target_gain,
         "correlation": row.correlation,
         "budget_share": row.budget_share,
+        "isolation_level": row.isolation_level or None,
     }
     return StageResult(
         version,
@@ -201,6 +202,8 @@ def _row(
         n_seeds=rose.n,
         tasks_are=measured.tasks_are,
         seconds=measured.seconds,
+        isolation_level=measured.isolation_level,
+        sandbox_version=measured.sandbox_version,
         **target,
     )
 

@@ -197,6 +197,7 @@ def _result(
             **({"reused": True} if curve and not made else {}),
             **({"rejected_environment": adapter.rejected} if adapter.rejected else {}),
             **_shares(curve),
+            **({"isolation_level": adapter.isolation_level} if adapter.isolation_level else {}),
             **(recomputed_figures(recomputed) if recomputed else {}),
         },
         pages=adapter_exhibit(adapter, curve, _name(study, adapter)).pages,

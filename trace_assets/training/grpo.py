@@ -163,6 +163,8 @@ def train_adapter(
         validation_after_low=after.interval[0],
         validation_after_high=after.interval[1],
         validation_n=min(before.n, after.n),
+        isolation_level=getattr(target, "isolation_level", ""),
+        sandbox_version=getattr(target, "sandbox_version", ""),
         seconds=time.perf_counter() - began,
     )
     record = {"run": fingerprint, "adapter": adapter.model_dump(mode="json")}

@@ -38,6 +38,8 @@ class Piloted:
         rollouts: Training episodes up to each checkpoint.
         tasks_are: `needed` where the target's tasks are known to need the capability, else `all`.
         seconds: Wall time.
+        isolation_level: What held the environment: `docker`, `bubblewrap` or `none`.
+        sandbox_version: Version of the sandbox that it was.
     """
 
     rewards: Floats
@@ -47,6 +49,8 @@ class Piloted:
     rollouts: tuple[int, ...]
     tasks_are: str
     seconds: float
+    isolation_level: str = ""
+    sandbox_version: str = ""
 
 
 def pilot_section(section: Training) -> Training:
@@ -156,6 +160,8 @@ def run_pilot(
         rollouts=tuple(step * a_step for step in range(plan.iterations + 1)),
         tasks_are="all" if needs is None else "needed",
         seconds=time.perf_counter() - began,
+        isolation_level=getattr(target, "isolation_level", ""),
+        sandbox_version=getattr(target, "sandbox_version", ""),
     )
 
 
