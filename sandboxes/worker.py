@@ -20,6 +20,7 @@ import re
 import resource
 import select
 import socket
+import struct
 import sys
 import time
 
@@ -291,10 +292,13 @@ class Zygote:
         fd = self.relays[request["session"]]
         try:
             os.set_blocking(fd, False)
-            os.read(fd, 1)
-            return err(request, "protocol", "bytes were pending before the request, or the leaf has gone")
+            if os.read(fd, 1):
+                return err(request, "protocol", "bytes were pending before the request")
+            return err(request, "died", encode(self.fate(request["session"])))
         except BlockingIOError:
             os.set_blocking(fd, True)
+        except OSError:
+            return err(request, "died", encode(self.fate(request["session"])))
         try:
             write_all(fd, (encode(request) + "\n").encode())
         except OSError:
@@ -360,6 +364,26 @@ def oom_kills():
     return None
 
 
+def forbid_exec(ctypes, prctl):
+    """Refuse to become another program: it would be dumpable again, within reach of other episodes.
+
+    A filter on top of the container's, which must let its first process be executed.
+    """
+    numbers = {"x86_64": (59, 322), "aarch64": (221, 281)}.get(os.uname().machine)
+    if numbers is None:
+        return
+    rows = [(0x20, 0, 0, 0)]  # load the number of the system call
+    rows += [(0x15, 0, 1, numbers[0]), (0x06, 0, 0, 0x00050001)]  # execve: EPERM
+    rows += [
+        (0x15, 0, 1, numbers[1]),
+        (0x06, 0, 0, 0x00050001),
+        (0x06, 0, 0, 0x7FFF0000),
+    ]  # execveat; else allow
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in rows))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rows), ctypes.addressof(filters)))
+    prctl(22, 2, program)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+
 def no_prctl(*_arguments):
     """Stands in where the C library cannot be called."""
     return -1
@@ -387,6 +411,7 @@ def main(argv):
         import ctypes
 
         prctl = ctypes.CDLL(None).prctl
+        forbid_exec(ctypes, prctl)
     except (ImportError, OSError, AttributeError):
         prctl = no_prctl
     prctl(4, 0)  # PR_SET_DUMPABLE: no other process of this user may look into or attach to us

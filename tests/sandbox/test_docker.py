@@ -91,6 +91,18 @@ def test_faults_are_told_apart(
     assert box.dead == (fault is not EnvironmentFault)
 
 
+def test_an_episode_that_ends_between_two_steps_is_told_as_such(
+    any_transport: SandboxPool, hostile: Hostile, act: Act
+) -> None:
+    code = "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.02)"
+    session = any_transport.environment(hostile("step", code)).reset(1)
+    session.step(act(0))
+    time.sleep(0.3)
+    with pytest.raises(Died) as caught:
+        session.step(act(0))
+    assert caught.value.reason == f"signal {int(signal.SIGALRM)}"
+
+
 def test_the_flags_are_really_applied(docker_pool: SandboxPool, counter: str) -> None:
     backend = docker_pool.backend
     assert isinstance(backend, DockerBackend)

@@ -267,6 +267,13 @@ def test_leaves_are_forked_ahead_of_demand(unsafe_pool: SandboxPool, hostile: Ho
     assert len(waiting()) <= LEAVES_AHEAD + 1  # bounded, whatever was asked for
 
 
+def test_an_episode_cannot_become_another_program(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
+    """Refused by the worker's own filter, also where nothing else is."""
+    code = "import os\nos.execv('/bin/sh', ['sh', '-c', 'sleep 9'])"
+    with pytest.raises(EnvironmentFault, match="PermissionError"):
+        unsafe_pool.environment(hostile("reset", code)).reset(1)
+
+
 def test_the_oracle_is_seeded_as_the_episode_is(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
     code = "call = {'id': str(random.random()), 'name': 'add', 'arguments': {'n': 1}}\n"
     code += "return [{'role': 'assistant', 'content': None, 'tool_calls': [call]}]"

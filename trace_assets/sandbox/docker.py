@@ -45,6 +45,7 @@ class DockerContainer:
 
         with contextlib.suppress(docker.errors.APIError, requests.RequestException):
             self._backend.client().api.remove_container(self.id, force=True)
+        self._backend.forget_connections()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -126,6 +127,13 @@ class DockerBackend:
                 ) from None
         return self._threads.client
 
+    def forget_connections(self) -> None:
+        """Close what this thread's client keeps open: a connection for each of 25 addresses.
+
+        Every container has its own addresses, so none of them would be used again.
+        """
+        self.client().close()
+
     def _shares_files(self, client: Any) -> bool:
         """Whether the daemon can mount our folders: same machine, so the socket transport will do."""
         if self.config.transport != "auto":
@@ -145,6 +153,8 @@ class DockerBackend:
             raise SandboxUnavailable(
                 f"Docker could not start a sandbox ({str(error)[:300]}): see `trace doctor`"
             ) from None
+        finally:
+            self.forget_connections()
 
     def _create(self, command: list[str], extra: dict[str, Any], folder: Path | None) -> DockerContainer:
         body: dict[str, Any] = {
