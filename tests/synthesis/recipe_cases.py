@@ -112,6 +112,16 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
         "unrecovered_error": {"tool": "update_reservation_flights"},
         **ANY,
     },
+    "tau2:telecom_solo": {
+        "write_without_read": {"tool": "resume_line", "read": "get_details_by_id"},
+        "write_against_state": {"tool": "resume_line", "field": "status", "value": "Active", "instead": ""},
+        "unverified_write": {
+            "writes": ["resume_line", "toggle_data"],
+            "reads": ["get_details_by_id", "check_status_bar"],
+        },
+        "object_untouched": {"argument": "line_id"},
+        **ANY,
+    },
 }
 
 
@@ -135,11 +145,12 @@ def cases(*targets: str) -> list[tuple[str, str]]:
 @cache
 def tau2_contract(target: str) -> TargetContract:
     """Return the contract of a tau2 domain, read off the simulation files."""
-    folder = Path(os.environ[REAL])
-    domain = folder.parent / "domains" / target.removeprefix("tau2:")
+    domain = target.removeprefix("tau2:").removesuffix("_solo")
+    folder = Path(os.environ[REAL]).parent / "domains" / domain
     runs = [t for t in _runs() if t.target == target]
-    policy = (domain / "policy.md").read_text(encoding="utf-8")
-    return contract_of(target, read_tools(domain / "tools.json").agent, policy, runs)
+    policy = folder / ("main_policy_solo.md" if target.endswith("_solo") else "policy.md")
+    given = read_tools(folder / "tools.json")
+    return contract_of(target, given.agent, policy.read_text(encoding="utf-8"), runs, user_tools=given.user)
 
 
 @cache

@@ -29,7 +29,10 @@ from trace_assets.synthesis.writers.writer import environment_of, write_environm
 
 SEEDS = range(64)
 needs_tau2 = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
-TAU2 = [pytest.param(*case, marks=needs_tau2) for case in cases("tau2:retail", "tau2:airline")]
+TAU2 = [
+    pytest.param(*case, marks=needs_tau2)
+    for case in cases("tau2:retail", "tau2:airline", "tau2:telecom_solo")
+]
 
 
 @pytest.fixture(scope="session")

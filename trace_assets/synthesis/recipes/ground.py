@@ -63,6 +63,10 @@ class Ground:
             raise thin(self.spec, f"no result of '{self.read}' that is a record was seen")
         used = [g for g in self.contract.guards if g.read == self.read and g.object_argument == self.key]
         keep = {name for guard in used for name in (guard.field, *guard.records)} | {self.key, self.read_key}
+        if not shape.json_schema.get("required"):
+            # The tool shows objects of several kinds: those that writes answer with are of this one.
+            parts = (dict(self._parts(name))[place] for name, place in self.answering.items())
+            keep |= {name for part in parts for name in part["properties"]}
         return drawable(dict(shape.json_schema), frozenset(keep))
 
     @cached_property
@@ -98,15 +102,26 @@ class Ground:
         return self.contract.protocol.user_messages > 1
 
     @cached_property
-    def answering(self) -> list[str]:
-        """Writing tools that answer with the record as it is afterwards."""
-        own = set(self.record["properties"])
-        return [
-            tool.name
-            for tool in self.writes
-            if (shape := self.contract.result(tool.name)) is not None
-            and len(own & set(shape.json_schema.get("properties", {}))) >= RECORD_SHARE * len(own)
-        ]
+    def answering(self) -> dict[str, str]:
+        """Writing tools that answer with the record as it is afterwards, or with a field that holds it.
+
+        Tool -> that field, empty where the answer itself is the record.
+        """
+        shape = self.contract.result(self.read)
+        own = set(shape.json_schema.get("properties", {})) if shape else set()
+        found: dict[str, str] = {}
+        for tool in self.writes:
+            for place, schema in self._parts(tool.name):
+                names = set(schema.get("properties", {}))
+                if names & {self.key, self.read_key} and len(names & own) >= RECORD_SHARE * len(names):
+                    found.setdefault(tool.name, place)
+        return found
+
+    def _parts(self, tool: str) -> list[tuple[str, dict[str, Any]]]:
+        """Return (place, schema) of what a tool answers and of the objects in it."""
+        shape = self.contract.result(tool)
+        schema = shape.json_schema if shape else {}
+        return [("", schema), *schema.get("properties", {}).items()]
 
     @cached_property
     def effects(self) -> dict[str, dict[str, str]]:
@@ -114,10 +129,10 @@ class Ground:
         found: dict[str, dict[str, str]] = {}
         shape = self.contract.result(self.read)
         before = dict(shape.json_schema.get("properties", {})) if shape else {}
-        for name in self.answering:
+        for name, place in self.answering.items():
             after = self.contract.result(name)
             assert after is not None
-            for field_name, held in after.json_schema["properties"].items():
+            for field_name, held in dict(self._parts(name))[place]["properties"].items():
                 values = [v for v in held.get("enum", ()) if v is not None]
                 usual = before.get(field_name, {}).get("enum", ())
                 if after.n >= MIN_ANSWERS and len(values) == 1 and len(held["enum"]) == 1 < len(usual):
@@ -240,7 +255,7 @@ def thin(spec: CapabilitySpec, what: str) -> InputError:
     """Return the error for a contract that shows too little, with what would mend it."""
     return InputError(
         f"the recipe '{spec.detector}' cannot be filled for capability '{spec.capability_id}': {what}; "
-        f"roll out more discovery tasks, or leave the capability out."
+        "roll out more discovery tasks, let a model write it (synthesis.writer), or leave the capability out."
     )
 
 

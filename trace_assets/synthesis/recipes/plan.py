@@ -14,6 +14,7 @@ from trace_assets.synthesis.recipes.wording import CLOSINGS, FRAMES, OPENINGS
 
 DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
 FEATURES = (
+    "around",
     "copies",
     "instead_keyless",
     "keyless",
@@ -122,7 +123,13 @@ def _with_features(
             content[name] = value
     if ground.answering or any(one.values and not one.selects for one in filled.values()):
         features.add("nested")
-        content |= {"effects": ground.effects, "answers_record": ground.answering}
+        content |= {"effects": ground.effects, "answers_record": list(ground.answering)}
+        around = {
+            name: [place, _around(ground, name, place)] for name, place in ground.answering.items() if place
+        }
+        if around:
+            features.add("around")
+            content["around"] = around
     if any(has_maps(schema) for schema in [ground.record, *shows.values()]):
         features.add("maps")
     if ground.plain_errors:
@@ -137,6 +144,14 @@ def _with_features(
     if any(one["instead"] in ground.keyless for one in conditions):
         features.add("instead_keyless")
     return Filled(content | more, frozenset(features))
+
+
+def _around(ground: Ground, tool: str, place: str) -> dict[str, Any]:
+    """Return a drawable schema of an answer without the record that it holds."""
+    shape = ground.contract.result(tool)
+    schema = drawable(dict(shape.json_schema)) if shape else {}
+    rest = {name: held for name, held in schema["properties"].items() if name != place}
+    return {"type": "object", "properties": rest}
 
 
 def _shown(ground: Ground, tool: str) -> dict[str, Any]:

@@ -47,6 +47,8 @@ def wish(ground: Ground, guard: Guard) -> dict[str, Any]:
             f"no wording of a request for '{guard.tool}' is known from a successful trajectory, and none can "
             f"be built, because no values of its argument {names} are known",
         )
+    if filled.copies and not filled.values:
+        raise thin(ground.spec, f"nothing that '{guard.tool}' would change can be said in a request")
     return {
         "tool": guard.tool,
         "reads_only": guard.tool == guard.read,
