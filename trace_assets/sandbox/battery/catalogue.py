@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from trace_assets.sandbox.battery.attack import GROUPS, load_attacks
+from trace_assets.sandbox.battery.attack import GROUPS, Attack, load_attacks
 from trace_assets.sandbox.battery.run import SCENARIOS
+from trace_assets.sandbox.battery.scenario import Scenario
 
 
 def catalogue() -> str:
     """Return every attack by group and by the outcomes that are good, as a table in Markdown."""
     by_outcome: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in (*load_attacks(), *SCENARIOS):
+    every: list[Attack | Scenario] = [*load_attacks(), *SCENARIOS]
+    for one in every:
         by_outcome[one.group, " or ".join(one.expected)].append(one.name)
     counts = Counter[str]()
     for (group, _), names in by_outcome.items():

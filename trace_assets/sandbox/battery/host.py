@@ -143,6 +143,13 @@ class Watch:
         process: Any = getattr(self.container, "process", None)
         return process_tree(process.pid) if process is not None else []
 
+    def _listed(self) -> bool:
+        """Whether the daemon still knows the container."""
+        if self._id is None:
+            return False
+        api = self.container._backend.client().api  # type: ignore[attr-defined]
+        return bool(api.containers(all=True, filters={"id": self._id}))
+
     def left(self) -> list[str]:
         """Wait for the end of all processes, and return those that do not end and what else is left."""
         deadline = time.monotonic() + _PATIENCE
@@ -154,6 +161,11 @@ class Watch:
                 break
             time.sleep(0.01)
         found = [f"process {pid} of the sandbox still runs" for pid in sorted({pid for pid, _ in alive})]
+        while self._listed():  # also where the daemon's processes are not ours to see
+            if time.monotonic() > deadline:
+                found.append(f"{self.container.name} is still there")
+                break
+            time.sleep(0.02)
         growth = own_memory_mb() - self._rss
         if growth > MAX_GROWTH_MB:
             found.append(f"this process grew by {growth:.0f} MB")
