@@ -9,10 +9,10 @@ import pytest
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.synthesis.audit.battery import verdict_of
 from trace_assets.synthesis.audit.panel import SAME
+from trace_assets.synthesis.audit.severity import RULES
 from trace_assets.synthesis.zoo.animal import Animal, sound_names
 from trace_assets.synthesis.zoo.animals import ANIMALS
 from trace_assets.synthesis.zoo.keeper import ZOO_RULES, Keeper, failed
-
 
 NOT_POSSIBLE = {
     "no tool hands the conversation over",
@@ -55,3 +55,19 @@ def test_each_fault_fails_its_own_check(animal: Animal, keeper: Keeper) -> None:
         assert animal.check_id in reasons[0]
     else:
         assert (accepted, reasons) == (True, ())
+
+
+def test_every_check_has_an_animal_that_fails_it() -> None:
+    assert {animal.check_id for animal in ANIMALS} == set(RULES.severities)
+
+
+def test_the_zoo_is_large_and_its_animals_differ() -> None:
+    assert len(ANIMALS) >= 30 and len(sound_names()) >= 10
+    assert len({animal.name for animal in ANIMALS}) == len(ANIMALS)
+    broken = [animal.source() for animal in ANIMALS if animal.edits]
+    assert len(set(broken)) == len(broken)
+
+
+def test_an_edit_that_fits_nowhere_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 times"):
+        Animal("x", "trace.parses", "door", (("not there", ""),)).source()

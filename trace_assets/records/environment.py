@@ -44,6 +44,7 @@ class EnvironmentCheck(Record):
     low: float | None = None
     """Lower end of the 95 % interval of `value`, where it is an estimate."""
     high: float | None = None
+    """Upper end of that interval."""
     n: int | None = None
     """How many seeds or episodes are behind `value`."""
     bound: str = ""

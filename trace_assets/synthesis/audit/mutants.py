@@ -56,7 +56,7 @@ def _rate(subject: Subject, effect: Effect, bound: str, least: float) -> Finding
     # Mutants of one seed stand and fall together: the interval counts seeds, which is the careful side.
     low, high = wilson(seeds * int(rate), seeds) if rate in (0.0, 1.0) else score_interval(rate, seeds)
     words = _by_operator(mutants)
-    words += f"; {equivalent} equivalent, not counted" if equivalent else ""
+    words += f"; {equivalent} not counted: equivalent, or too long" if equivalent else ""
     wrong = next((one for one in mutants if not one.right), None)
     if wrong is not None:
         words += f"; such as {wrong.operator} on seed {wrong.seed}: reward {wrong.reward:.3g}"

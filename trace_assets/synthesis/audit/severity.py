@@ -119,7 +119,9 @@ class Rules(BaseModel):
     max_auc: float = Field(0.95, ge=0, le=1)
     """Area under the ROC curve of a classifier of real against generated episodes: its lower bound."""
     max_seconds_reset: float = Field(0.25, gt=0)
+    """Median wall seconds of a reset."""
     max_seconds_step: float = Field(0.05, gt=0)
+    """Median wall seconds of a step."""
     min_signal: float = Field(0.20, ge=0, le=1)
     """Share of groups of rollouts that must hold both a success and a failure."""
 
