@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 import trace_assets
 from trace_assets.errors import InputError
+from trace_assets.settings import Selection
 from trace_assets.statistics.wilson import wilson
-from trace_assets.store import Home, Warehouse
+from trace_assets.store import Home, Store, Warehouse
+from trace_assets.store.ledger import record
 from trace_assets.store.ready_query import ReadyQuery, ready_queries
 
 EVERY = sorted(ready_queries())
@@ -50,6 +54,31 @@ def test_every_rate_has_its_n_and_interval(home: Home, name: str) -> None:
             rate
         )
         assert any(column == "low" or column.endswith("_low") for column in columns), rate
+
+
+def test_training_prices_are_whole_powers_of_two_of_the_median(empty_home: Home) -> None:
+    assert rows(empty_home, "training_prices") == []
+    store = Store(empty_home.tables)
+    costs = {"a": (50.0, 54.0), "b": (90.0, 110.0), "c": (420.0,)}
+    for capability, runs in costs.items():
+        for seconds in runs:
+            spent = {("wall", "s"): seconds, ("episodes", "episodes"): 9.0}
+            record(store, spent, stage="training", asset="adapter", partition=capability, cost_usd=1.0)
+    record(store, {("wall", "s"): 9e9}, stage="training", asset="mixed_adapter")
+    record(store, {("wall", "s"): 9e9}, stage="synthesis", asset="environment", partition="a")
+    found = rows(empty_home, "training_prices")
+    assert pick(found, "capability_id", "trainings", "cost", "price") == [
+        ("c", 1, 420.0, 4.0),
+        ("b", 2, 100.0, 1.0),
+        ("a", 2, 52.0, 0.5),
+    ]
+    # The lines are settings as they stand.
+    prices = tomllib.loads("\n".join(str(row["line"]) for row in found))
+    assert Selection(prices=prices).prices == {"a": 0.5, "b": 1.0, "c": 4.0}
+    # Another run of the same training, ten in a hundred slower, moves no price.
+    record(store, {("wall", "s"): 462.0}, stage="training", asset="adapter", partition="c")
+    assert pick(rows(empty_home, "training_prices"), "line") == pick(found, "line")
+    assert [row["price"] for row in rows(empty_home, "training_prices", unit="usd")] == [1.0, 1.0, 1.0]
 
 
 def test_pass_rate(home: Home) -> None:

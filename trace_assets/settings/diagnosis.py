@@ -150,7 +150,8 @@ class Selection(Section):
     cost_group_size: int = Field(8, ge=2)
     """Rollouts a group in `cost = "signal"`."""
     prices: dict[str, float] = {}
-    """Price of one training by capability id or detector family, in any unit; 1 where none is given."""
+    """Price of one training by capability id or detector family, in any unit; 1 where none is given. What was
+    measured comes in here, when you take it over (`trace sql training_prices`; docs/selection-costs.md)."""
 
     @field_validator("prices")
     @classmethod

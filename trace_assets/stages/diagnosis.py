@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_assets.diagnosis.agreement import agreement_of, consensus_of
@@ -133,10 +134,18 @@ def select_capabilities(study: Study) -> StageResult:
     return StageResult(
         version,
         len(rows),
-        {"kept": len(kept), "rejected": len(rows) - len(kept), **best},
+        {"kept": len(kept), "rejected": len(rows) - len(kept), **_priced(study, rows), **best},
         pages=exhibit.pages,
         tables=exhibit.tables,
     )
+
+
+def _priced(study: Study, rows: Sequence[SelectedCapability]) -> dict[str, int]:
+    """Return for how many candidates the settings name a price; the others cost 1."""
+    prices = study.settings.selection.prices
+    detectors = {row.capability_id: row.detector or "" for row in study.store.read(Capability)}
+    named = [row for row in rows if {row.capability_id, detectors.get(row.capability_id, "")} & prices.keys()]
+    return {"priced_by_settings": len(named)} if prices else {}
 
 
 def kept_capabilities(study: Study) -> list[str]:

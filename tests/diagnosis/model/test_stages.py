@@ -106,6 +106,14 @@ def test_from_discovery_to_selection_the_planted_deficits_are_kept(
     assert len(shown) == len({one.trajectory_id for one in study.store.read(Label)})
     calls = sum(row.quantity for row in study.store.read(LedgerEntry) if row.kind == "model_calls")
     assert calls == len(honest.bodies)
+    decided = study.store.read(SelectedCapability)
+    dear = make_study(
+        honest.url, **{"selection.prices": f'{{"{decided[0].capability_id}" = 4.0, "idle" = 2.0}}'}
+    )
+    assert select_capabilities(dear).figures["priced_by_settings"] == 1
+    costs = {row.capability_id: row.expected_cost for row in dear.store.read(SelectedCapability)}
+    assert sorted(costs.values()) == [1.0] * (len(costs) - 1) + [4.0]
+    assert "priced_by_settings" not in select_capabilities(study).figures
 
 
 def test_stored_labels_are_kept_and_only_what_is_new_is_asked(
