@@ -10,13 +10,16 @@ import pytest
 
 from trace_assets.errors import CheckFailed
 from trace_assets.policies.scripted import replay as scripted
-from trace_assets.records import Environment
+from trace_assets.records import Environment, Message
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.sandbox.recompute import Recomputation, Recomputed, RewardMismatch
+from trace_assets.settings import Synthesis
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.synthesis import training_target
 from trace_assets.study import Study
+from trace_assets.synthesis.audit.battery import _run
+from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.targets.sandboxed import SandboxedTarget
 
 Act = Callable[..., dict[str, object]]
@@ -199,3 +202,18 @@ def test_training_ends_with_the_last_of_the_sample(counter: str, tmp_path: Path)
         with pytest.raises(RewardMismatch):
             for _ in range(4):
                 play(forgetful(counter))
+
+
+def test_a_mismatch_in_the_audits_rollouts_fails_the_check_that_asked_for_them(counter: str) -> None:
+    """The environment is rejected by its audit; nothing is trained."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = open_pool(SandboxConfig(backend="unsafe-subprocess", spares=0, recompute_share=1.0))
+    section = Synthesis(audit_seeds=16, audit_rollouts=8)
+    with made as pool:
+        source = forgetful(counter)
+        policy = scripted(lambda conversation: [Message(role="assistant", content="Nothing.")])
+        subject = Subject(environment_of(source), pool, section, policy=policy)
+        check = AuditCheck("statistical.x", "statistical", lambda one: Finding("pass", str(one.rollouts)))
+        finding = _run(check, subject, {})
+    assert finding.status == "fail" and "is rejected" in finding.evidence

@@ -9,6 +9,7 @@ from trace_assets.progress import progress
 from trace_assets.records import Environment, EnvironmentCheck, Trajectory
 from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
 from trace_assets.sandbox.faults import printable
+from trace_assets.sandbox.recompute import RewardMismatch
 from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit import (
     declared,
@@ -131,6 +132,8 @@ def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> F
         raise
     except SandboxError as fault:
         return Finding("fail", f"{fault.kind}: {fault}")
+    except RewardMismatch as mismatch:
+        return Finding("fail", str(mismatch))
 
 
 def verdict_of(checks: Sequence[EnvironmentCheck]) -> tuple[bool, tuple[str, ...]]:

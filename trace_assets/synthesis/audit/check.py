@@ -97,7 +97,11 @@ class Subject:
 
     @cached_property
     def rollouts(self) -> list[Trajectory]:
-        """The base policy's episodes on the audit's seeds; empty without a policy."""
+        """The base policy's episodes on the audit's seeds; empty without a policy.
+
+        Raises:
+            RewardMismatch: A fresh sandbox did not confirm one of their rewards.
+        """
         if self.policy is None:
             return []
         target = SandboxedTarget(self.environment, self.pool, training_seeds=self.seeds, validation_seeds=())
@@ -107,7 +111,12 @@ class Subject:
             for trial in range(self.section.audit_rollouts)
         ]
         title = f"roll out on {self.environment.capability_id}"
-        return run_rollouts(target, trials, self.policy, max_turns=MAX_TURNS, title=title)
+        try:
+            played = run_rollouts(target, trials, self.policy, max_turns=MAX_TURNS, title=title)
+            target.recomputation.settle()
+        finally:
+            target.close()
+        return played
 
     @property
     def played(self) -> Sequence[Trajectory]:
