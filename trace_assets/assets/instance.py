@@ -14,7 +14,7 @@ from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.task_inbox import task_batches
 from trace_assets.store import Home
-from trace_assets.store.home import replace_folder
+from trace_assets.store.home import replace_folder, replacing_file
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
 
@@ -92,9 +92,9 @@ def _make_dagster_home(home: Home) -> None:
 
 
 def _write_configuration(folder: Path) -> None:
-    partial = folder / ".dagster.yaml.partial"
-    partial.write_text(DAGSTER_YAML.format(limit=_heavy_steps(), runs=_heavy_steps() + 2), encoding="utf-8")
-    os.replace(partial, folder / "dagster.yaml")
+    with replacing_file(folder / "dagster.yaml") as partial:
+        text = DAGSTER_YAML.format(limit=_heavy_steps(), runs=_heavy_steps() + 2)
+        partial.write_text(text, encoding="utf-8")
 
 
 def _heavy_steps() -> int:

@@ -32,7 +32,6 @@ def ingest(
         ["tasks", "trajectories", "config/targets", "config/rollouts"],
         batches,
         quiet=True,
-        force=outcome.new,
     )
     console, errors = make_console(), make_console(stderr=True)
     for severity, line in outcome.problems.lines():

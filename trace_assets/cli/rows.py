@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import IO
-from uuid import uuid4
 
 import polars as pl
 from rich.console import Console
@@ -19,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trace_assets.errors import InputError
+from trace_assets.store.home import replacing_file
 
 CELL_CHARACTERS = 300
 """What a printed table shows of one value at most; the other formats hold it whole."""
@@ -52,18 +51,14 @@ def destination(output: Path | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    partial = output.with_name(f".{output.name}.{uuid4().hex[:8]}.partial")
     try:
-        with partial.open("wb") as file:
+        with replacing_file(output) as partial, partial.open("wb") as file:
             yield file
-        os.replace(partial, output)
     except OSError as error:
         raise InputError(
             f"{output} cannot be written ({error.strerror}); give --output a file in a folder that exists "
             "and that you may write to."
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_csv(frames: Iterable[pl.DataFrame], file: IO[bytes]) -> int:

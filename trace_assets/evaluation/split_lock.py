@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from trace_assets.errors import InputError
 from trace_assets.store.content import text_version
+from trace_assets.store.home import replacing_file
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,10 @@ def open_test_split(path: Path, configuration: Configuration) -> Opening:
                 routing=configuration.routing,
             )
             every.append(opening)
-        partial = path.with_suffix(".partial")
-        partial.write_text(
-            json.dumps([asdict(row) for row in every], indent=1, sort_keys=True), encoding="utf-8"
-        )
-        os.replace(partial, path)
+        with replacing_file(path) as partial:
+            partial.write_text(
+                json.dumps([asdict(row) for row in every], indent=1, sort_keys=True), encoding="utf-8"
+            )
     return opening
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from trace_assets.errors import InputError
 from trace_assets.exporters.atif import write_atif
@@ -15,6 +13,7 @@ from trace_assets.exporters.scout import write_scout
 from trace_assets.exporters.selection import Selection
 from trace_assets.records import Trajectory
 from trace_assets.store import Store
+from trace_assets.store.home import replacing_file
 
 Exporter = Callable[[Path, Iterable[Trajectory]], tuple[int, int]]
 """Writes trajectories to a file; returns how many it wrote and how many it had to leave out."""
@@ -49,12 +48,9 @@ def export(store: Store, path: Path, format: str, selection: Selection) -> Expor
     """
     if format not in EXPORTERS:
         raise InputError(f"there is no format '{format}' to write; choose one of {', '.join(EXPORTERS)}.")
-    partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
     try:
-        written, left = EXPORTERS[format](partial, selection.trajectories(store))
-        os.replace(partial, path)
+        with replacing_file(path) as partial:
+            written, left = EXPORTERS[format](partial, selection.trajectories(store))
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); choose another place.") from error
-    finally:
-        partial.unlink(missing_ok=True)
     return Exported(path, written, left)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from pydantic import ValidationError
 
@@ -15,6 +13,7 @@ from trace_assets.importers.problem import Problem, ProblemLog
 from trace_assets.records import Record
 from trace_assets.sources import source_version
 from trace_assets.stages.watched_folder import file_digest
+from trace_assets.store.home import replacing_file
 
 _FILE = ".files.json"
 
@@ -80,10 +79,9 @@ class IngestedFiles:
                 problems=tuple(own[:100]),
             )
             self._known[self._key(Path(name))] = before.model_dump(mode="json")
-        partial = inbox / f"{_FILE}.{uuid4().hex[:8]}.partial"
         inbox.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(self._known), encoding="utf-8")
-        os.replace(partial, inbox / _FILE)
+        with replacing_file(inbox / _FILE) as partial:
+            partial.write_text(json.dumps(self._known), encoding="utf-8")
 
     def _key(self, path: Path) -> str:
         if path not in self._found:

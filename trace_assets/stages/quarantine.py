@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 from trace_assets.records import ArrivalKind, Quarantined
 from trace_assets.stages.task_file import Refused
 from trace_assets.stages.watched_folder import FoundFile
+from trace_assets.store.home import replacing_file
 from trace_assets.study import Study
 
 
@@ -72,9 +71,8 @@ def _place(study: Study, content_hash: str, name: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
-    partial.write_text(text, encoding="utf-8", errors="surrogatepass")
-    os.replace(partial, path)
+    with replacing_file(path) as partial:
+        partial.write_text(text, encoding="utf-8", errors="surrogatepass")
 
 
 def _record(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from uuid import uuid4
 
 from trace_assets.stages.result import Figure, StageResult
 from trace_assets.store.content import text_version
+from trace_assets.store.home import replacing_file
 from trace_assets.study import Study
 
 
@@ -23,12 +22,8 @@ def write_page(study: Study) -> Path:
     page = render(gather(study.store, study.settings.selection))
     path = study.home.reports / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
-    try:
+    with replacing_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
     return path
 
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from trace_assets.records import ArrivalKind
+from trace_assets.store.home import replacing_file
 from trace_assets.study import Study
 
 UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".swp", "~")
@@ -86,9 +86,8 @@ class WatchedFolder:
         if self._new == self._old:
             return
         self._memory.parent.mkdir(exist_ok=True)
-        partial = self._memory.with_suffix(f".{uuid4().hex[:8]}.partial")
-        partial.write_text(json.dumps(self._new), encoding="utf-8")
-        os.replace(partial, self._memory)
+        with replacing_file(self._memory) as partial:
+            partial.write_text(json.dumps(self._new), encoding="utf-8")
 
     def _paths(self) -> list[Path]:
         if not self.path.is_dir():

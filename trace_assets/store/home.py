@@ -121,6 +121,27 @@ def replacing_folder(target: Path) -> Iterator[Path]:
         raise
 
 
+@contextmanager
+def replacing_file(target: Path) -> Iterator[Path]:
+    """Write a file beside `target` and put it in place by one rename when the body has succeeded.
+
+    Readers see the old file or the new one. A writer that is killed leaves `.<name>.<id>.partial`, which the
+    next command removes (`store.leftovers`).
+
+    Args:
+        target: File to make or replace, in a folder that is there.
+
+    Yields:
+        The path to write to; nothing is left of it when the body fails.
+    """
+    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}.partial")
+    try:
+        yield partial
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def replace_folder(new: Path, target: Path) -> None:
     """Put a finished folder in the place of `target`, which is never seen half written nor missing.
 

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 import polars as pl
 
@@ -16,6 +15,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import Record
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store.content import frame_version
+from trace_assets.store.home import replacing_file
 
 R = TypeVar("R", bound=Record)
 
@@ -75,17 +75,13 @@ class Store:
         version = frame_version(frame, record)
         path = self.path(record, partition)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.parent / f".{path.stem}.{uuid4().hex[:8]}.partial"
-        try:
+        with replacing_file(path) as partial:
             frame.write_parquet(
                 partial,
                 compression="zstd",
                 row_group_size=ROW_GROUP_ROWS,
                 metadata={"trace.version": version},
             )
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
         return version
 
     def adopt(self, file: Path, record: type[Record], partition: str = WHOLE) -> str:
@@ -105,15 +101,11 @@ class Store:
         if version is None:
             raise InputError(f"{file} holds no content version; ingest or materialize it again.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.parent / f".{path.stem}.{uuid4().hex[:8]}.partial"
-        try:
+        with replacing_file(path) as partial:
             try:
                 os.link(file, partial)
             except OSError:
                 shutil.copyfile(file, partial)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
         return version
 
     def has(self, record: type[Record], partition: str = WHOLE) -> bool:

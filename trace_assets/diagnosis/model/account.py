@@ -9,7 +9,6 @@ home.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from trace_assets.settings import Analyst
+from trace_assets.store.home import replacing_file
 from trace_assets.store.ledger import record
 from trace_assets.store.locks import exclusive
 from trace_assets.store.tables import Store
@@ -248,6 +248,5 @@ def _book(store: Store, folder: Path) -> None:
             partition=partition,
             cost_usd=sums.usd,
         )
-    partial = mark.with_name(f".booked.{os.getpid()}.partial")
-    partial.write_text(str(len(calls)), encoding="utf-8")
-    os.replace(partial, mark)
+    with replacing_file(mark) as partial:
+        partial.write_text(str(len(calls)), encoding="utf-8")

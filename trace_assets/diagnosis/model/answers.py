@@ -9,14 +9,13 @@ No request is kept, and so no key can be.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Literal
-from uuid import uuid4
 
 from pydantic import ValidationError
 
 from trace_assets.diagnosis.model.question import A, Question
+from trace_assets.store.home import replacing_file
 
 Remark = Literal["full", "cut"]
 """`full`: the question does not fit the model's context; `cut`: its answer does not fit a reply."""
@@ -58,9 +57,5 @@ class Answers:
             entry["answer"] = answer.model_dump(mode="json")
         path = self.path(question.key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.parent / f".{path.stem[:12]}.{uuid4().hex[:8]}.partial"
-        try:
+        with replacing_file(path) as partial:
             partial.write_text(json.dumps(entry, ensure_ascii=False), encoding="utf-8")
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)

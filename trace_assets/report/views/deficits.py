@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trace_assets.diagnosis.selection import EMPTY_RELEVANT
+from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, SelectedCapability
 from trace_assets.report import figures
 from trace_assets.report.data import ReportData
@@ -149,15 +149,12 @@ def _without(data: ReportData) -> list[dict[str, Any]]:
 
 
 def _warnings(data: ReportData) -> list[str]:
-    empty = [
-        data.names.get(row.capability_id, row.capability_id)
-        for row in data.contrasts
-        if row.er_passed == 0 and row.n_passed_relevant >= EMPTY_RELEVANT
-    ]
+    empty = [data.names.get(row.capability_id, row.capability_id) for row in empty_contrast(data.contrasts)]
     if not empty:
         return []
     return [
         f"{figures.count(len(empty), 'candidate has', 'candidates have')} an ER+ of exactly 0 with "
-        f"{EMPTY_RELEVANT} or more relevant successes. Either every lack is fatal, or the labels follow the "
+        f"{EMPTY_RELEVANT} or more relevant successes, or is lacking in every failure and in no success of "
+        f"{EMPTY_RELEVANT} or more trajectories. Either every lack is fatal, or the labels follow the "
         f"outcome: {', '.join(empty)}."
     ]
