@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from trace_assets.diagnosis.selection import empty_contrast
 from trace_assets.records import MessageRow, ToolCall
 from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
 from trace_assets.report.samples import Sample
 from trace_assets.report.terminal import print_diagnosis
+from trace_assets.report.views.deficits import deficits_view
 from trace_assets.settings import Selection
 from trace_assets.statistics.wilson import wilson
 
@@ -281,3 +283,28 @@ def test_a_diagnosis_that_found_nothing_is_not_called_unfinished(diagnosed: Repo
     said = shown.export_text()
     assert "No candidate capability was found" in said and "not run yet" not in said
     assert "discovery.min_support" in said and text.count("discovery.min_support") == 1
+
+
+@pytest.mark.parametrize(
+    ("rates", "relevant", "warned"),
+    [
+        ((0.9, 0.0), (40, 10), True),
+        ((0.9, 0.0), (40, 9), False),
+        ((1.0, 0.0), (42, 7), True),  # the published labels of the reference
+        ((1.0, 0.0), (2, 7), False),
+        ((1.0, 0.1), (42, 40), False),
+    ],
+)
+def test_an_empty_contrast_is_warned_of_by_the_rule_that_stops_the_selection(
+    diagnosed: ReportData, rates: tuple[float, float], relevant: tuple[int, int], warned: bool
+) -> None:
+    row = diagnosed.contrasts[0].model_copy(
+        update={
+            "er_failed": rates[0],
+            "er_passed": rates[1],
+            "n_failed_relevant": relevant[0],
+            "n_passed_relevant": relevant[1],
+        }
+    )
+    assert bool(deficits_view(replace(diagnosed, contrasts=[row]))["warnings"]) == warned
+    assert bool(empty_contrast([row])) == warned
