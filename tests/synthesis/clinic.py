@@ -24,7 +24,7 @@ def _tool(name: str, mutates: bool, description: str = "", **properties: dict[st
 TEXT = {"type": "string"}
 VISIT = {"type": "string", "description": "The visit, such as '#V1000'."}
 TOOLS = (
-    _tool("get_visit", False, visit_id=VISIT),
+    _tool("get_visit", False, id=VISIT),
     _tool("get_patient", False, patient_id=TEXT),
     _tool(
         "cancel_visit",
@@ -39,6 +39,13 @@ TOOLS = (
         visit_id=VISIT,
         test_ids={"type": "array", "items": TEXT},
         card_id=TEXT,
+    ),
+    _tool(
+        "change_kind",
+        True,
+        visit_id=VISIT,
+        kind={"type": "string", "enum": ["first", "control", "urgent"]},
+        tests={"type": "array", "items": {"type": "object", "required": ["test_id"]}},
     ),
     _tool("transfer_to_nurse", True, summary=TEXT),
 )
@@ -58,6 +65,7 @@ def _record(rng: random.Random) -> dict[str, Any]:
             {"test_id": str(rng.randrange(10**6, 10**7)), "name": rng.choice(["blood", "lung", "eye"])}
             for _ in range(rng.choice((1, 2, 3)))
         ],
+        "notes": {f"note_{rng.randrange(100, 999)}": {"by": "nurse"} for _ in range(rng.choice((1, 2)))},
         "cards": [{"card_id": f"card_{rng.randrange(1000, 9999)}", "paid": rng.randrange(5, 90)}],
     }
 
@@ -80,12 +88,12 @@ def _conversation(number: int, rng: random.Random) -> Trajectory:
 
     visit = record["visit_id"]
     if rng.random() < 0.2:
-        call("get_visit", "Error: Visit not found", visit_id=visit[1:])
-    call("get_visit", json.dumps(record), visit_id=visit)
+        call("get_visit", "Error: Visit not found", id=visit[1:])
+    call("get_visit", json.dumps(record), id=visit)
     if rng.random() < 0.3:
         who = {"patient_id": record["patient_id"], "name": "Ann Lee", "visits": [visit]}
         call("get_patient", json.dumps(who), patient_id=record["patient_id"])
-    act = rng.choice(["cancel_visit", "move_visit", "drop_tests"])
+    act = rng.choice(["cancel_visit", "move_visit", "drop_tests", "change_kind"])
     if act == "cancel_visit":
         reason = rng.choice(["feeling better", "no time"])
         over = record["status"] == "over"
@@ -98,6 +106,11 @@ def _conversation(number: int, rng: random.Random) -> Trajectory:
         room = rng.choice([one for one in ROOMS if one != record["place"]["room"]])
         moved = {**record, "place": {**record["place"], "room": room}}
         call(act, json.dumps(moved), visit_id=visit, room=room)
+    elif act == "change_kind":
+        kind = rng.choice(["first", "control", "urgent"])
+        told = {"message": "Kind changed", "visit": {**record, "kind": kind}}
+        kept = [{"test_id": one["test_id"]} for one in record["tests"]]
+        call(act, json.dumps(told), visit_id=visit, kind=kind, tests=kept)
     else:
         dropped = {"test_ids": [record["tests"][0]["test_id"]], "card_id": record["cards"][0]["card_id"]}
         call(act, json.dumps({**record, "status": "booked"}), visit_id=visit, **dropped)
@@ -116,6 +129,6 @@ def _conversation(number: int, rng: random.Random) -> Trajectory:
 
 
 def clinic_contract() -> TargetContract:
-    """Return the contract of 160 conversations."""
+    """Return the contract of 240 conversations."""
     rng = random.Random(11)
-    return contract_of("clinic", TOOLS, POLICY, [_conversation(number, rng) for number in range(160)])
+    return contract_of("clinic", TOOLS, POLICY, [_conversation(number, rng) for number in range(240)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections import Counter
@@ -142,7 +143,7 @@ def test_undeclared_and_wrong_calls_are_answered_as_errors(written, contracts, f
     wrong = [
         ("no_such_tool", {}),
         ("get_visit", {}),
-        ("get_visit", {"visit_id": 7}),
+        ("get_visit", {"id": 7}),
         ("move_visit", {"x": []}),
     ]
     for name, arguments in wrong:
@@ -151,6 +152,39 @@ def test_undeclared_and_wrong_calls_are_answered_as_errors(written, contracts, f
         assert [(m["role"], m["tool_call_id"], m["is_error"]) for m in told] == [("tool", "c", True)]
         assert told[0]["content"].startswith("Error")
     assert module.verdict()["reward"] == 0.0
+
+
+def test_what_targets_answer_with_is_kept(written, contracts) -> None:
+    module = load(source_of(written, contracts, ("clinic", "object_untouched")))
+    plan = module.PLAN
+    assert (plan["read_key"], plan["wraps"]) == ("id", {"drop_tests": ["test_ids"]})
+    assert plan["copies"] == {"change_kind": {"tests": ["test_id"]}}
+    assert plan["effects"]["cancel_visit"] == {"status": "cancelled"}
+    seed = next(s for s in SEEDS if "change the kind" in module.reset(s)[1]["content"])
+    script = module.oracle(seed)
+    steps, _ = played(module, seed, script)
+    said = {
+        call["name"]: (call["arguments"], json.loads(step["messages"][0]["content"]))
+        for message, step in zip(script, steps, strict=True)
+        for call in message.get("tool_calls", ())
+    }
+    given, told = said["change_kind"]
+    assert told == {"message": "Kind changed", "visit": told["visit"]}
+    assert told["visit"]["visit_id"] == given["visit_id"] and told["visit"]["kind"] == given["kind"]
+    assert given["tests"] == [{"test_id": one["test_id"]} for one in told["visit"]["tests"]]
+    assert all(note == {"by": "nurse"} for note in told["visit"]["notes"].values())
+
+
+def test_a_target_that_refuses_by_itself_is_not_to_be_tried(written, contracts) -> None:
+    module = load(source_of(written, contracts, ("clinic", "write_against_state")))
+    script = module.oracle(1)
+    assert script[-2]["tool_calls"][0]["name"] == "transfer_to_nurse"
+    visit = script[0]["tool_calls"][0]["arguments"]["id"]
+    cancel = {"id": "x", "name": "cancel_visit", "arguments": {"visit_id": visit, "reason": "no time"}}
+    tried = [script[0], {"role": "assistant", "tool_calls": [cancel]}, *script[1:]]
+    steps, verdict = played(module, 1, tried)
+    assert steps[1]["messages"][0]["content"] == "Error: Visit that is over cannot be cancelled"
+    assert not verdict["success"] and verdict["reward"] < 0.5
 
 
 # -- what does not fit --------------------------------------------------------------------------------------
@@ -216,15 +250,8 @@ def test_what_is_missing_is_said(contracts, each: CapabilitySpec, words: str) ->
 
 
 def test_identifiers_of_digits_have_one_form(clinic: TargetContract) -> None:
-    known = clinic.phrasing.values["visit_id"]["values"]
-    plain = clinic.phrasing.model_copy(
-        update={
-            "values": {
-                **clinic.phrasing.values,
-                "visit_id": {"identifier": True, "values": [v[2:] for v in known]},
-            }
-        }
-    )
+    digits = {"identifier": True, "values": ["10012", "10344", "20441"]}
+    plain = clinic.phrasing.model_copy(update={"values": {**clinic.phrasing.values, "visit_id": digits}})
     contract = clinic.model_copy(update={"phrasing": plain})
     with pytest.raises(InputError, match="can be written in one way only; roll out more"):
         write_environment(spec("clinic", "repeated_error"), contract, Synthesis())
