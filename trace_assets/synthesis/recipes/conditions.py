@@ -9,15 +9,10 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.wording import noun
 from trace_assets.records import CapabilitySpec
 from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.recipes.ground import (
-    Filled,
-    argument,
-    ground_of,
-    one_message,
-    read_ground,
-    thin,
-)
+from trace_assets.synthesis.recipes.finding import ground_of, read_ground
+from trace_assets.synthesis.recipes.ground import Filled
 from trace_assets.synthesis.recipes.plan import no_state, plan
+from trace_assets.synthesis.recipes.problems import argument, one_message, thin
 from trace_assets.synthesis.recipes.scenes import missing
 from trace_assets.synthesis.recipes.wishes import condition, questions, wish
 

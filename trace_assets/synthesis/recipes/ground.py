@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id
-from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, ToolSpec
 from trace_assets.synthesis.contract.guards import Guard
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.synthesis.recipes.drawable import drawable, leaves_of
+from trace_assets.synthesis.recipes.problems import thin
 
 RECORD_SHARE = 0.6
 """A write whose answer has at least this share of the record's fields answers with the record."""
@@ -182,102 +181,3 @@ class Ground:
         if known is not None and known.read == self.read and known.object_argument == self.key:
             return known
         return Guard(tool=tool, read=self.read, object_argument=self.key, records={}, selects={})
-
-
-def ground_of(spec: CapabilitySpec, contract: TargetContract, tool: str, field: str = "") -> Ground:
-    """Find the object that a writing tool acts on, and the tool that shows it.
-
-    Args:
-        spec: The capability; `read` and `argument` of its detector are taken where it names them.
-        contract: Of the target.
-        tool: The writing tool.
-        field: A field that the record must have.
-
-    Raises:
-        InputError: No reading tool shows what the tool acts on.
-    """
-    guard = contract.guard(tool)
-    wanted = str(spec.detector_args.get("read") or "")
-    if guard is not None and (not wanted or guard.read == wanted):
-        return Ground(
-            spec, contract, guard.read, guard.object_argument, guard.read_argument or guard.object_argument
-        )
-    properties = contract.tool(tool).parameters.get("properties", {})
-    for argument in [str(spec.detector_args.get("argument") or ""), *properties]:
-        for read in contract.tools:
-            shape = contract.result(read.name)
-            if (
-                read.mutates is False
-                and argument in properties
-                and argument in read.parameters.get("properties", {})
-                and shape is not None
-                and (field or argument) in shape.json_schema.get("properties", {})
-                and wanted in ("", read.name)
-            ):
-                return Ground(spec, contract, read.name, argument, argument)
-    raise thin(spec, f"no successful trajectory reads an object and then uses '{tool}' on it")
-
-
-def ground_of_any(spec: CapabilitySpec, contract: TargetContract) -> Ground:
-    """Return the object that most of the target's writing tools act on, of those whose use was seen.
-
-    Raises:
-        InputError: There is none.
-    """
-    options: dict[tuple[str, str, str], int] = {}
-    for guard in contract.guards:
-        if not hands_over(guard.tool):
-            place = guard.read, guard.object_argument, guard.read_argument or guard.object_argument
-            options[place] = options.get(place, 0) + guard.n
-    if not options:
-        raise thin(spec, "no successful trajectory reads an object before changing it")
-    return Ground(spec, contract, *max(options, key=lambda place: options[place]))
-
-
-def read_ground(spec: CapabilitySpec, contract: TargetContract, read: str) -> Ground:
-    """Find the object that a reading tool shows.
-
-    Raises:
-        InputError: The tool names no single object.
-    """
-    for guard in contract.guards:
-        if guard.read == read:
-            return Ground(
-                spec, contract, read, guard.object_argument, guard.read_argument or guard.object_argument
-            )
-    needed = contract.tool(read).parameters.get("required", ())
-    if len(needed) != 1:
-        raise thin(spec, f"'{read}' names no single object")
-    return Ground(spec, contract, read, needed[0], needed[0])
-
-
-def thin(spec: CapabilitySpec, what: str) -> InputError:
-    """Return the error for a contract that shows too little, with what would mend it."""
-    return InputError(
-        f"the recipe '{spec.detector}' cannot be filled for capability '{spec.capability_id}': {what}; "
-        "roll out more discovery tasks, let a model write it (synthesis.writer), or leave the capability out."
-    )
-
-
-def argument(spec: CapabilitySpec, name: str) -> str:
-    """Return a text among a capability's detector arguments.
-
-    Raises:
-        InputError: It is not there.
-    """
-    value = spec.detector_args.get(name)
-    if not isinstance(value, str) or not value:
-        raise InputError(
-            f"capability '{spec.capability_id}' has no '{name}' among its detector's arguments "
-            f"({sorted(spec.detector_args)}): its recipe cannot be filled; diagnose again."
-        )
-    return value
-
-
-def one_message(spec: CapabilitySpec, contract: TargetContract) -> InputError:
-    """Return the error for a recipe that needs users who answer."""
-    return InputError(
-        f"the recipe '{spec.detector}' cannot be filled for capability '{spec.capability_id}': users of "
-        f"'{contract.target}' send one message and never answer; leave the capability out, or bring "
-        f"trajectories in which users answer."
-    )

@@ -35,6 +35,7 @@ trace_assets.synthesis.recipes.page`.
 - Records are drawn field by field: fields that depend on each other (a total and its items) do not agree.
 - A line of text that calls for a step (`unanswered_state` without a field), and arguments whose values
   are known from nowhere: the writer says which, and how to mend it.
+- Calls that name no single object of a record, such as a search or a switch of a device.
 - Where users answer, the scripted one knows its request, the value that was left out and whether to go
   ahead. It does not understand other questions: it says the same again once, then leaves.
 """

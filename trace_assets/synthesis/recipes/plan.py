@@ -8,7 +8,8 @@ from typing import Any
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.synthesis.contract.guards import Guard
 from trace_assets.synthesis.recipes.drawable import drawable, has_maps
-from trace_assets.synthesis.recipes.ground import Filled, Ground, thin
+from trace_assets.synthesis.recipes.ground import Filled, Ground
+from trace_assets.synthesis.recipes.problems import thin
 from trace_assets.synthesis.recipes.wishes import sources
 from trace_assets.synthesis.recipes.wording import CLOSINGS, FRAMES, OPENINGS
 

@@ -12,17 +12,10 @@ from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.synthesis.recipes.drawable import leaves_of
-from trace_assets.synthesis.recipes.ground import (
-    Filled,
-    Ground,
-    argument,
-    ground_of,
-    ground_of_any,
-    one_message,
-    read_ground,
-    thin,
-)
+from trace_assets.synthesis.recipes.finding import ground_of, ground_of_any, read_ground
+from trace_assets.synthesis.recipes.ground import Filled, Ground
 from trace_assets.synthesis.recipes.plan import plan
+from trace_assets.synthesis.recipes.problems import argument, one_message, thin
 from trace_assets.synthesis.recipes.wishes import free_wishes, look, questions, wish
 from trace_assets.synthesis.recipes.wording import DENIALS, participle, patterns_for, without
 

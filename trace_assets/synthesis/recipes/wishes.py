@@ -10,7 +10,8 @@ from trace_assets.errors import InputError
 from trace_assets.synthesis.contract.closings import Closing
 from trace_assets.synthesis.contract.guards import Guard
 from trace_assets.synthesis.recipes.arguments import Sources, sources_of
-from trace_assets.synthesis.recipes.ground import Ground, thin
+from trace_assets.synthesis.recipes.ground import Ground
+from trace_assets.synthesis.recipes.problems import thin
 from trace_assets.synthesis.recipes.wording import (
     built_questions,
     built_requests,
