@@ -6,11 +6,11 @@ else to do. A leaf executes the module, serves one episode on a descriptor of it
 neither a process nor a thread, so nothing outlives an episode.
 
 Newline-delimited JSON, one request in flight on a descriptor. Requests are `{"id", "op", ...}`, replies
-`{"id", "ok"}` or `{"id", "err", "msg"}`. The zygote answers `load` (`source`, `leaf_bytes`), `ping`, `fate`
-(`session`: how a leaf ended). `tools`, `oracle` (`seed`) and `reset` (`seed`) fork a leaf, which then also
-answers `step` (`message`), `verdict` and `end`. With `--connect PATH` or `--fd N` the host sends the leaf's
-descriptor along with the request and talks to the leaf directly; with `--stdio` there is one stream, requests
-carry `session` and the zygote passes them on.
+`{"id", "ok"}` or `{"id", "err", "msg"}`. The zygote answers `load` (`source`, `leaf_bytes`), `ping` and
+`fate` (`session`: how a leaf ended). A leaf answers one of `tools`, `oracle` (`seed`) and `reset` (`seed`),
+and after `reset` also `step` (`message`), `verdict` and `end`. With `--connect PATH` or `--fd N` the host
+orders a leaf by `leaf` (`session`, and a descriptor along with it; no reply) and speaks to it on that
+descriptor. With `--stdio` there is one stream: requests carry `session` and the zygote passes them on.
 """
 
 import gc
@@ -29,7 +29,7 @@ try:
 except ImportError:
     from hashlib import sha256
 
-PROTOCOL = 1
+PROTOCOL = 2
 NAME = "<environment>"
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 FIRST = ("tools", "oracle", "reset")
@@ -93,7 +93,7 @@ class Lines:
     """Requests read from a descriptor, and the descriptors sent along with them."""
 
     def __init__(self, fd, sock=None):
-        self.fd, self.sock, self.rest, self.line = fd, sock, b"", b""
+        self.fd, self.sock, self.rest = fd, sock, b""
 
     def next(self):
         """The next request and its descriptors; `(None, [])` at the end of the stream."""
@@ -107,8 +107,8 @@ class Lines:
             if not data:
                 return None, fds
             chunks.append(data)
-        self.line, self.rest = b"".join(chunks).split(b"\n", 1)
-        return json.loads(self.line), fds
+        line, self.rest = b"".join(chunks).split(b"\n", 1)
+        return json.loads(line), fds
 
 
 class Leaf:
@@ -117,8 +117,12 @@ class Leaf:
     def __init__(self, code, fd):
         self.code, self.fd = code, fd
 
-    def serve(self, request):
-        """Answer the first request and those that follow on the leaf's descriptor."""
+    def serve(self):
+        """Answer the requests of one episode; not a line of the module runs before the first of them."""
+        lines, allowed = Lines(self.fd), FIRST
+        request, _fds = lines.next()
+        if request is None:
+            return None
         try:
             module = type(sys)("environment")
             sys.modules["environment"] = module
@@ -130,7 +134,6 @@ class Leaf:
             return write_all(
                 self.fd, err(request, "environment", f"while the module was executed: {describe(error)}")
             )
-        lines, allowed = Lines(self.fd), FIRST
         while request is not None:
             op = request["op"]
             if op == "end":
@@ -185,8 +188,12 @@ class Zygote:
                 reply = self.load(request)
             elif op == "fate":
                 reply = ok(request, self.fate(request["session"]))
-            elif op in FIRST and self.code is not None:
-                reply = self.begin(request, lines.line, fds)
+            elif op == "leaf" and self.code is not None and fds:
+                self.bind(request["session"], fds[0])  # no reply: a leaf that never came is told by its fate
+                os.close(fds[0])
+                reply = None
+            elif op in FIRST and self.code is not None and self.sock is None:
+                reply = self.begin(request)
             elif self.relays.get(request.get("session")) is not None:
                 reply = self.relay(request)
             else:
@@ -237,7 +244,7 @@ class Zygote:
         return True
 
     def become_leaf(self, wire):
-        """In the child: shed what is the zygote's, take the first request and serve its episode."""
+        """In the child: shed what is the zygote's, wait for a descriptor and serve an episode on it."""
         if os.getpid() > 1000:  # no pid namespace of its own, which would end with the first process
             self.prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
         keep = wire.fileno()
@@ -247,42 +254,38 @@ class Zygote:
         if self.leaf_bytes:
             resource.setrlimit(resource.RLIMIT_AS, (self.leaf_bytes, self.leaf_bytes))
         warm_up()
-        request, fds = Lines(keep, wire).next()
-        if request is None:
-            return
+        fds = socket.recv_fds(wire, 1, 1)[1]
         wire.close()
-        Leaf(self.code, fds[0]).serve(request)
-
-    def begin(self, request, line, fds):
-        """Hand the request to a leaf; the reply is the leaf's, not ours."""
         if fds:
-            ours, theirs = None, fds[0]
-        else:
-            pair = socket.socketpair()
-            ours, theirs = pair[0].detach(), pair[1].detach()
-        if not self.spares:  # they come faster than they are made ready: keep more
+            Leaf(self.code, fds[0]).serve()
+
+    def bind(self, session, fd):
+        """Give a leaf the descriptor on which it will be spoken to; whether there was one to be had."""
+        if not self.spares:  # they are asked for faster than they are forked: keep more
             self.stock = min(2 * self.stock, MAX_SPARES)
-        while True:
-            if not self.spares and not self.prepare():
-                write_all(theirs if ours is None else self.write_fd, err(request, "fork", self.refusal))
-                os.close(theirs)
-                return None
+        while self.spares or self.prepare():
             pid, wire = self.spares.pop(0)
             try:
-                socket.send_fds(wire, [line + b"\n"], [theirs])
-                break
+                socket.send_fds(wire, [b"x"], [fd])
             except OSError:  # it has gone, for want of memory perhaps: take another
                 continue
             finally:
                 wire.close()
-        os.close(theirs)
-        self.pids[request["session"]] = pid
-        if len(self.pids) > 1024:
-            self.statuses.pop(self.pids.pop(next(iter(self.pids))), None)
-        if ours is None:
-            return None
-        self.relays[request["session"]] = ours
-        return self.receive(ours, request)
+            self.pids[session] = pid
+            if len(self.pids) > 1024:
+                self.statuses.pop(self.pids.pop(next(iter(self.pids))), None)
+            return True
+        self.pids[session] = None
+        return False
+
+    def begin(self, request):
+        """Begin an episode over the one stream there is (`--stdio` only)."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            if not self.bind(request["session"], theirs.fileno()):
+                return err(request, "fork", self.refusal)
+        self.relays[request["session"]] = ours.detach()
+        return self.relay(request)
 
     def relay(self, request):
         """Pass a request to its leaf and the reply line back (`--stdio` only)."""
@@ -332,6 +335,8 @@ class Zygote:
     def fate(self, session):
         """How a leaf ended: `{"exit"}`, `{"signal"}` or `{}`; and the out-of-memory kills so far."""
         pid, fate = self.pids.get(session), {"oom_kills": oom_kills()}
+        if session in self.pids and pid is None:
+            return fate | {"refused": self.refusal}
         for _ in range(100):
             self.reap()
             if pid in self.statuses:

@@ -422,6 +422,8 @@ def test_no_daemon_is_told_with_the_fix(tmp_path: Path) -> None:
 
 
 def test_a_closed_pool_leaves_nothing_behind(docker_pool: SandboxPool, counter: str) -> None:
+    for spare in docker_pool._spares:
+        spare.result()
     before = {one["Id"] for one in containers(docker_pool)}
     with open_pool(docker_pool.config) as pool:
         pool.environment(counter).reset(1)

@@ -66,6 +66,7 @@ class Sandbox:
         self.key: tuple[str, str] | None = None
         self.episodes = 0
         self.leaves: set[Leaf] = set()
+        self._ordered: list[tuple[int, SocketChannel]] = []
         self.python = ""
         self._ids = itertools.count(1)
         self._oom_kills = 0
@@ -103,11 +104,14 @@ class Sandbox:
             if self.dead:
                 return
             self.dead = True
-            leaves = list(self.leaves)
+            leaves, ordered = list(self.leaves), list(self._ordered)
+            self._ordered.clear()
         self.channel.hang_up()
         self.channel.close()
         for leaf in leaves:
             leaf.hang_up()
+        for _session, channel in ordered:
+            channel.close()
         self.on_death(self)
 
     def load(self, source: str, key: tuple[str, str]) -> None:
@@ -180,10 +184,50 @@ class Sandbox:
         if fate.get("signal") == 9 and type(kills) is int and kills > self._oom_kills:
             self._oom_kills = kills
             return "oom"
+        if type(fate.get("refused")) is str:
+            return "fork"
         for how in ("signal", "exit"):
             if type(fate.get(how)) is int:
                 return f"{how} {fate[how]}"
         return None
+
+    def order(self, deadline: float) -> None:
+        """Have the zygote bind a leaf to a stream of its own, for whoever asks next; nothing is waited for.
+
+        Raises:
+            Closed: The zygote has gone.
+            SandboxError: It sent what nobody asked for, or does not read.
+        """
+        ours, theirs = socket.socketpair()
+        channel = SocketChannel(ours)
+        try:
+            with theirs, self.lock:
+                self.check_alive()
+                session = next(self._ids)
+                line = encode({"id": session, "op": "leaf", "session": session})
+                self.channel.quiet()
+                self.channel.send(line, deadline, theirs.fileno())
+                self._ordered.append((session, channel))
+        except BaseException:
+            channel.close()
+            raise
+
+    def claim(self, deadline: float) -> tuple[int, SocketChannel]:
+        """The session and the stream of a leaf that serves nobody yet; raises as `order` does."""
+        with self.lock:
+            while True:
+                self.check_alive()
+                if not self._ordered:
+                    self.order(deadline)
+                session, channel = self._ordered.pop(0)
+                try:
+                    channel.quiet()
+                    return session, channel
+                except Closed:  # it was killed while it waited, for want of memory perhaps
+                    channel.close()
+                except BaseException:
+                    channel.close()
+                    raise
 
     def leaf(self) -> Leaf:
         """A handle for one episode; its process is forked by the first request."""
@@ -249,11 +293,11 @@ class Leaf:
                 self.channel.quiet()
                 self.channel.send(line, deadline)
                 return
-            ours, theirs = socket.socketpair()
-            self.channel = SocketChannel(ours)
-            with theirs, sandbox.lock:
-                sandbox.channel.quiet()
-                sandbox.channel.send(line, deadline, theirs.fileno())
+            self.session, self.channel = sandbox.claim(deadline)
+            self.channel.send(line, deadline)
+            with sandbox.lock:
+                if not sandbox._ordered:
+                    sandbox.order(deadline)  # the next one is made ready while this one works
         except (Closed, SandboxError) as error:
             raise self._over(error) from None
 
