@@ -64,13 +64,13 @@ class Learnability(Record):
     dead_high: float | None
     """95 % interval over seeds."""
     dead_seen: float | None
-    """Share of dead groups in the window."""
+    """Share of dead groups in the iterations compared."""
     dead_seen_low: float | None
     dead_seen_high: float | None
     n_groups: int
-    """Groups in the window."""
-    window: int
-    """Iterations compared: the first ones, up to this one."""
+    """Groups of the iterations compared."""
+    n_iterations: int
+    """Iterations compared, from the first."""
     error: float | None
     """Seen minus predicted."""
     signal_group_size: int | None

@@ -93,7 +93,7 @@ def _row(
         dead_seen_low=found.dead.low if found else None,
         dead_seen_high=found.dead.high if found else None,
         n_groups=found.n_groups if found else 0,
-        window=found.window if found else 0,
+        n_iterations=found.window if found else 0,
         error=dead - predicted if dead is not None and predicted is not None else None,
         signal_group_size=group_size_for(fit, section.wanted_signal) if fit else None,
         sandbox_share=None,
@@ -119,7 +119,7 @@ def _foretold_check(study: Study, row: Learnability) -> StageCheck:
         f"{figures.percent(row.dead_predicted, row.dead_low, row.dead_high)} of groups of {row.group_size} "
         f"foretold dead (n = {row.n_seeds} seeds), "
         f"{figures.percent(row.dead_seen, row.dead_seen_low, row.dead_seen_high)} seen (n = {row.n_groups} "
-        f"groups of iterations 1 to {row.window}): {100 * row.error:+.1f} points, allowed "
+        f"groups of iterations 1 to {row.n_iterations}): {100 * row.error:+.1f} points, allowed "
         f"{100 * MAX_ERROR:.0f}.",
         "warning",
     )
@@ -149,7 +149,7 @@ def _table(row: Learnability) -> list[TableRow]:
         for name, value, low, high, n in (
             ("dead, foretold", row.dead_predicted, row.dead_low, row.dead_high, f"{row.n_seeds} seeds"),
             (
-                f"dead, seen in iterations 1 to {row.window}",
+                f"dead, seen in iterations 1 to {row.n_iterations}",
                 row.dead_seen,
                 row.dead_seen_low,
                 row.dead_seen_high,

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, runtime_checkable
 
 from trace_assets.records import Task
-from trace_assets.sandbox import SandboxedEnvironment, SandboxError, Session
+from trace_assets.sandbox import SandboxedEnvironment, SandboxError, SandboxUnavailable, Session
 
 AT_ONCE = 4
 """Resets in flight: while one episode executes its module, its sandbox forks the next."""
@@ -42,8 +42,12 @@ class HeadStart:
         waiting = self._ready.get(seed)
         while waiting:
             begun = waiting.popleft()
-            if not begun.cancel():  # one that has not begun is no faster than ours
+            if begun.cancel():  # it is no further than we are
+                break
+            try:
                 return begun.result()
+            except SandboxUnavailable:  # too many were begun at once; by now there may be room
+                continue
         return self._environment.reset(seed)
 
     def discard(self) -> None:
@@ -72,5 +76,5 @@ class Prepares(Protocol):
     """A target whose episodes can be begun ahead of time."""
 
     def prepare(self, tasks: Sequence[Task]) -> None:
-        """Begin an episode of each of these tasks, which may come several times. Never needed, only faster."""
+        """Begin an episode of each of these tasks (which may repeat). Never needed, only faster."""
         ...

@@ -140,7 +140,9 @@ class Run:
         self.policy.load_weights(self.model)
         tasks = [self.plan.schedule[int(prompt)] for prompt in prompts]
         rollouts = self.player.play(tasks, f"training iteration {iteration}")
-        self.player.prepare(self._next(iteration))
+        # First what is played first: a look at the held-out seeds follows the optimizer step.
+        validated = list(self.compare_on) if self._is_validated(iteration) else []
+        self.player.prepare([*validated, *self._next(iteration)])
         rows = [to_row(rollout.trajectory, rollout.tokens, self._filler) for rollout in rollouts]
         self._batch = batch_figures(rows, self.plan.group_size)
         return {
@@ -157,10 +159,13 @@ class Run:
         following = self.plan.schedule[start : start + self.plan.tasks_per_iteration]
         return [task for task in following for _ in range(self.plan.group_size)]
 
+    def _is_validated(self, iteration: int) -> bool:
+        return iteration % self.section.validate_every == 0 or iteration == self.plan.iterations
+
     def _logged(self, logs: dict[str, Any]) -> None:
         iteration = int(self.trainer.state.global_step)
         rate: Rate | None = None
-        if iteration % self.section.validate_every == 0 or iteration == self.plan.iterations:
+        if self._is_validated(iteration):
             rate = self.measure(self.compare_on, "comparison of checkpoints")
             self._keep_candidate(iteration)
         now, read = time.perf_counter(), self.player.reading()

@@ -1,0 +1,93 @@
+"""Episodes begun ahead: each is handed out once, faults go to whoever takes them, nothing is left over."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from trace_assets.sandbox import EnvironmentFault, SandboxUnavailable
+from trace_assets.targets.head_start import HeadStart
+
+
+class Live:
+    def __init__(self, seed: int, where: str) -> None:
+        self.seed, self.where, self.closed = seed, where, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Fake:
+    """Resets that are told from which thread they were made."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.made: list[Live] = []
+        self.fault, self.gate = fault, threading.Event()
+        self.gate.set()
+
+    def reset(self, seed: int) -> Any:
+        where = threading.current_thread().name.partition("_")[0]
+        self.gate.wait(10)
+        if self.fault is not None and where == "head-start":
+            raise self.fault
+        self.made.append(Live(seed, where))
+        return self.made[-1]
+
+
+def started(fake: Fake, seeds: list[int]) -> HeadStart:
+    head_start = HeadStart(fake)  # type: ignore[arg-type]
+    head_start.begin(seeds)
+    return head_start
+
+
+def test_each_begun_episode_is_handed_out_once() -> None:
+    fake = Fake()
+    head_start = started(fake, [3, 3, 5])
+    wait_for(fake, 3)
+    first, second, third, fresh = (head_start.take(seed) for seed in (3, 3, 5, 3))
+    assert len({id(one) for one in (first, second, third, fresh)}) == 4
+    assert [one.where for one in fake.made].count("head-start") == 3
+    assert (third.seed, fake.made[-1].where) == (5, "MainThread")
+    head_start.close()
+    assert not any(one.closed for one in fake.made), "what was taken is the taker's"
+
+
+def wait_for(fake: Fake, n: int) -> None:
+    for _ in range(1000):
+        if len(fake.made) >= n:
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError(f"only {len(fake.made)} of {n} were begun")
+
+
+def test_what_is_not_taken_is_ended() -> None:
+    fake = Fake()
+    head_start = started(fake, [1, 2])
+    wait_for(fake, 2)
+    head_start.begin([7])
+    assert all(one.closed for one in fake.made[:2])
+    head_start.close()
+    assert all(one.closed for one in fake.made)
+
+
+def test_one_that_has_not_begun_is_not_waited_for() -> None:
+    fake = Fake()
+    fake.gate.clear()
+    head_start = started(fake, list(range(20)))
+    threading.Timer(0.2, fake.gate.set).start()
+    assert head_start.take(19).where == "MainThread"  # type: ignore[attr-defined]
+    head_start.close()
+
+
+def test_a_fault_goes_to_the_taker_and_want_of_room_is_tried_again() -> None:
+    head_start = started(Fake(EnvironmentFault("it raised")), [1])
+    threading.Event().wait(0.1)
+    with pytest.raises(EnvironmentFault, match="it raised"):
+        head_start.take(1)
+    head_start.close()
+    head_start = started(Fake(SandboxUnavailable("all are busy")), [1])
+    threading.Event().wait(0.1)
+    assert head_start.take(1).where == "MainThread"  # type: ignore[attr-defined]
+    head_start.close()
