@@ -24,6 +24,7 @@ from trace_assets.records.proposal import Proposal
 from trace_assets.records.route import NO_ADAPTER, Route, RouterRegret, RouterScore
 from trace_assets.records.routing_trial import RoutingTrial
 from trace_assets.records.sandbox_check import SandboxCheck
+from trace_assets.records.served_parity import ServedParity
 from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
 from trace_assets.records.task import Task, ToldTask
@@ -73,6 +74,7 @@ TABLES: tuple[type[Record], ...] = (
     ArmSummary,
     LedgerEntry,
     SandboxCheck,
+    ServedParity,
     LineageEdge,
     LineageMember,
     LineageNode,
@@ -134,6 +136,7 @@ __all__ = [
     "SandboxCheck",
     "SeedOutcome",
     "SelectedCapability",
+    "ServedParity",
     "ShownTranscript",
     "Split",
     "Stability",

@@ -17,6 +17,7 @@ from trace_assets.settings.diagnosis import (
 from trace_assets.settings.load import load_settings
 from trace_assets.settings.remedy import EvaluationSection, Routing, SandboxSection, Synthesis, Training
 from trace_assets.settings.section import Section
+from trace_assets.settings.serving import Serving
 from trace_assets.settings.unattended import Automation, Schedule, Watch
 from trace_assets.settings.whole import SECTIONS, SERVICES, Settings
 
@@ -36,6 +37,7 @@ __all__ = [
     "Schedule",
     "Section",
     "Selection",
+    "Serving",
     "Settings",
     "StabilitySection",
     "Synthesis",

@@ -15,6 +15,7 @@ from trace_assets.settings.diagnosis import (
 )
 from trace_assets.settings.remedy import EvaluationSection, Routing, SandboxSection, Synthesis, Training
 from trace_assets.settings.section import Section
+from trace_assets.settings.serving import Serving
 from trace_assets.settings.unattended import Automation, Schedule, Watch
 
 
@@ -37,6 +38,7 @@ class Settings(Section):
     evaluation: EvaluationSection = EvaluationSection()
     analyst: Analyst = Analyst()
     writer: WriterServer = WriterServer()
+    serving: Serving = Serving()
     watch: Watch = Watch()
     schedule: Schedule = Schedule()
     automation: Automation = Automation()
@@ -54,7 +56,7 @@ class Settings(Section):
         return WriterServer.model_validate(said)
 
 
-SERVICES = ("analyst", "writer", "watch", "schedule", "automation")
+SERVICES = ("analyst", "writer", "serving", "watch", "schedule", "automation")
 """Sections that say when or by whom something is done and change no result: no asset hangs on them."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ class Parity:
         episodes: Episodes they come from.
         max_difference: Largest |engine - reference|, in nats.
         mean_difference: Mean |engine - reference|, in nats.
+        kl: KL(engine || reference) per token in nats, estimated on the tokens that the engine sampled by
+            (r - 1) - log r with r = reference / engine (Schulman 2020, estimator k3): never below 0.
         effect: Largest |reference with adapter - reference without|, in nats: 0 for an adapter that does
             nothing.
         base_difference: Largest |engine - reference without adapter|: 0 for an engine that left it out.
@@ -35,6 +38,7 @@ class Parity:
     episodes: int
     max_difference: float
     mean_difference: float
+    kl: float
     effect: float
     base_difference: float
     tolerance: float = TOLERANCE
@@ -120,6 +124,7 @@ def adapter_parity(
         episodes=len(traces),
         max_difference=max(differences),
         mean_difference=fmean(differences),
+        kl=fmean(math.expm1(b - a) - (b - a) for a, b in zip(served, with_adapter, strict=True)),
         effect=max(abs(a - b) for a, b in zip(with_adapter, without, strict=True)),
         base_difference=max(abs(a - b) for a, b in zip(served, without, strict=True)),
         tolerance=tolerance,

@@ -16,6 +16,8 @@ COPY_STRENGTH = 0.5
 """Scale of the copying start; .2 and .5 came out alike."""
 CONTEXT = 512
 """Positions; the longest episode takes about 300 tokens."""
+HEAD_DIM = 24
+"""Width of an attention head. vLLM's CPU build serves multiples of 32 only."""
 
 _TOKENIZER_TEXTS = 512
 
@@ -25,7 +27,7 @@ def new_tokenizer() -> PreTrainedTokenizerBase:
     return build_tokenizer(corpus_texts(0, _TOKENIZER_TEXTS), NUMBERS)
 
 
-def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCausalLM:
+def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int, head_dim: int = HEAD_DIM) -> Qwen3ForCausalLM:
     """Return an agent with fresh random weights; the caller's random state is left as it was."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -37,7 +39,7 @@ def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCausalLM
         num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=24,
+        head_dim=head_dim,
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=True,
         bos_token_id=None,
@@ -97,8 +99,8 @@ def save_agent(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, fold
     tokenizer.save_pretrained(folder)
 
 
-def make_untrained(folder: Path, seed: int = 0) -> Path:
+def make_untrained(folder: Path, seed: int = 0, head_dim: int = HEAD_DIM) -> Path:
     """Write an agent with random weights: takes a second, and is enough to try an engine with."""
     tokenizer = new_tokenizer()
-    save_agent(new_agent(tokenizer, seed), tokenizer, folder)
+    save_agent(new_agent(tokenizer, seed, head_dim), tokenizer, folder)
     return folder

@@ -1,0 +1,166 @@
+"""A model server lives and dies as one process group; what it is started with follows from what is served."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.serving.launch import Launch, find_vllm, rank_of, served_name
+from trace_assets.serving.server import ModelServer, models_of
+
+PRETEND = [sys.executable, str(Path(__file__).with_name("pretend_vllm.py"))]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"r": 8, "rank_pattern": {"q_proj": 12}}))
+    return folder
+
+
+def launch(adapter: Path, **changes: object) -> Launch:
+    return Launch("model", "base", {"cancel@0f3a": adapter}, port=free_port(), **changes)  # type: ignore[arg-type]
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def eventually(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def child_in(log: Path) -> int:
+    found = re.search(r"^child (\d+)$", log.read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found.group(1))
+
+
+def test_the_arguments_of_vllm(adapter: Path) -> None:
+    words = Launch("model", "base", {"a@1": adapter, "b@2": adapter}, max_model_len=512).arguments()
+    assert words[:3] == ["model", "--served-model-name", "base"]
+    assert words[words.index("--max-loras") + 1] == "2"
+    assert words[words.index("--max-lora-rank") + 1] == "16"  # the smallest of vLLM's that holds 12
+    assert words[words.index("--lora-modules") + 1 :][:2] == [f"a@1={adapter}", f"b@2={adapter}"]
+    assert words[words.index("--tool-call-parser") + 1] == "hermes"
+    assert words[words.index("--max-model-len") + 1] == "512"
+    bare = Launch("model", "base", tool_parser="").arguments()
+    assert not {"--enable-lora", "--tool-call-parser", "--max-model-len"} & set(bare)
+
+
+def test_another_training_has_another_name() -> None:
+    assert served_name("cancel", "aaaaaaaa11") != served_name("cancel", "bbbbbbbb11")
+
+
+@pytest.mark.parametrize("config", ["", "{}", '{"r": "x"}'])
+def test_a_broken_adapter_is_named(config: str, tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(config)
+    with pytest.raises(InputError, match=r"adapter_config\.json is no LoRA configuration"):
+        rank_of(tmp_path)
+
+
+def test_a_rank_that_vllm_does_not_serve(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"r": 512}')
+    with pytest.raises(InputError, match="rank 512; vLLM serves at most 256"):
+        rank_of(tmp_path)
+
+
+def test_without_vllm_the_sentence_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"trace-assets\[serve\]"):
+        find_vllm(str(tmp_path / "vllm"))
+
+
+def test_it_serves_and_ends_with_all_it_started(adapter: Path, tmp_path: Path) -> None:
+    served, log = launch(adapter), tmp_path / "log"
+    with ModelServer(served, log, command=PRETEND) as server:
+        assert server.alive
+        assert models_of(served.base_url) == {"base", "cancel@0f3a"}
+        child = child_in(log)
+        assert not gone(child)
+    assert not server.alive
+    eventually(lambda: gone(child))
+    assert models_of(served.base_url) is None
+
+
+def test_an_exception_inside_ends_it_too(adapter: Path, tmp_path: Path) -> None:
+    served, log = launch(adapter), tmp_path / "log"
+    with pytest.raises(ZeroDivisionError), ModelServer(served, log, command=PRETEND):
+        _ = 1 / 0
+    assert gone(child_in(log))
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("ends", "ended while it started: RuntimeError: no room"),
+        ("never_well", "was not well within 1 s"),
+        ("no_adapters", "does not serve cancel@0f3a"),
+    ],
+)
+def test_a_start_that_fails_says_why_and_leaves_nothing(
+    fault: str, says: str, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRETEND_FAULT", fault)
+    log = tmp_path / "log"
+    server = ModelServer(
+        launch(adapter), log, command=PRETEND, start_seconds=1.0 if "never" in fault else 20.0
+    )
+    with pytest.raises(Unavailable, match=says):
+        server.start()
+    assert not server.alive
+    if fault != "ends":
+        assert gone(child_in(log))
+
+
+def test_a_taken_port_is_not_mistaken_for_the_server(adapter: Path, tmp_path: Path) -> None:
+    served = launch(adapter)
+    with ModelServer(served, tmp_path / "log", command=PRETEND):
+        second = ModelServer(served, tmp_path / "log2", command=PRETEND)
+        with pytest.raises(Unavailable, match=r"answers at .* already"):
+            second.start()
+
+
+def test_it_is_asked_to_end_when_its_parent_is_killed(adapter: Path, tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "log"
+    script = (
+        "import time; from pathlib import Path\n"
+        "from trace_assets.serving.launch import Launch\n"
+        "from trace_assets.serving.server import ModelServer\n"
+        f"s = ModelServer(Launch('model', 'base', port={port}), Path({str(log)!r}), command={PRETEND!r})\n"
+        "s.start(); print(s.pid, flush=True); time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    server = int(parent.stdout.readline())
+    try:
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait()
+        eventually(lambda: gone(server))
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(server, signal.SIGKILL)

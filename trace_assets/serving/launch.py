@@ -1,0 +1,134 @@
+"""How vLLM is started for a base model and its adapters."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trace_assets.errors import InputError, Unavailable
+
+RANKS = (8, 16, 32, 64, 128, 256)
+"""Those that vLLM's `--max-lora-rank` takes."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is served, and how.
+
+    Attributes:
+        model: Hugging Face folder or hub name of the base model.
+        name: What a request calls the base model.
+        adapters: Served name to PEFT folder.
+        host: Address to listen on.
+        port: Port to listen on.
+        dtype: `auto`, `float32`, `bfloat16`...
+        max_model_len: Longest conversation in tokens; 0 takes the model's own.
+        max_num_seqs: Conversations that are worked on at once.
+        tool_parser: vLLM's tool-call parser; empty leaves calls in the text.
+        kv_cache_gib: Key/value cache on a CPU build.
+        extra: Further arguments, as they are.
+    """
+
+    model: str
+    name: str
+    adapters: Mapping[str, Path] = field(default_factory=dict)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    dtype: str = "auto"
+    max_model_len: int = 0
+    max_num_seqs: int = 64
+    tool_parser: str = "hermes"
+    kv_cache_gib: int = 1
+    extra: Sequence[str] = ()
+
+    @property
+    def base_url(self) -> str:
+        """Where an OpenAI client finds it."""
+        return f"http://{self.host}:{self.port}/v1"
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of `vllm serve`.
+
+        Raises:
+            InputError: An adapter's folder cannot be read, or is of a rank that vLLM does not take.
+        """
+        words = [self.model, "--served-model-name", self.name, "--host", self.host, "--port", str(self.port)]
+        words += ["--dtype", self.dtype, "--max-num-seqs", str(self.max_num_seqs)]
+        # The tokens of sampling are asked for by training and parity; no default of the model's interferes.
+        words += ["--generation-config", "vllm"]
+        if self.max_model_len:
+            words += ["--max-model-len", str(self.max_model_len)]
+        if self.adapters:
+            ranks = [rank_of(folder) for folder in self.adapters.values()]
+            words += ["--enable-lora", "--max-loras", str(len(self.adapters))]
+            words += ["--max-lora-rank", str(max(ranks)), "--lora-modules"]
+            words += [f"{name}={folder}" for name, folder in self.adapters.items()]
+        if self.tool_parser:
+            words += ["--enable-auto-tool-choice", "--tool-call-parser", self.tool_parser]
+        return [*words, *self.extra]
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables beside those of this process."""
+        return {
+            "VLLM_CPU_KVCACHE_SPACE": str(self.kv_cache_gib),
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            # A folder is not looked up on the hub; a hub name is.
+            **({"HF_HUB_OFFLINE": "1"} if Path(self.model).is_dir() else {}),
+        }
+
+
+def rank_of(folder: Path) -> int:
+    """Return the smallest rank of vLLM's that holds an adapter's.
+
+    Raises:
+        InputError: It is no PEFT folder, or of too high a rank.
+    """
+    file = folder / "adapter_config.json"
+    try:
+        config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        rank = max([int(config["r"]), *map(int, (config.get("rank_pattern") or {}).values())])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{file} is no LoRA configuration that can be read ({type(error).__name__}); train it again."
+        ) from error
+    found = next((one for one in RANKS if rank <= one), None)
+    if found is None:
+        raise InputError(f"the adapter in {folder} has rank {rank}; vLLM serves at most {RANKS[-1]}.")
+    return found
+
+
+def served_name(name: str, adapter_id: str) -> str:
+    """Return what a request calls an adapter: an adapter that is trained again never answers for the old one.
+
+    >>> served_name("embedded/cancel order", "0f3a9b2c44d1")
+    'embedded-cancel-order@0f3a9b2c'
+    """
+    plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
+    return f"{plain}@{adapter_id[:8]}"
+
+
+def find_vllm(command: str = "") -> list[str]:
+    """Return the command that runs vLLM.
+
+    Args:
+        command: A path or name; empty looks beside this interpreter, then on the PATH.
+
+    Raises:
+        Unavailable: There is none.
+    """
+    beside = Path(sys.executable).with_name("vllm")
+    candidates = [command] if command else [str(beside), "vllm"]
+    for candidate in candidates:
+        if (found := shutil.which(candidate)) is not None:
+            return [found, "serve"]
+    raise Unavailable(
+        f"vLLM is not to be found ({' or '.join(candidates)}): run `pip install 'trace-assets[serve]'` on a "
+        "GPU machine (for a CPU see docs/serving.md), name it in serving.command, or set rollouts.base_url "
+        "to a server that is running."
+    )

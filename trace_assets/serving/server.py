@@ -1,0 +1,181 @@
+"""A model server as a process group: started, asked whether it is well, and stopped with all it started."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+from trace_assets.errors import Unavailable
+from trace_assets.progress import progress
+from trace_assets.serving.launch import Launch, find_vllm
+
+START_SECONDS = 900.0
+"""A large model is loaded for minutes."""
+STOP_SECONDS = 15.0
+
+
+class ModelServer:
+    """vLLM, or whatever takes its arguments and speaks its API.
+
+    Use as a context manager: the whole process group (vLLM starts children of its own) ends with the block,
+    however it is left. What the server prints goes to a log file.
+
+    Args:
+        launch: What is served.
+        log: File for its words; the folder must exist.
+        command: Program and first arguments; None looks for vLLM.
+        start_seconds: How long it may take until it answers.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        log: Path,
+        *,
+        command: Sequence[str] | None = None,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        self.launch, self.log = launch, log
+        self._command, self._start_seconds = command, start_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until every model answers.
+
+        Raises:
+            InputError: The launch cannot be put into arguments.
+            Unavailable: Another server has the port, or the program is not there, ends, or is not well in
+                time; the log's last words say why.
+        """
+        arguments = self.launch.arguments()
+        command = [*(self._command if self._command is not None else find_vllm()), *arguments]
+        if _answers(self.launch.base_url):
+            raise Unavailable(
+                f"something answers at {self.launch.base_url} already; stop it, or choose another "
+                "serving.port."
+            )
+        with self.log.open("ab") as log:
+            log.write(f"$ {' '.join(command)}\n".encode())
+            log.flush()
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.launch.variables()},
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        try:
+            self._wait_until_well()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait_until_well(self) -> None:
+        wanted = {self.launch.name, *self.launch.adapters}
+        until = time.monotonic() + self._start_seconds
+        with progress("start the model server", 1) as bar:
+            while time.monotonic() < until:
+                if not self.alive:
+                    raise Unavailable(f"the model server ended while it started{self._last_words()}")
+                served = models_of(self.launch.base_url)
+                if served is not None and wanted <= served:
+                    bar.advance(1)
+                    return
+                if served is not None and served:
+                    missing = ", ".join(sorted(wanted - served))
+                    raise Unavailable(f"the model server does not serve {missing}; see {self.log}.")
+                time.sleep(0.5)
+        raise Unavailable(
+            f"the model server was not well within {self._start_seconds:g} s{self._last_words()}"
+        )
+
+    def _last_words(self) -> str:
+        with suppress(OSError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            told = [line for line in lines if "Error" in line] or lines
+            return f": {told[-1].strip()[-300:]} (the whole log: {self.log})."
+        return "."
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that was started still runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the group, None before the start."""
+        return self._process.pid if self._process is not None else None
+
+    def stop(self) -> None:
+        """End the whole group, gently first; may be called twice."""
+        if self._process is None:
+            return
+        for sign, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5.0)):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, sign)
+            until = time.monotonic() + patience
+            while time.monotonic() < until:
+                if self._process.poll() is not None and not _group_lives(self._process.pid):
+                    return
+                time.sleep(0.05)
+
+    def __enter__(self) -> ModelServer:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+def _die_with_parent() -> None:
+    """In the child: be asked to end when the process that serves is killed. vLLM then stops its children."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def models_of(base_url: str, key: str = "") -> set[str] | None:
+    """Return the names that a server serves; None when it does not answer."""
+    headers: Mapping[str, str] = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        answer = httpx.get(f"{base_url}/models", timeout=5.0, headers=headers)
+        return {str(row["id"]) for row in answer.raise_for_status().json()["data"]}
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _answers(base_url: str) -> bool:
+    try:
+        httpx.get(f"{base_url}/models", timeout=2.0)
+    except httpx.HTTPError:
+        return False
+    return True
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    # Zombies count as members: a group of nothing else is gone.
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError, ValueError):
+            fields = entry.read_text().rsplit(")", 1)[1].split()
+            if int(fields[2]) == group and fields[0] != "Z":
+                return True
+    return False
