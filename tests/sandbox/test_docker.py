@@ -103,6 +103,14 @@ def test_an_episode_that_ends_between_two_steps_is_told_as_such(
     assert caught.value.reason == f"signal {int(signal.SIGALRM)}"
 
 
+def test_no_process_left_for_another_episode_is_told_as_such(docker_pool: SandboxPool, counter: str) -> None:
+    config = docker_pool.config.model_copy(update={"pids": 4, "spares": 0, "max_sandboxes": 1})
+    with open_pool(config) as pool, pytest.raises(Died, match="fewer episodes at once") as caught:
+        sessions = [pool.environment(counter).reset(seed) for seed in range(8)]
+        assert not sessions
+    assert caught.value.reason == "fork"
+
+
 def test_the_flags_are_really_applied(docker_pool: SandboxPool, counter: str) -> None:
     backend = docker_pool.backend
     assert isinstance(backend, DockerBackend)

@@ -39,8 +39,8 @@ class Died(SandboxError):
     """The process behind the answer is gone; the sandbox was killed.
 
     Attributes:
-        reason: `oom`, `exit <status>`, `signal <number>`, `killed` (another episode of the same sandbox
-            broke a rule), or `unknown`.
+        reason: `oom`, `exit <status>`, `signal <number>`, `fork` (no process was to be had), `killed`
+            (another episode of the same sandbox broke a rule), or `unknown`.
     """
 
     kind = "died"

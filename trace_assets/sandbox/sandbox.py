@@ -241,6 +241,10 @@ class Sandbox:
 
 def died(reason: str) -> Died:
     """The exception for an ended process."""
+    if reason == "fork":
+        return Died(
+            "the sandbox could not start another process and was killed: have fewer episodes at once", reason
+        )
     story = {"oom": "ran out of memory", "unknown": "ended"}.get(reason, f"ended with {reason}")
     return Died(
         f"the sandboxed process {story} in the middle of a request, and its sandbox was killed", reason
