@@ -20,6 +20,7 @@ FEATURES = (
     "instead_keyless",
     "keyless",
     "maps",
+    "named",
     "nested",
     "plain_errors",
     "read_key",
@@ -133,6 +134,9 @@ def _with_features(
             content["around"] = around
     if any(has_maps(schema) for schema in [ground.record, *shows.values()]):
         features.add("maps")
+    if any(c.islower() for value in ground.identifiers for c in value):
+        # Words in identifiers stay words: letters drawn one by one would name nobody.
+        features.add("named")
     if ground.plain_errors:
         features.add("plain_errors")
     conditions = [one["guard"] for one in wishes if one["guard"]]
