@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from trace_assets.sources import source_version
 
-CONTRACT_VERSION = source_version("synthesis.contract")
+_READ = ("diagnosis.detectors.mutation", "diagnosis.detectors.values", "diagnosis.detectors.wording")
+CONTRACT_VERSION = source_version("stages.contract", "synthesis.contract", *_READ)
 WRITER_VERSION = source_version(
     "diagnosis.model.redaction", "diagnosis.model.view", "synthesis.recipes", "synthesis.writers"
 )
@@ -18,4 +19,7 @@ AUDIT_VERSION = source_version(
     *(f"../sandboxes/{name}" for name in ("worker.py", "seccomp.json", "Dockerfile")),
     "targets.sandboxed",
     "synthesis.audit",
+    *(f"synthesis.contract.{name}" for name in ("answers", "json_schema", "protocol", "reference", "shapes")),
+    "diagnosis.leak.classifier",
+    "statistics.ranking",
 )

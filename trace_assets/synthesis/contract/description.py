@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
-from uuid import uuid4
 
 from pydantic import ValidationError
 
 from trace_assets.errors import InputError
 from trace_assets.records import Record
+from trace_assets.store.home import replacing_file
 from trace_assets.synthesis.contract.tool_list import GivenTools
 
 
@@ -56,10 +55,6 @@ def write_description(folder: Path, description: TargetDescription) -> bool:
     if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text:
         return False
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{file.name}.{uuid4().hex[:8]}.partial"
-    try:
+    with replacing_file(file) as partial:
         partial.write_text(text, encoding="utf-8")
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
     return True
