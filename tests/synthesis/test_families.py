@@ -279,6 +279,7 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
 
 # -- the audit ----------------------------------------------------------------------------------------------
 
+WHOLE = Sizes(compared=3, diversity=128, floor=16, attack=16, replayed=2, mutated=8)
 SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
 FEW = [
     ("embedded", "unrecovered_error"),
@@ -320,4 +321,4 @@ def test_recipes_pass_the_audit(written, contracts, pool, desk: str, family: str
 @pytest.mark.slow
 @pytest.mark.parametrize(("desk", "family"), [*cases("embedded", "clinic"), *TAU2])
 def test_every_recipe_passes_the_whole_audit(written, contracts, pool, desk: str, family: str) -> None:
-    audited(written, contracts, pool, (desk, family), Sizes(), 32)
+    audited(written, contracts, pool, (desk, family), WHOLE, 16)
