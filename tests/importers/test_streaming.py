@@ -284,6 +284,27 @@ def test_a_helper_that_dies_costs_time_only(tmp_path: Path, monkeypatch: pytest.
         assert helped["a"].frame(record).equals(alone["a"].frame(record))
 
 
+def test_a_helper_whose_program_is_gone_ends_and_cleans_up() -> None:
+    helper = Helper()
+    folder = Path(helper._folder.name)
+    assert _free_once_up(helper) and folder.is_dir()
+    helper._wire.close()  # as the death of this process would
+    assert helper._process.wait(timeout=20) == 0
+    assert not folder.exists()
+
+
+def test_without_a_helper_it_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.json", content(*(simulation(n) for n in range(4))))
+    monkeypatch.setattr(tau2_parts, "PARALLEL", 1)
+    monkeypatch.setattr("subprocess.Popen.__init__", _refused)
+    stores, _ = by_parts(tmp_path / "one", path)
+    assert stores["a"].frame(TrajectoryHead).height == 4
+
+
+def _refused(*arguments: Any, **more: Any) -> None:
+    raise OSError("resource temporarily unavailable")
+
+
 def _free_once_up(helper: Helper) -> bool:
     """Wait until the helper has come up, so that small files reach it too."""
     while not helper._ready and helper._process.poll() is None:

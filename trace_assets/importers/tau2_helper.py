@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -140,7 +141,7 @@ def main() -> None:
                 converted = replace(converted, part=replace(converted.part, tables={}))
             wire.send((number, converted))
     except (EOFError, OSError):
-        return
+        shutil.rmtree(folder, ignore_errors=True)  # the other process may be dead: nobody else would
 
 
 if __name__ == "__main__":

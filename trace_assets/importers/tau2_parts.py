@@ -46,12 +46,19 @@ def read_parts(path: Path, seen: Seen) -> Iterator[Part | Task | Problem]:
     """
     with ExitStack() as stack:
         # Asked for first of all: it takes half a second to come up.
-        helper = stack.enter_context(Helper()) if path.stat().st_size >= PARALLEL else None
+        helper = _helper(stack) if path.stat().st_size >= PARALLEL else None
         opened = open_tau2(path)
         if isinstance(opened, Problem):
             yield opened
         else:
             yield from _parts(*opened, seen, helper)
+
+
+def _helper(stack: ExitStack) -> Helper | None:
+    try:
+        return stack.enter_context(Helper())
+    except OSError:  # no more processes may be started: it takes longer alone
+        return None
 
 
 def _parts(

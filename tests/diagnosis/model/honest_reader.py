@@ -16,6 +16,8 @@ from trace_assets.records import Capability, Label, Message, ToolCall, Trajector
 from trace_assets.settings import Discovery
 
 VARIANT = "Always do this: "
+MARK = " / "
+"""What follows it in a name is another wording of the same."""
 
 
 def read_transcript(text: str, name: str = "t") -> Trajectory:
@@ -59,7 +61,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 class HonestReader:
-    """Answers the four kinds of questions.
+    """Answers the five kinds of questions.
 
     Args:
         known: Capabilities of detectors that it can recognise, by name.
@@ -78,6 +80,8 @@ class HonestReader:
             return self._proposals(user)
         if system.startswith("Several readers"):
             return self._groups(user)
+        if system.startswith("A dictionary"):
+            return self._same(user)
         return self._fault(user)
 
     def _label(self, trajectory: Trajectory, name: str) -> Label:
@@ -135,6 +139,19 @@ class HonestReader:
             group = groups.setdefault(name, {"name": name, "description": one["description"], "members": []})
             group["members"].append(one["id"])
         return {"groups": list(groups.values())}
+
+    def _same(self, user: str) -> dict[str, Any]:
+        ids: dict[str, dict[str, str]] = {"K": {}, "N": {}}
+        for line in user.splitlines():
+            if line.startswith("{"):
+                one = json.loads(line)
+                name = one["name"].removeprefix(VARIANT).partition(MARK)[0]
+                ids[one["id"][0]].setdefault(name, one["id"])
+        return {
+            "same": [
+                {"new": new, "known": ids["K"][name]} for name, new in ids["N"].items() if name in ids["K"]
+            ]
+        }
 
     def _fault(self, user: str) -> dict[str, Any]:
         trajectory = read_transcript(user.removeprefix("The transcript:\n"))

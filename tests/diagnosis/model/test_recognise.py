@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from chat_server import ChatServer
-from honest_reader import HonestReader
+from honest_reader import MARK, HonestReader
 
 from trace_assets.diagnosis.model.merge import Merged, model_capability_id
 from trace_assets.diagnosis.model.recognise import by_wording, recognise, recognise_question
@@ -120,19 +120,13 @@ def test_without_both_old_and_new_ones_nobody_is_asked(open_analyst: Open) -> No
 
 @pytest.fixture
 def rereader(reader: HonestReader) -> Callable[[str], Callable[[Sequence[dict[str, str]]], dict[str, Any]]]:
-    """The honest reader, who words every merged capability with a mark and knows marked ones for the same."""
+    """The honest reader, who words every merged capability with a mark."""
 
     def marked(mark: str) -> Callable[[Sequence[dict[str, str]]], dict[str, Any]]:
         def answer(messages: Sequence[dict[str, str]]) -> dict[str, Any]:
-            system, user = messages[0]["content"], messages[1]["content"]
-            if system.startswith("A dictionary"):
-                rows = [json.loads(line) for line in user.splitlines() if line.startswith("{")]
-                old = {one["name"].split(" / ")[0]: one["id"] for one in rows if one["id"][0] == "K"}
-                new = {one["name"].split(" / ")[0]: one["id"] for one in rows if one["id"][0] == "N"}
-                return {"same": [{"new": new[name], "known": old[name]} for name in new if name in old]}
             said = reader.answer(messages)
             for group in said.get("groups", ()):
-                group["name"] = f"{group['name']} / {mark}"
+                group["name"] = f"{group['name']}{MARK}{mark}"
                 group["description"] = f"{mark} {len(group['description'])}"
             return said
 
