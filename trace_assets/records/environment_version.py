@@ -11,6 +11,7 @@ class FailedCheck(Record):
     """One reason why a version was not accepted."""
 
     check_id: str
+    """Id of the audit's check; `trace.reply` where there was nothing to audit."""
     severity: Literal["error", "warning", "info"]
     evidence: str
     bound: str = ""
@@ -28,6 +29,7 @@ class EnvironmentVersion(Record):
     environment_id: str
     """Hash of the source; empty where the reply held no module."""
     source: str
+    """The module as it was written; empty where the reply held none."""
     writer: str
     """`recipe:<name>` or `model:<name>`."""
     prompt_version: str = ""

@@ -414,3 +414,47 @@ def _accepting(environment: Environment) -> list[EnvironmentCheck]:
         )
         for name in ("semantic.oracle_max", "semantic.floor_gap")
     ]
+
+
+def test_the_base_policy_plays_only_drafts_with_nothing_else_against_them(
+    good: str, make_study: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[bool] = []
+
+    def audit(
+        environment: Environment, *_: Any, base_policy: Any = None, **__: Any
+    ) -> list[EnvironmentCheck]:
+        rows = _accepting(environment)
+        if "_whole(" in environment.source:
+            assert base_policy is None
+            rows[0] = rows[0].model_copy(update={"status": "fail", "evidence": "falls short"})
+        if base_policy is not None:
+            played.append("# harder" in environment.source)
+            easy = {
+                "check_id": "trace.pass_band",
+                "status": "pass" if played[-1] else "fail",
+                "evidence": "easy",
+            }
+            rows.append(rows[0].model_copy(update=easy))
+        return rows
+
+    monkeypatch.setattr(environment_writers, "audit", audit)
+    monkeypatch.setattr(environment_writers, "open_policy", lambda study: "the base policy")
+    replies = [fenced(short(good)), fenced(good), fenced(good + "# harder\n")]
+    with RecordedServer(replies) as server:
+        study = make_study(server.url, **{"synthesis.mend_with_base": "true"})
+        result = write_capability_environment(study, NAME)
+        assert '"check": "trace.pass_band"' in server.bodies[2]["messages"][1]["content"]
+    assert played == [False, True] and result.checks[0].passed
+    failed = [[one.check_id for one in row.failed] for row in versions(study)]
+    assert failed == [["semantic.oracle_max"], ["trace.pass_band"], []]
+
+
+@pytest.mark.usefixtures("quick_audit")
+def test_without_a_base_model_drafts_are_not_played_and_the_asset_says_so(
+    good: str, make_study: Make
+) -> None:
+    with RecordedServer([fenced(good)]) as server:
+        study = make_study(server.url, **{"synthesis.mend_with_base": "true"})
+        result = write_capability_environment(study, NAME)
+    assert result.checks[0].passed and "no base model" in str(result.figures["remarks"])

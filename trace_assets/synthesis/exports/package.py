@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import keyword
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox import SandboxedEnvironment
+from trace_assets.store.home import replacing_file
 
 PROBED_SEEDS = 3
 
@@ -125,12 +125,8 @@ def _form_of(mark: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def render(file: str, **values: Any) -> str:
