@@ -56,7 +56,7 @@ CHECKS = {
     pool="gpu",
 )
 def pilot(study: Study, capability: str) -> StageResult:
-    """A small share of the training run, made beforehand: does the target gain where the reward rises?
+    """A small share of the training run, made beforehand to see whether the target gains with the reward.
 
     A firewall: only its decision enters the version, so other figures train nothing anew.
     """

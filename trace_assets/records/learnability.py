@@ -40,11 +40,13 @@ class Learnability(Record):
     n_seeds: int
     """Seeds of the audit behind the fit."""
     n_rollouts: int
+    """Their rollouts."""
     fit: str
     """How the fit was made: `maximum likelihood`, or what stands in its place."""
     alpha: float | None
+    """First parameter of the Beta distribution of a seed's pass rate."""
     beta: float | None
-    """The Beta distribution of a seed's pass rate."""
+    """Second parameter of it."""
     pass_rate: float | None
     """Its mean."""
     icc: float | None
@@ -54,15 +56,17 @@ class Learnability(Record):
     group_size: int
     """Rollouts a group in training: what the shares below are for."""
     all_pass: float | None
+    """Share of groups that all pass, under the fit."""
     all_fail: float | None
-    """Shares of groups with one outcome, under the fit."""
+    """Share of groups that all fail, under the fit."""
     plug_in: float | None
     """Their sum were all seeds equally hard."""
     dead_predicted: float | None
     """Share of groups with one outcome whose rewards are also equal: what training calls dead."""
     dead_low: float | None
+    """Lower end of its 95 % interval over seeds."""
     dead_high: float | None
-    """95 % interval over seeds."""
+    """Upper end of its 95 % interval over seeds."""
     dead_seen: float | None
     """Share of dead groups in the iterations compared."""
     dead_seen_low: float | None

@@ -22,10 +22,13 @@ class PilotPoint(Record):
     """Mean reward on held-out seeds of the environment."""
     success_rate: float
     n_seeds: int
+    """Held-out seeds, one episode each."""
     target_rate: float | None
     """Pass rate on the target's tasks; null where none was found."""
     n_tasks: int
+    """Target tasks."""
     n_episodes: int
+    """Episodes of these tasks."""
 
 
 class Pilot(Record):
@@ -53,11 +56,13 @@ class Pilot(Record):
     goes_on: bool
     """Whether the full run is made."""
     reason: str
+    """Why, with the figures."""
     rollouts: int = 0
     """Training episodes of the pilot; its weights are thrown away."""
     budget_share: float = 0.0
     """Of the training episodes of the full run."""
     n_checkpoints: int = 0
+    """The base model and one after each optimizer step."""
     correlation: float | None = None
     """Of reward and the target's pass rate over checkpoints, the base model included."""
     correlation_low: float | None = None
@@ -68,6 +73,7 @@ class Pilot(Record):
     reward_gain_low: float | None = None
     reward_gain_high: float | None = None
     n_seeds: int = 0
+    """Held-out seeds that were judged at every checkpoint."""
     target_gain: float | None = None
     """The same on the target's tasks: pass rate."""
     target_gain_low: float | None = None
@@ -75,6 +81,7 @@ class Pilot(Record):
     target_p: float | None = None
     """Two-sided sign-flip test over tasks."""
     n_tasks: int = 0
+    """Target tasks that were judged at every checkpoint."""
     tasks_are: str = ""
     """Which tasks of the target: those that need the capability, or all."""
     isolation_level: str = ""
