@@ -34,12 +34,14 @@ from trace_assets.stages.diagnosis import kept_capabilities, trainable
 from trace_assets.stages.environments import write_capability_environment
 from trace_assets.stages.ingest import ingest
 from trace_assets.stages.synthesis import audit_environment
+from trace_assets.stages.target_notes import keep_notes
 from trace_assets.stages.training import train_capability
 from trace_assets.stages.trajectories import write_batch
 from trace_assets.store import Home
 from trace_assets.store.locks import due_items
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
 from trace_assets.study import Study
+from trace_assets.synthesis.contract.description import read_description
 
 TOOLS = [{"name": "get_order", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}]
 
@@ -118,6 +120,50 @@ def test_a_policy_is_found_in_a_simulation_file(tmp_path: Path) -> None:
     file.write_text(json.dumps({"info": {"environment_info": {"policy": "Be kind."}}, "simulations": []}))
     describe_target(study, "shop", None, file)
     assert look_up_contract(study, "shop").policy == "Be kind."
+
+
+def simulations(folder: Path, name: str, agent: str = "llm_agent", **about: Any) -> Path:
+    """A tau2 simulation file with one run."""
+    messages = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
+    content = {
+        "info": {
+            "agent_info": {"implementation": agent, "llm": "m"},
+            "user_info": {},
+            "environment_info": {"domain_name": "shop", **about},
+            "num_trials": 1,
+        },
+        "tasks": [{"id": "1"}],
+        "simulations": [{"id": f"run-{name}", "task_id": "1", "messages": messages, "trial": 0}],
+    }
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_what_simulation_files_say_of_their_target_is_kept(tmp_path: Path) -> None:
+    study = study_at(tmp_path)
+    first = simulations(tmp_path, "first", policy="Be kind.", tool_defs=TOOLS)
+    ingest(study, [first, simulations(tmp_path, "second", policy="Be rude.", tool_defs="none")])
+    ingest(study, [simulations(tmp_path, "third", agent="llm_agent_solo", policy="Be kind.")])
+    known = read_description(study.home.descriptions, "tau2:shop")
+    assert (known.policy, known.policy_from) == ("Be kind.", "ingested: first.json")
+    assert [tool.name for tool in known.tools.agent] == ["get_order"]
+    assert look_up_contract(study, "tau2:shop").policy == "Be kind."
+    assert read_description(study.home.descriptions, "tau2:shop_solo").policy == ""
+    policy = tmp_path / "policy.md"
+    policy.write_text("Be brief.")
+    describe_target(study, "tau2:shop", None, policy)
+    assert look_up_contract(study, "tau2:shop").policy == "Be brief."
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", '{"info": 3, "simulations": []}', "[1]", "\x00\xff", '{"a": "b']
+)
+def test_other_files_say_nothing(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "file.json"
+    file.write_text(content, encoding="latin-1")
+    assert keep_notes(tmp_path / "notes", [file, tmp_path / "missing.json"]) == []
+    assert not (tmp_path / "notes").exists()
 
 
 def test_held_out_trajectories_stay_out(tmp_path: Path) -> None:

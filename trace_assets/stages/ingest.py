@@ -17,6 +17,7 @@ from trace_assets.importers.problem import Problem, ProblemLog, differs
 from trace_assets.importers.spool import Spool
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.stages.ingested_files import IngestedFiles
+from trace_assets.stages.target_notes import keep_notes
 from trace_assets.store import Store
 from trace_assets.store.home import replacing_folder
 from trace_assets.store.locks import mark_due
@@ -80,6 +81,7 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto") -> Ingeste
         ):
             read = load(rest, Path(folder), stack, format, _held(study, rest))
             _lay_all(study, read, Path(folder), outcome, files)
+        keep_notes(study.home.descriptions, rest)
     return outcome
 
 
