@@ -27,10 +27,11 @@ python=$(apt-cache depends python3 2>/dev/null | sed -n 's/^ *Depends: \(python3
 packages="$python-minimal lib$python-minimal lib$python-stdlib libc6 libgcc-s1 zlib1g libexpat1|libexpat1t64 \
 libffi8|libffi7 libssl3t64|libssl3|libssl1.1 libbz2-1.0 liblzma5 libsqlite3-0 libuuid1|libuuid1t64 libcrypt1 \
 libzstd1 tzdata"
+apt-cache pkgnames >"$work/names"  # once: a question for each of them would take longer than all the rest
 chosen=
 for entry in $packages; do
     for name in $(echo "$entry" | tr '|' ' '); do
-        if apt-cache show "$name" >/dev/null 2>&1; then chosen="$chosen $name"; break; fi
+        if grep -qx "$name" "$work/names"; then chosen="$chosen $name"; break; fi
     done
 done
 # shellcheck disable=SC2086  # a list of names
