@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import InputError
 from trace_assets.policies.hermes import OPEN, parse_reply, strict_json
-from trace_assets.policies.openai_connection import Connection, Retries
+from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault
+from trace_assets.policies.openai_servers import Servers
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.records import Message, ToolCall
 
@@ -25,7 +26,7 @@ class OpenAIPolicy:
     from OPENAI_API_KEY and appears nowhere; a server that wants none needs none.
 
     Args:
-        base_url: Such as http://127.0.0.1:8000/v1.
+        base_url: Such as http://127.0.0.1:8000/v1; several, separated by commas, share the load.
         model: Name of the base model; an adapter is asked for by its own name, as vLLM serves it.
         temperature: Sampling temperature.
         max_new_tokens: Longest reply.
@@ -55,9 +56,8 @@ class OpenAIPolicy:
         self._temperature, self._max_new_tokens = temperature, max_new_tokens
         self._retries = retries
         self._seed, self._return_token_ids = seed, return_token_ids
-        self._connection = Connection(
-            base_url, timeout_seconds=timeout_seconds, retries=Retries(more=retries, waits=retries)
-        )
+        urls = [url.strip() for url in base_url.split(",") if url.strip()]
+        self._servers = Servers(urls, timeout_seconds, Retries(more=retries, waits=retries))
 
     @property
     def name(self) -> str:
@@ -79,22 +79,25 @@ class OpenAIPolicy:
         """
         model = conversation.adapter or self._model
         try:
-            completion = await self._connection.complete(self._body(conversation, model))
+            completion = await self._servers.complete(
+                self._body(conversation, model), conversation.conversation_id
+            )
         except ServerFault as fault:
             if fault.kind == "full":
                 return Reply(Message(role="assistant", content=""), overflow=True)
             times = f"{self._retries + 1} times "
-            raise self._connection.explain(
+            raise self._servers.explain(
                 fault, model=model, setting="rollouts.base_url", attempts=times
             ) from fault
         return self._reply(conversation, completion)
 
     async def forget(self, conversation: Conversation) -> None:
-        """Nothing is kept here; the server's cache is its own."""
+        """Forget which server the conversation is with; its cache is its own."""
+        self._servers.forget(conversation.conversation_id)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._connection.close()
+        await self._servers.close()
 
     def _body(self, conversation: Conversation, model: str) -> dict[str, Any]:
         turn = sum(message.role == "assistant" for message in conversation.messages)

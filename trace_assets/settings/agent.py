@@ -36,7 +36,7 @@ class Targets(Section):
 class BaseModelSection(Section):
     """The policy that is diagnosed: trained from scratch for the embedded target, or any HF folder."""
 
-    added = frozenset({"lacking_rate"})
+    added = frozenset({"lacking_rate", "head_dim"})
 
     path: str = ""
     """HF folder or hub name; empty: train the tiny agent on the embedded target's demonstrations."""
@@ -51,6 +51,8 @@ class BaseModelSection(Section):
     lacking_rate: float = Field(0.10, ge=0, le=1)
     """What a skill with a planted deficit must still reach: of what never succeeds nothing can be learned."""
     check_tasks: int = Field(400, ge=20)
+    head_dim: Literal[24, 32] = 24
+    """Width of the tiny agent's attention heads; vLLM's CPU build serves 32 only."""
 
 
 class Rollouts(Section):
@@ -58,7 +60,8 @@ class Rollouts(Section):
 
     engine: Literal["transformers", "openai"] = "transformers"
     base_url: str = ""
-    """For `openai`: the server, such as http://127.0.0.1:8000/v1. The key comes from OPENAI_API_KEY."""
+    """For `openai`: the server, such as http://127.0.0.1:8000/v1; several, separated by commas, share the
+    load. The key comes from OPENAI_API_KEY."""
     model: str = ""
     trials: int = Field(2, ge=1)
     temperature: float = Field(1.0, ge=0)

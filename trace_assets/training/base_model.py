@@ -41,7 +41,8 @@ def _run_version(target: Target, section: BaseModelSection) -> str:
     sources = hashlib.sha256()
     for package, name in _SOURCES:
         sources.update(resources.files(package).joinpath(name).read_bytes() + b"\0")
-    return text_version(sources.hexdigest(), target.version, f"{section.seed}/{section.steps}")
+    said = f"{section.seed}/{section.steps}/{section.head_dim}"
+    return text_version(sources.hexdigest(), target.version, said)
 
 
 def recipe_version(target: Target, section: BaseModelSection) -> str:
@@ -116,7 +117,7 @@ def _train(target: Target, section: BaseModelSection, folder: Path, recipe: str,
     from trace_assets.training.tiny_agent import save_agent
 
     scratch = _scratch(target, section, folder)
-    run = BaseRun(section.seed, scratch / "run.pt")
+    run = BaseRun(section.seed, scratch / "run.pt", section.head_dim)
     # Of a run that was resumed in a later leg, the checks of the earlier ones have failed before.
     stops = [stop for stop in _stops(section) if stop >= run.leg[1]] or [run.step]
     with progress("Training the base model", total=stops[-1]) as bar:

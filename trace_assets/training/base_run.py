@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_assets.training.corpus import POOL_BATCHES, Batch, batches
-from trace_assets.training.tiny_agent import new_agent, new_tokenizer
+from trace_assets.training.tiny_agent import HEAD_DIM, new_agent, new_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -43,16 +43,17 @@ class BaseRun:
     Args:
         seed: Decides initial weights and the order of demonstrations.
         checkpoint: File to resume from and to save to.
+        head_dim: Width of the agent's attention heads.
     """
 
-    def __init__(self, seed: int, checkpoint: Path) -> None:
+    def __init__(self, seed: int, checkpoint: Path, head_dim: int = HEAD_DIM) -> None:
         import torch
 
         from trace_assets.training.muon import Muon
 
         self.seed, self.checkpoint, self.step, self.leg = seed, checkpoint, 0, (0, 0)
         self.tokenizer = new_tokenizer()
-        self.model = new_agent(self.tokenizer, seed)
+        self.model = new_agent(self.tokenizer, seed, head_dim)
         matrices: list[torch.nn.Parameter] = []
         others: list[torch.nn.Parameter] = []
         for name, parameter in self.model.named_parameters():
