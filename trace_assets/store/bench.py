@@ -52,6 +52,7 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "failures_by_fault": {"triage": ("target", "outcome", "fault", "rule")},
     "gap_table": {"contrast": EVERY, **_KEPT},
     "lacking": {"labels": _LABEL, "trajectories": ("trajectory_id", "task_id", "trial", "success"), **_KEPT},
+    "learnability": {"learnability": EVERY, "pilots": EVERY},
     "learning_curves": {"training_curves": EVERY},
     "lineage_back": {**_LINEAGE, "lineage_members": ("kind", "id", "version", "label")},
     "lineage_labels": {
@@ -66,7 +67,9 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "tasks": ("task_id", "tags"),
     },
     "pass_rate_by_task": {"trajectories": ("target", "task_id", "policy", "success")},
+    "pilots": {"pilots": EVERY},
     "routers": {"router_scores": EVERY, "router_regrets": EVERY},
+    "sandbox_attacks": {"sandbox_checks": EVERY},
     "tainted_by": {
         **_LINEAGE,
         "lineage_members": ("kind", "id", "version", "capability_id", "trajectory_id", "label", "relevant"),
@@ -77,6 +80,7 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "messages": ("trajectory_id", "index", "role", "tool_calls", "tool_call_id", "is_error"),
         "trajectories": ("trajectory_id", "target", "policy"),
     },
+    "training_prices": {"ledger": EVERY},
 }
 """Ready query to what it reads: the tables and columns of its raw scan."""
 
