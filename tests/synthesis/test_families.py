@@ -78,6 +78,8 @@ def test_every_family_has_a_recipe_and_cases() -> None:
     assert set(CASES["clinic"]) == set(RECIPES)
     assert set(CASES["tau2:retail"]) == set(RECIPES)
     assert set(RECIPES) - set(CASES["embedded"]) == {"write_after_refusal", "write_without_consent"}
+    assert set(RECIPES) - set(CASES["tau2:airline"]) == {"write_after_refusal"}
+    assert len(CASES["tau2:telecom_solo"]) == 8
 
 
 def test_the_page_is_what_the_code_says() -> None:

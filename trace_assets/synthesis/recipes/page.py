@@ -28,6 +28,14 @@ trace_assets.synthesis.recipes.page`.
   does nothing earns 0.
 - A refusal that the scene itself calls for (an object that is not there) costs nothing.
 
+## Where they were filled
+
+`tests/synthesis/test_families.py` fills and plays all of them: on the embedded desk (13 families; its users
+never answer, which `write_after_refusal` and `write_without_consent` need), on a made-up clinic whose users
+answer (all 15) and, where the simulation files are at hand, on tau2's retail (all 15), airline (14: no state
+was seen that forbids its cancellations) and telecom solo (8, about lines). On each, a scripted agent that has
+every capability succeeds on every seed; the same agent without just the one taught succeeds on at most 60 %.
+
 ## What is not taught
 
 - Wording, tone and reasoning: no model judges a reply. Where the target's closing words were not learned,
