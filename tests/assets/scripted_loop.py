@@ -36,10 +36,11 @@ from trace_assets.records import (
 )
 from trace_assets.settings import load_settings
 from trace_assets.stages.base_model import base_checkpoint
+from trace_assets.stages.contract import read_contract
 from trace_assets.stages.curriculum import read_verdict, taught
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.routing import examples, usable_adapters
-from trace_assets.stages.synthesis import read_contract, read_environment
+from trace_assets.stages.synthesis import read_environment
 from trace_assets.stages.training import read_adapters
 from trace_assets.store import Home
 from trace_assets.store.content import text_version

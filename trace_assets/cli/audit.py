@@ -30,6 +30,10 @@ def audit(
         Path | None,
         typer.Option("--policy", help="A TOML file with thresholds and severities of your own."),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Hold the module to this target's contract (see `trace contract`)."),
+    ] = None,
     zoo: Annotated[
         bool,
         typer.Option(
@@ -43,16 +47,18 @@ def audit(
 ) -> None:
     """Audit an environment module in the sandbox; exit 0 accepted, 1 rejected, 2 unusable, 3 not run."""
     study = open_study(config, overrides)
-    if zoo and (file is not None or policy is not None):
-        raise InputError("--zoo audits the zoo by its own policy; leave the module and --policy out.")
+    if zoo and (file is not None or policy is not None or target is not None):
+        raise InputError(
+            "--zoo audits the zoo by its own policy; leave the module, --policy and --target out."
+        )
     if zoo:
         raise typer.Exit(_zoo(study, as_json))
     if file is None:
         raise InputError("no module was named; give a Python file, or --zoo.")
-    raise typer.Exit(_module(study, file, policy, as_json))
+    raise typer.Exit(_module(study, file, policy, target, as_json))
 
 
-def _module(study: Study, file: Path, policy: Path | None, as_json: bool) -> int:
+def _module(study: Study, file: Path, policy: Path | None, target: str | None, as_json: bool) -> int:
     from trace_assets.stages.synthesis import audit_source
     from trace_assets.synthesis.audit.severity import RULES, load_rules
 
@@ -61,7 +67,7 @@ def _module(study: Study, file: Path, policy: Path | None, as_json: bool) -> int
         source = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the module {file} cannot be read ({error}); name a Python file.") from error
-    checks, accepted, reasons = audit_source(study, source, rules)
+    checks, accepted, reasons = audit_source(study, source, rules, target)
     if as_json:
         rows = [row.model_dump() for row in checks]
         document = {"accepted": accepted, "policy": rules.version, "reasons": reasons, "checks": rows}

@@ -12,12 +12,13 @@ from trace_assets.report.exhibits.teaching import audit_exhibit
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.stages.base_model import open_policy
-from trace_assets.stages.contract import read_contract, rollout_obstacle
+from trace_assets.stages.contract import look_up_contract, read_contract, rollout_obstacle
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
 from trace_assets.synthesis.audit.severity import RULES, Rules
+from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.synthesis.learnability.dead_groups import seed_outcomes
 from trace_assets.targets.sandboxed import SandboxedTarget
 
@@ -106,7 +107,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
 
 
 def audit_source(
-    study: Study, source: str, rules: Rules = RULES
+    study: Study, source: str, rules: Rules = RULES, target: str | None = None
 ) -> tuple[list[EnvironmentCheck], bool, list[str]]:
     """Audit a module that is not part of the pipeline; what needs a contract or policy is skipped without.
 
@@ -114,15 +115,27 @@ def audit_source(
         study: Whose sandbox, settings and target contract are taken.
         source: The module.
         rules: The severity policy.
+        target: Whose contract it is held to, as its trajectories show it now; None takes the live target's,
+            where it was written.
 
     Returns:
         The findings, whether they accept the module, and why not.
+
+    Raises:
+        InputError: There are no trajectories of that target.
     """
     environment = Environment(
-        environment_id=text_version(source), capability_id="file", target="file", writer="file", source=source
+        environment_id=text_version(source),
+        capability_id="file",
+        target=target or "file",
+        writer="file",
+        source=source,
     )
-    known = {row.target for row in study.store.read(ContractRow)}
-    contract = read_contract(study) if study.settings.targets.name in known else None
+    if target is not None:
+        contract: TargetContract | None = look_up_contract(study, target)
+    else:
+        known = {row.target for row in study.store.read(ContractRow)}
+        contract = read_contract(study) if study.settings.targets.name in known else None
     with sandbox_pool(study) as pool:
         checks = audit(environment, pool, contract, study.settings.synthesis, rules=rules)
     accepted, reasons = verdict_of(checks)
