@@ -50,6 +50,9 @@ TINY = {
     "training.save_every": "2",
     "training.validation_seeds": "8",
     "training.validation_episodes": "16",
+    "training.pilot": "warn",
+    "training.pilot_tasks": "8",
+    "training.pilot_search": "32",
     "evaluation.trials": "1",
     "evaluation.resamples": "200",
 }

@@ -140,6 +140,7 @@ def _measured(study: Study, capability_id: str) -> tuple[Piloted, bool]:
             needs=needs,
             base_dir=base_folder(study),
             section=section,
+            folder=file.with_name(f".{file.stem}.work"),
         )
     _write(file, piloted)
     return piloted, True
