@@ -215,3 +215,30 @@ def test_the_mark_goes_with_the_name_of_the_adapter(home: Path) -> None:
     assert shown_names(capabilities, [adapter]) == NAMES
     marked = shown_names(capabilities, [adapter.model_copy(update={"rejected": "why"})])
     assert marked == {GOOD: "Look first", BAD: "Refuse late (trained on a rejected environment)"}
+
+
+def test_what_a_pilot_measured_is_kept_in_a_file(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    from trace_assets.stages import pilot as stage
+    from trace_assets.training.pilot import Piloted
+
+    measured = Piloted(
+        rewards=np.array([[0.1, 0.2], [0.3, 0.4]]),
+        successes=np.array([[0.0, 0.0], [1.0, 0.0]]),
+        target=np.zeros((2, 0)),
+        trials=0,
+        rollouts=(0, 8),
+        tasks_are="needed",
+        seconds=1.5,
+    )
+    file = tmp_path / "pilots" / "c-1.json"
+    stage._write(file, measured)
+    again = stage._read(file)
+    assert again is not None
+    for name in ("rewards", "successes", "target"):
+        assert (getattr(again, name) == getattr(measured, name)).all()
+        assert getattr(again, name).shape == getattr(measured, name).shape
+    assert (again.trials, again.rollouts, again.tasks_are) == (0, (0, 8), "needed")
+    file.write_text(file.read_text()[:40])
+    assert stage._read(file) is None, "a torn file is no measurement"
+    assert [path.name for path in file.parent.iterdir()] == ["c-1.json"]

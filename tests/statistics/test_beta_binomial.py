@@ -96,7 +96,7 @@ def test_without_a_maximum_a_stated_value_stands_in(passed: list[int], method: s
 
 
 def test_single_rollouts_tell_nothing_of_differences() -> None:
-    found = fit(np.array([1, 0, 1]), np.ones(3))
+    found = fit(np.array([1, 0, 1]), np.ones(3, dtype=np.int64))
     assert (found.method, found.icc) == ("single rollouts", LOW_ICC)
     assert found.mean == pytest.approx(2 / 3)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.statistics.bootstrap import Estimate
 from trace_assets.statistics.transfer import Gain, correlation, gain
 from trace_assets.store.content import text_version
+from trace_assets.store.home import replacing_file
 from trace_assets.study import Study
 from trace_assets.synthesis.learnability.rule import decide
 
@@ -140,7 +140,7 @@ def _measured(study: Study, capability_id: str) -> tuple[Piloted, bool]:
             needs=needs,
             base_dir=base_folder(study),
             section=section,
-            folder=file.with_name(f".{file.stem}.work"),
+            folder=file.with_name(f".{file.stem}.partial"),
         )
     _write(file, piloted)
     return piloted, True
@@ -256,9 +256,8 @@ _ARRAYS = ("rewards", "successes", "target")
 def _write(file: Path, measured: Piloted) -> None:
     values = {**vars(measured), **{name: getattr(measured, name).tolist() for name in _ARRAYS}}
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial_file = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    partial_file.write_text(json.dumps(values), encoding="utf-8")
-    os.replace(partial_file, file)
+    with replacing_file(file) as partial_file:
+        partial_file.write_text(json.dumps(values), encoding="utf-8")
 
 
 def _read(file: Path) -> Piloted | None:
