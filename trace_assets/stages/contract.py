@@ -26,7 +26,7 @@ from trace_assets.synthesis.contract.description import (
 from trace_assets.synthesis.contract.target_contract import TargetContract, contract_of, extract_contract
 from trace_assets.synthesis.contract.tool_list import GivenTools, read_tools, tools_in
 
-MAX_TRAJECTORIES = 4000
+MAX_TRAJECTORIES = 2000
 """A contract is read from so many trajectories at most: those with the smallest hashes of their ids."""
 ASSET = "target_contract"
 

@@ -136,6 +136,10 @@ class Shape:
                 self.items = self.items or Shape()
                 for item in value:
                     self.items.add(item, depth + 1)
+        elif kind == "object" and depth < MAX_DEPTH and self.values is not None:
+            self.keys = smallest(self.keys | set(value), MAX_ENUM)
+            for held in value.values():
+                self.values.add(held, depth + 1)
         elif kind == "object" and depth < MAX_DEPTH:
             for place, (name, held) in enumerate(value.items()):
                 self.places[name] += place
