@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from trace_assets.errors import InputError
 from trace_assets.policies.protocol import Policy
 from trace_assets.progress import progress
 from trace_assets.records import Environment, EnvironmentCheck, Trajectory
@@ -27,6 +28,9 @@ from trace_assets.synthesis.audit import (
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Sizes, Subject
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
+
+CONFUSED = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError)
+"""What a check raises that is handed values of a kind that nobody foresaw."""
 
 CHECKS: tuple[AuditCheck, ...] = (
     *static.CHECKS,
@@ -126,12 +130,17 @@ def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> F
     for earlier in check.after:
         if findings[earlier].status == "fail":
             return Finding("skip", f"{earlier} failed")
+    if subject.probe.budget.over:
+        return Finding("skip", "the time for this environment was up")
     try:
         return check.run(subject)
     except SandboxUnavailable:
         raise
     except SandboxError as fault:
         return Finding("fail", f"{fault.kind}: {fault}")
+    except (InputError, *CONFUSED) as fault:
+        # The module decides what the checks are handed: whatever it makes them stumble over is its fault.
+        return Finding("fail", f"no sense could be made of it: {type(fault).__name__}: {str(fault)[:500]}")
     except RewardMismatch as mismatch:
         return Finding("fail", str(mismatch))
 

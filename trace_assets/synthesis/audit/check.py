@@ -12,7 +12,7 @@ from trace_assets.records import Environment, Trajectory
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.audit.probe import Played, Probe
+from trace_assets.synthesis.audit.probe import Budget, Played, Probe
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
@@ -93,7 +93,8 @@ class Subject:
     @cached_property
     def probe(self) -> Probe:
         """Plays episodes of it, keeping what it has seen."""
-        return Probe(self.pool, self.environment.source, self.contract.tools if self.contract else ())
+        known = self.contract.tools if self.contract else ()
+        return Probe(self.pool, self.environment.source, known, Budget(self.rules.max_seconds_audit))
 
     @cached_property
     def rollouts(self) -> list[Trajectory]:

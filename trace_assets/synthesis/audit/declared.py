@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trace_assets.synthesis.audit.attackers import arguments_for
+from trace_assets.synthesis.audit.attackers.script import properties
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 
 Call = dict[str, Any]
@@ -73,7 +74,7 @@ def _wrong_calls(tool: dict[str, Any], arguments: dict[str, Any]) -> Iterator[tu
     for required in parameters.get("required", ()):
         left = {key: value for key, value in arguments.items() if key != required}
         yield f"a call without '{required}'", {"name": name, "arguments": left}
-    for key, schema in parameters.get("properties", {}).items():
+    for key, schema in properties(tool).items():
         kind = schema.get("type")
         if isinstance(kind, str) and kind in WRONG:
             yield (

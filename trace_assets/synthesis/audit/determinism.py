@@ -53,11 +53,15 @@ def _transcript(subject: Subject, name: str) -> list[Played]:
         probe = subject.probe
         seeds = subject.seeds[: subject.sizes.compared]
         scripts = [(s, script) for s in seeds for script in (probe.oracle(s), messy(probe, s))]
-        box_of = Probe(subject.pool, subject.environment.source + WARMED) if name == "second" else probe
+        box_of = _warmed(subject) if name == "second" else probe
         with box_of.fresh() as box:
             played = [box.play(*script) for script in (scripts[::-1] if name == "reversed" else scripts)]
         subject.transcripts[name] = played[::-1] if name == "reversed" else played
     return subject.transcripts[name]
+
+
+def _warmed(subject: Subject) -> Probe:
+    return Probe(subject.pool, subject.environment.source + WARMED, budget=subject.probe.budget)
 
 
 def seed_control(subject: Subject) -> Finding:
@@ -108,12 +112,16 @@ def seed_diversity(subject: Subject) -> Finding:
     seeds = range(subject.seeds[0], subject.seeds[0] + subject.sizes.diversity)
     texts = [json.dumps(subject.probe.first(seed)) for seed in seeds]
     distinct = len(set(texts)) / len(texts)
-    shapes = len({re.sub(r"\w*\d\w*", "#", text) for text in texts}) / len(texts)
+    shapes = len({re.sub(r"\w+", _masked, text) for text in texts}) / len(texts)
     rules = subject.rules
     bound = f">= {rules.min_distinct:.0%} distinct, >= {rules.min_structures:.0%} without their numbers"
     passed = distinct >= rules.min_distinct and shapes >= rules.min_structures
     evidence = f"{distinct:.1%} of first messages are distinct, {shapes:.1%} with numbers masked"
     return Finding("pass" if passed else "fail", evidence, distinct, len(texts), bound)
+
+
+def _masked(word: re.Match[str]) -> str:
+    return "#" if any(character.isdigit() for character in word[0]) else word[0]
 
 
 def structure_diversity(subject: Subject) -> Finding:

@@ -14,10 +14,16 @@ from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 
 _MARKED = re.compile(
     r"(?:expected|answer|solution|oracle|gold|golden|ground[_ ]?truth|hint|hidden|secret|todo"
-    r"|(?:next|right|correct|best)[_ ](?:step|action|tool|call))(?:_\w+)?[\"'\])]?\s*(?:[:=]|is\b)(.{1,80})",
+    r"|(?:next|right|correct|best)[_ ](?:step|action|tool|call))(?:_\w{1,30})?[\"'\])]?\s{0,3}"
+    r"(?:[:=]|is\b)(.{1,80})",
     re.IGNORECASE | re.DOTALL,
 )
-_REWARD = re.compile(r"\b(?:reward|verdict)[\"']?\s*[:=]\s*(?:[01](?:\.\d+)?\b|true|false)", re.IGNORECASE)
+_REWARD = re.compile(
+    r"\b(?:reward|verdict)[\"']?\s{0,3}[:=]\s{0,3}(?:[01](?:\.\d+)?\b|true|false)", re.IGNORECASE
+)
+MOST_TEXT, MOST_WORDS = 20_000, 1_000
+"""Characters of an observation and of the oracle's closing that are searched: the module decides how long
+they are, and a search must end."""
 _RUN = 4
 """So many words of the oracle's closing, in order, are no accident."""
 
@@ -56,7 +62,7 @@ def no_solution_leakage(subject: Subject) -> Finding:
         answer = [run for run in _runs(closing(probe.oracle(seed))) if talk[run] == 1 or len(seeds) == 1]
         for one in told:
             n += 1
-            own = "\n".join(line for line in one.text.split("\n") if line not in constant)
+            own = "\n".join(line for line in one.text.split("\n") if line not in constant)[:MOST_TEXT]
             leak = _leak(own, one, answer)
             if leak:
                 leaks.append(f"seed {seed}, {one.role}: {leak}")
@@ -101,8 +107,8 @@ def _leak(text: str, one: Observation, answer: Sequence[str]) -> str:
 
 def _call_at(text: str, call: Call) -> int | None:
     """Return where a text holds a call written out as one: its name, an opening sign, and all its values."""
-    for found in re.finditer(rf"\b{re.escape(call['name'])}\b[\"']?\s*[(,{{:]", text):
-        near = text[found.end() : found.end() + 60 + 2 * len(json.dumps(call["arguments"]))]
+    for found in re.finditer(rf"\b{re.escape(call['name'])}\b[\"']?\s{{0,3}}[(,{{:]", text):
+        near = text[found.end() : found.end() + min(MOST_WORDS, 60 + 2 * len(json.dumps(call["arguments"])))]
         if call["arguments"] and all(_holds(near, value) for value in call["arguments"].values()):
             return found.start()
     return None
@@ -118,7 +124,7 @@ def _words(text: str) -> list[str]:
 
 
 def _runs(text: str) -> list[str]:
-    plain = _words(text)
+    plain = _words(text[:MOST_WORDS])
     return [" ".join(plain[i : i + _RUN]) for i in range(len(plain) - _RUN + 1)]
 
 

@@ -25,6 +25,7 @@ from trace_assets.synthesis.audit.attackers.script import (
     arguments_for,
     calls_in,
     closing,
+    properties,
     say,
     thing_of,
 )
@@ -126,7 +127,7 @@ def other_value(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
         if isinstance(value, bool):
             return [not value]
         tool = next((t for t in probe.tools() if t["function"]["name"] == name), None)
-        schema = tool["function"]["parameters"].get("properties", {}).get(key, {}) if tool else {}
+        schema = properties(tool).get(key, {}) if tool else {}
         listed = [v for v in schema.get("enum", ()) if v != value]
         return [rng.choice(listed)] if listed else []
 
@@ -170,7 +171,7 @@ def wrong_answer(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
     """Says another number where the answer is all that there is to do."""
     script = probe.oracle(seed)
     words = closing(script)
-    number = next(iter(re.finditer(r"(?<![\w.])\d+(?![\w.]*\d)", words)), None)
+    number = re.search(r"(?<![\w.])\d{1,9}(?![\w]|\.\d)", words[:1000])
     if _writes(probe, script) or number is None:
         return
     wrong = f"{words[: number.start()]}{int(number[0]) + rng.choice((1, 2, 3))}{words[number.end() :]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_assets.records import ToolSpec
-from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session
+from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session, Timeout
 from trace_assets.synthesis.contract.tool_list import mutation_marked
 from trace_assets.targets.sandboxed import checked_verdict
 
@@ -48,6 +49,37 @@ class Played:
         return bool(self.verdict["success"])
 
 
+class Budget:
+    """Wall time that an audit may spend waiting for one environment: a slow one must not hold it for hours.
+
+    Args:
+        seconds: The most, over all calls.
+    """
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self.limit, self.spent = seconds, 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left."""
+        return self.spent >= self.limit
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """Count the time of a call.
+
+        Raises:
+            Timeout: Nothing is left.
+        """
+        if self.over:
+            raise Timeout(f"the environment kept the audit waiting for more than {self.limit:g} s in all")
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.spent += time.monotonic() - start
+
+
 class Probe:
     """Plays episodes of one module; oracle scripts and first messages are asked for once.
 
@@ -57,10 +89,14 @@ class Probe:
         pool: Where it runs.
         source: The module.
         known: Tools of which it is known whether they change anything; the others are judged by their name.
+        budget: Time that may be spent; None bounds nothing.
     """
 
-    def __init__(self, pool: SandboxPool, source: str, known: Sequence[ToolSpec] = ()) -> None:
+    def __init__(
+        self, pool: SandboxPool, source: str, known: Sequence[ToolSpec] = (), budget: Budget | None = None
+    ) -> None:
         self.pool, self.source = pool, source
+        self.budget = budget or Budget()
         self._known = {tool.name: bool(tool.mutates) for tool in known if tool.mutates is not None}
         self._environment = pool.environment(source)
         self._oracles: dict[int, list[Action]] = {}
@@ -69,7 +105,8 @@ class Probe:
 
     def tools(self) -> list[dict[str, Any]]:
         """Return the environment's tool schemas."""
-        return self._environment.tools()
+        with self.budget.spending():
+            return self._environment.tools()
 
     def writes(self, name: str) -> bool:
         """Tell whether a tool changes anything."""
@@ -80,26 +117,27 @@ class Probe:
     def oracle(self, seed: int) -> list[Action]:
         """Return the environment's own solution of a seed."""
         if seed not in self._oracles:
-            self._oracles[seed] = self._environment.oracle(seed)
+            with self.budget.spending():
+                self._oracles[seed] = self._environment.oracle(seed)
         return self._oracles[seed]
 
     def first(self, seed: int) -> list[dict[str, Any]]:
         """Return the first messages of a seed."""
         if seed not in self._first:
-            with self._environment.reset(seed) as session:
+            with self.budget.spending(), self._environment.reset(seed) as session:
                 self._first[seed] = session.messages
         return self._first[seed]
 
     def play(self, seed: int, actions: Sequence[Action]) -> Played:
         """Play a script in the pool's sandbox for this environment."""
         start = time.perf_counter()
-        with self._environment.reset(seed) as session:
+        with self.budget.spending(), self._environment.reset(seed) as session:
             return _finish(session, actions, time.perf_counter() - start)
 
     def walk(self, seed: int, actions: Sequence[Action]) -> list[dict[str, Any]]:
         """Play a script without asking for the verdict; return what each step answered."""
         answers: list[dict[str, Any]] = []
-        with self._environment.reset(seed) as session:
+        with self.budget.spending(), self._environment.reset(seed) as session:
             for action in actions:
                 answers.append(session.step(action))
                 if session.done or session.truncated:
@@ -114,6 +152,10 @@ class Probe:
         Raises:
             EnvironmentFault: A call was not answered by a tool message.
         """
+        with self.budget.spending():
+            return self._ask(seed, calls)
+
+    def _ask(self, seed: int, calls: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
         session = self._environment.reset(seed)
         try:
@@ -142,7 +184,7 @@ class Probe:
         """Give a sandbox in which nothing has run yet; it is thrown away afterwards."""
         box = self.pool.fresh(self._environment)
         try:
-            yield FreshProbe(box)
+            yield FreshProbe(box, self.budget)
         finally:
             box.fail()
 
@@ -150,13 +192,13 @@ class Probe:
 class FreshProbe:
     """Plays in one sandbox of its own."""
 
-    def __init__(self, box: Any) -> None:
-        self._box = box
+    def __init__(self, box: Any, budget: Budget) -> None:
+        self._box, self._budget = box, budget
 
     def play(self, seed: int, actions: Sequence[Action]) -> Played:
         """Play a script in this sandbox."""
         start = time.perf_counter()
-        with Session(self._box.leaf, seed) as session:
+        with self._budget.spending(), Session(self._box.leaf, seed) as session:
             return _finish(session, actions, time.perf_counter() - start)
 
 

@@ -122,6 +122,8 @@ class Rules(BaseModel):
     """Median wall seconds of a reset."""
     max_seconds_step: float = Field(0.05, gt=0)
     """Median wall seconds of a step."""
+    max_seconds_audit: float = Field(900.0, gt=0)
+    """Wall seconds that the environment may keep one audit waiting in all."""
     min_signal: float = Field(0.20, ge=0, le=1)
     """Share of groups of rollouts that must hold both a success and a failure."""
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from trace_assets.synthesis.audit.probe import Action, Probe
 
+MOST_THINGS = 8
+"""Objects that an attacker tries itself on."""
 Attacker = Callable[[Probe, int], list[Action]]
 Call = dict[str, Any]
 
@@ -92,15 +94,14 @@ def arguments_for(tool: dict[str, Any], probe: Probe, seed: int, rng: random.Ran
     A value comes from the oracle's own calls where one has an argument of that name, else from the schema,
     else from the request.
     """
-    parameters = tool["function"]["parameters"]
     used = calls_in(probe.oracle(seed))
     words = re.findall(r"\w+", request(probe, seed)) or ["none"]
     sets: list[dict[str, Any]] = []
-    for thing in things(used) or [""]:
+    for thing in things(used)[:MOST_THINGS] or [""]:
         same = [one for one in used if thing_of(one) == thing] + used
         same.sort(key=lambda one: one["name"] != tool["function"]["name"])
         values: dict[str, Any] = {}
-        for name, schema in parameters.get("properties", {}).items():
+        for name, schema in properties(tool).items():
             known = next((o["arguments"][name] for o in same if _about(o, thing, name)), None)
             values[name] = known if known is not None else _legal(schema, words, rng)
             if "enum" in schema and values[name] not in schema["enum"]:
@@ -108,6 +109,12 @@ def arguments_for(tool: dict[str, Any], probe: Probe, seed: int, rng: random.Ran
         if values not in sets:
             sets.append(values)
     return sets
+
+
+def properties(tool: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the schemas of a tool's arguments; one that is a mere truth value says nothing."""
+    declared = tool["function"]["parameters"].get("properties", {})
+    return {name: schema if isinstance(schema, dict) else {} for name, schema in declared.items()}
 
 
 def _about(one: Call, thing: str, name: str) -> bool:

@@ -1,0 +1,62 @@
+"""Modules that are made to break the audit itself: it ends, on time, with a finding."""
+
+import time
+
+import pytest
+
+from trace_assets.records import EnvironmentCheck
+from trace_assets.sandbox import SandboxPool
+from trace_assets.synthesis.audit import leakage
+from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.audit.leakage import Observation
+from trace_assets.synthesis.zoo.animal import sound_source
+from trace_assets.synthesis.zoo.keeper import ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
+
+DOOR = sound_source("door")
+LONG = "x" * 300_000
+
+
+def audited(pool: SandboxPool, source: str, **rules: float) -> list[EnvironmentCheck]:
+    own = ZOO_RULES.model_copy(update=rules)
+    return audit(record(source, "door"), pool, None, ZOO_SECTION, rules=own, sizes=ZOO_SIZES)
+
+
+def test_one_that_dawdles_is_given_up(pool: SandboxPool) -> None:
+    checks = audited(pool, DOOR, max_seconds_audit=0.2)
+    assert len(failed(checks)) == 1
+    assert "kept the audit waiting for more than 0.2 s" in next(iter(failed(checks).values()))
+    late = [check for check in checks if check.evidence == "the time for this environment was up"]
+    assert late and not verdict_of(checks)[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"arguments": {"door": door}}', f'"arguments": {{"door": "{LONG}{LONG}{LONG}{LONG}"}}}}'),
+        ('"arguments": {"door": door}}', '"arguments": {"door": {"a": [None, {}]}}}'),
+        ('"arguments": {"door": door}}', '"arguments": {}}'),
+        ('"content": "Done."', f'"content": "{LONG}"'),
+        ("here, {rng", f"{LONG} {{rng"),
+        ('"properties": {"door": {"type": "string"}}', '"properties": {"door": True, "odd": False}'),
+        ('"properties": {"door": {"type": "string"}}', '"properties": {"door": {"enum": [None, [], 7]}}'),
+        ('"required": ["door"]', '"required": ["door", "nothing"]'),
+        ("return [*(", "return [] and [*("),
+    ],
+)
+def test_nothing_that_a_module_returns_breaks_the_audit(old: str, new: str, pool: SandboxPool) -> None:
+    assert DOOR.count(old) == 1
+    start = time.monotonic()
+    checks = audited(pool, DOOR.replace(old, new))
+    assert time.monotonic() - start < 120
+    assert len(checks) == len({check.check_id for check in checks})
+    assert all(len(check.evidence) < 5_000 for check in checks)
+
+
+@pytest.mark.parametrize(
+    "text", ["answer" * 160_000, "answer_" * 140_000, "answer" + " " * 900_000, "a" * 10**6]
+)
+def test_a_long_text_is_searched_in_time(text: str) -> None:
+    call = {"name": "a", "arguments": {"door": "a" * 1000}}
+    start = time.process_time()
+    leakage._leak(text[: leakage.MOST_TEXT], Observation(text, "tool", (call,)), [])
+    assert time.process_time() - start < 5
