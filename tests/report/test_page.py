@@ -308,3 +308,44 @@ def test_an_empty_contrast_is_warned_of_by_the_rule_that_stops_the_selection(
     )
     assert bool(deficits_view(replace(diagnosed, contrasts=[row]))["warnings"]) == warned
     assert bool(empty_contrast([row])) == warned
+
+
+def test_pilots_and_dead_groups_are_shown_beside_each_other() -> None:
+    from trace_assets.records import Adapter, Capability, Learnability, Pilot
+    from trace_assets.report.data import ReportData
+
+    capability = Capability(
+        capability_id="c", target="t", name="Look first", description="It looks.", analyst="test"
+    )
+    pilot = Pilot(
+        capability_id="c", environment_id="e", outcome="stopped", goes_on=False, reason="it <falls>",
+        reward_gain=0.4, reward_gain_low=0.3, reward_gain_high=0.5, n_seeds=64, target_gain=-0.2,
+        target_gain_low=-0.3, target_gain_high=-0.1, n_tasks=32,
+    )  # fmt: skip
+    learnt = Learnability(
+        capability_id="c", environment_id="e", adapter_id="a", n_seeds=64, n_rollouts=512, fit="f",
+        alpha=1.0, beta=1.0, pass_rate=0.5, icc=0.3, icc_low=0.2, icc_high=0.4, group_size=8, all_pass=0.1,
+        all_fail=0.2, plug_in=0.01, dead_predicted=0.347, dead_low=0.245, dead_high=0.459, dead_seen=0.375,
+        dead_seen_low=0.267, dead_seen_high=0.497, n_groups=64, n_iterations=4, error=0.028,
+        signal_group_size=8, sandbox_share=0.064, sandbox_cpu_share=0.04,
+    )  # fmt: skip
+    adapter = Adapter(
+        adapter_id="a", name="c", kind="capability", capability_id="c", environment_id="e", base_id="b",
+        path="p", iterations=1, best_iteration=1, rollouts=8, validation_before=0.1,
+        validation_before_low=0.0, validation_before_high=0.2, validation_after=0.9,
+        validation_after_low=0.8, validation_after_high=1.0, validation_n=64, rejected="it was rejected",
+    )  # fmt: skip
+    page = render(
+        ReportData(capabilities=[capability], pilots=[pilot], learnability=[learnt], adapters=[adapter])
+    )
+    for words in (
+        "stopped",
+        "it &lt;falls&gt;",
+        "-20.0 [-30.0, -10.0]",
+        "34.7 %",
+        "37.5 %",
+        "64 groups",
+        "6.4 %",
+    ):
+        assert words in page, words
+    assert page.count("Look first (trained on a rejected environment)") >= 2

@@ -21,9 +21,11 @@ from trace_assets.records import (
     Evaluation,
     Label,
     LabelLeak,
+    Learnability,
     LedgerEntry,
     MessageRow,
     NoHarm,
+    Pilot,
     Route,
     RouterRegret,
     RouterScore,
@@ -61,6 +63,8 @@ class ReportData:
     base_models: Sequence[BaseCheckpoint] = ()
     adapters: Sequence[Adapter] = ()
     curves: Sequence[TrainingPoint] = ()
+    pilots: Sequence[Pilot] = ()
+    learnability: Sequence[Learnability] = ()
     harm: Sequence[NoHarm] = ()
     routes: Sequence[Route] = ()
     router_scores: Sequence[RouterScore] = ()
@@ -132,6 +136,8 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         base_models=store.read(BaseCheckpoint),
         adapters=store.read(Adapter),
         curves=store.read(TrainingPoint),
+        pilots=store.read(Pilot),
+        learnability=store.read(Learnability),
         harm=store.read(NoHarm),
         routes=store.read(Route),
         router_scores=store.read(RouterScore),

@@ -194,10 +194,11 @@ class _Seen:
     def look(self, load: Callable[[], None]) -> None:
         """Play the same seeds and tasks, with the same luck, under the present weights."""
         load()
+        self.player.prepare(self.seeds)  # they begin while the target's tasks are played
+        played = [one.trajectory for one in self.outside.play(list(self.tasks) * self.trials, "pilot")]
         inside = [one.trajectory for one in self.player.play(self.seeds, "pilot")]
         self.rewards.append([np.nan if is_broken(one) else one.reward or 0.0 for one in inside])
         self.successes.append([np.nan if is_broken(one) else float(bool(one.success)) for one in inside])
-        played = [one.trajectory for one in self.outside.play(list(self.tasks) * self.trials, "pilot")]
         passed = [np.nan if is_broken(one) else float(bool(one.success)) for one in played]
         self.target.append(np.reshape(passed, (self.trials, -1)).mean(axis=0).tolist() if passed else [])
 

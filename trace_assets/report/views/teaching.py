@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trace_assets.records import Adapter, Environment, EnvironmentCheck, TrainingPoint
+from trace_assets.records import Adapter, Environment, EnvironmentCheck, Pilot, TrainingPoint
 from trace_assets.report import figures
 from trace_assets.report.data import ReportData
 from trace_assets.report.plots import Dot, Sampled, curve, interval_dots
@@ -32,6 +32,7 @@ def teaching_view(data: ReportData) -> dict[str, Any]:
             }
             for row in data.adapters
         ],
+        "worth": [_worth(data, row) for row in data.pilots],
         "plot": Markup(adapters_plot(data.adapters, data.names)),
         "curves": [
             {
@@ -91,6 +92,20 @@ def _curves(points: Sequence[TrainingPoint]) -> dict[str, list[TrainingPoint]]:
     for point in points:
         grouped[point.name].append(point)
     return dict(sorted(grouped.items(), key=lambda item: (item[0] == "mixed", item[0])))
+
+
+_PILOTS = {"transfers": "good", "undecided": "warn", "stopped": "bad", "not made": "dim"}
+
+
+def _worth(data: ReportData, row: Pilot) -> dict[str, Any]:
+    """Return what a pilot came to, and what was foretold of the run beside what was seen."""
+    learnt = next((one for one in data.learnability if one.capability_id == row.capability_id), None)
+    return {
+        "p": row,
+        "l": learnt,
+        "name": data.names.get(row.capability_id, row.capability_id),
+        "tone": _PILOTS[row.outcome],
+    }
 
 
 def _environment(data: ReportData, row: Environment) -> dict[str, Any]:
