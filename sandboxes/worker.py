@@ -34,6 +34,7 @@ NAME = "<environment>"
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 FIRST = ("tools", "oracle", "reset")
 MAX_SPARES = 24
+CALM_MS = 5000
 # Of every process here. Docker sets the same from outside; elsewhere nobody else does.
 LIMITS = {"RLIMIT_NOFILE": 256, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0, "RLIMIT_CPU": 600, "RLIMIT_MEMLOCK": 0}
 # Imported by the zygote when the source mentions them, so that a leaf finds them loaded.
@@ -178,6 +179,8 @@ class Zygote:
             while self.code is not None and len(self.spares) < self.stock:
                 if lines.rest or waiting.poll(0) or not self.prepare():  # a request goes first
                     break
+            while self.stock > 1 and not lines.rest and not waiting.poll(CALM_MS):
+                self.dismiss()
             request, fds = lines.next()
             if request is None:
                 return
@@ -242,6 +245,14 @@ class Zygote:
         self.statuses.pop(pid, None)  # of an earlier leaf with this number
         self.spares.append((pid, ours))
         return True
+
+    def dismiss(self):
+        """Let half of the waiting leaves go: nobody has asked for one lately, and each holds memory."""
+        self.stock //= 2
+        for _pid, wire in self.spares[self.stock :]:
+            wire.close()  # it sees the end of its stream
+        del self.spares[self.stock :]
+        self.reap()
 
     def become_leaf(self, wire):
         """In the child: shed what is the zygote's, wait for a descriptor and serve an episode on it."""

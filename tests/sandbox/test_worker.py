@@ -267,6 +267,27 @@ def test_leaves_are_forked_ahead_of_demand(unsafe_pool: SandboxPool, hostile: Ho
     assert len(waiting()) <= LEAVES_AHEAD + 1  # and one that is bound to a stream already
 
 
+@pytest.mark.slow
+def test_waiting_leaves_go_when_nobody_asks_for_them(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
+    environment = unsafe_pool.environment(hostile("module", "# calm"))
+    for _ in range(4):
+        with ThreadPoolExecutor(16) as threads:
+            for one in list(threads.map(environment.reset, range(48))):
+                one.close()
+    with environment.reset(0) as session:
+        zygote = session._leaf.sandbox.container.process.pid  # type: ignore[attr-defined]
+
+    def alive() -> int:
+        pids = Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
+        return sum(") Z " not in Path(f"/proc/{pid}/stat").read_text() for pid in pids)
+
+    time.sleep(0.5)
+    assert alive() > 3
+    time.sleep(27)
+    assert alive() <= 2  # one that waits, and one that is bound to a stream already
+    environment.reset(1).close()
+
+
 def test_an_episode_cannot_become_another_program(unsafe_pool: SandboxPool, hostile: Hostile) -> None:
     """Refused by the worker's own filter, also where nothing else is."""
     code = "import os\nos.execv('/bin/sh', ['sh', '-c', 'sleep 9'])"
