@@ -167,19 +167,20 @@ class Zygote:
         self.code, self.leaf_bytes = None, 0
         self.pids, self.statuses = {}, {}  # session -> pid, pid -> wait status
         self.relays = {}  # session -> descriptor of the leaf, only with --stdio
-        self.spares, self.stock = [], 1  # leaves forked ahead as (pid, socket), and how many there should be
+        self.least = 1 if sock is None else 0  # else the host has the next leaf bound ahead
+        self.spares, self.stock = [], self.least  # leaves forked ahead as (pid, socket), and how many to have
         self.refusal = ""  # why the last fork failed
+        self.inbox = select.poll()
 
     def serve(self):
         """Answer until the host closes the stream."""
         lines = Lines(self.read_fd, self.sock)
-        waiting = select.poll()
-        waiting.register(self.read_fd, select.POLLIN)
+        self.inbox.register(self.read_fd, select.POLLIN)
         while True:
             while self.code is not None and len(self.spares) < self.stock:
-                if lines.rest or waiting.poll(0) or not self.prepare():  # a request goes first
+                if lines.rest or self.inbox.poll(0) or not self.prepare():  # a request goes first
                     break
-            while self.stock > 1 and not lines.rest and not waiting.poll(CALM_MS):
+            while self.stock > self.least and not lines.rest and not self.inbox.poll(CALM_MS):
                 self.dismiss()
             request, fds = lines.next()
             if request is None:
@@ -248,7 +249,7 @@ class Zygote:
 
     def dismiss(self):
         """Let half of the waiting leaves go: nobody has asked for one lately, and each holds memory."""
-        self.stock //= 2
+        self.stock = max(self.stock // 2, self.least)
         for _pid, wire in self.spares[self.stock :]:
             wire.close()  # it sees the end of its stream
         del self.spares[self.stock :]
@@ -272,8 +273,8 @@ class Zygote:
 
     def bind(self, session, fd):
         """Give a leaf the descriptor on which it will be spoken to; whether there was one to be had."""
-        if not self.spares:  # they are asked for faster than they are forked: keep more
-            self.stock = min(2 * self.stock, MAX_SPARES)
+        if not self.spares and self.inbox.poll(0):  # asked for faster than they are forked: keep more
+            self.stock = min(2 * self.stock or 1, MAX_SPARES)
         while self.spares or self.prepare():
             pid, wire = self.spares.pop(0)
             try:
