@@ -56,6 +56,14 @@ def made(code: str, *expected: str, place: str = "step", **fields: object) -> At
         (made("return PAID", "contained", place="verdict"), "paid"),
         (made("os._exit(0)", "timeout"), "died exit 0"),
         (made("while True: pass", "died"), "timeout"),
+        (
+            made(
+                "attempt('x', lambda: 'out') if STATE['seed'] == 1 else note('x', 'no')",
+                "contained",
+                copies=2,
+            ),
+            "escaped",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

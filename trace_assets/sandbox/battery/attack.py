@@ -17,6 +17,7 @@ from trace_assets.sandbox.backend import IsolationLevel
 Group = Literal["exhaustion", "escape", "integrity", "placement", "recovery"]
 Place = Literal["module", "tools", "oracle", "reset", "step", "verdict"]
 GROUPS: tuple[Group, ...] = ("exhaustion", "escape", "integrity", "placement", "recovery")
+SHORT, LONG = 0.6, 8.0
 _FOLDER = Path(__file__).parent / "attacks"
 
 
@@ -43,8 +44,9 @@ class Attack(BaseModel):
     """What the agent says."""
     action_bytes: int = Field(default=0, ge=0)
     """Length of what it says: a long text fills the socket to a victim that does not read."""
-    deadline: float = Field(default=0.6, gt=0)
-    """Wall seconds a call, in place of the sandbox's own."""
+    deadline: float = Field(default=0, ge=0)
+    """Wall seconds a call, in place of the sandbox's own; 0: few where the deadline is what must pass, and
+    enough for a busy machine elsewhere."""
     backends: tuple[IsolationLevel, ...] = ("docker", "bubblewrap")
     """Where it means something."""
     why_not: str = ""
@@ -52,6 +54,11 @@ class Attack(BaseModel):
     harmless: bool = False
     """It does no harm even where nothing isolates it, so that the battery itself can be tested there."""
     slow: bool = False
+
+    @property
+    def limit(self) -> float:
+        """Wall seconds a call."""
+        return self.deadline or (SHORT if "timeout" in self.expected else LONG)
 
     def wants(self, isolation: IsolationLevel) -> str | None:
         """Why it is not played in a backend; None when it is."""

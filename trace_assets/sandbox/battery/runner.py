@@ -52,7 +52,7 @@ class _Strike:
             sessions: list[Session] = []
             for seed in range(1, self.attack.copies + 1):
                 sessions.append(self._timed(partial(Session, self.box.leaf, seed)))
-                self.log = read_log(sessions[-1].messages)
+                self.log += read_log(sessions[-1].messages)
             return self._episodes(sessions)
         except (SandboxError, InputError) as error:
             outcome = of_fault(error)
@@ -73,12 +73,13 @@ class _Strike:
             spent = time.monotonic() - began
         finally:
             leaf.close()
-        if spent > self.attack.deadline:
+        if spent > self.attack.limit:
             return Outcome("paid", f"the host's checks took {spent:.2f} s")
         return Outcome("contained", f"accepted as a harmless value, checked in {1e3 * spent:.0f} ms")
 
     def _episodes(self, sessions: list[Session]) -> Outcome:
         faults: list[SandboxError] = []
+        before, log = self.log, list[dict[str, str]]()
         begun = []
         for session in sessions:
             try:
@@ -88,9 +89,10 @@ class _Strike:
                 faults.append(error)
         for session in begun:
             try:
-                self.log = read_log(self._timed(session.finish_step)["messages"]) or self.log
+                log += read_log(self._timed(session.finish_step)["messages"])
             except SandboxError as error:
                 faults.append(error)
+        self.log = log or before
         if faults:
             own = [one for one in faults if getattr(one, "reason", "") != "killed"]
             raise (own or faults)[0]
@@ -107,7 +109,7 @@ class _Strike:
             return value
         except SandboxError as error:
             # A step's deadline begins when it is sent, a little before the wait for it that is timed here.
-            late = 1e3 * max(0.0, time.monotonic() - began - self.attack.deadline)
+            late = 1e3 * max(0.0, time.monotonic() - began - self.attack.limit)
             if isinstance(error, Timeout):
                 self.control_ms = late
             elif late > MAX_FAULT_MS:
@@ -147,7 +149,7 @@ class Runner:
         except (SandboxError, InputError) as error:
             outcome = of_fault(error)
             return self._judge(attack, outcome, trap, trap.findings(), began, None)
-        box.config = box.config.model_copy(update={"deadline_seconds": attack.deadline})
+        box.config = box.config.model_copy(update={"deadline_seconds": attack.limit})
         watch, effects = Watch(box), list[str]()
         try:
             strike = _Strike(attack, box, watch.note)
