@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,8 @@ def test_every_attack_is_a_module_that_compiles_and_tries_something() -> None:
         assert one.code and one.tries.endswith("."), one.name
         if one.expected == ("environment",):
             assert one.says, f"{one.name}: any exception at all would be a pass"
+
+
+def test_the_page_on_the_sandbox_has_the_catalogue(project_root: Path) -> None:
+    page = (project_root / "docs" / "sandbox.md").read_text(encoding="utf-8")
+    assert catalogue() in page, "put in what `python -m trace_assets.sandbox.battery.catalogue` prints"
