@@ -92,8 +92,8 @@ FAULTS = (
         "slow to begin",
         "trace.latency",
         "door",
-        (("    episode.clear()\n", "    episode.clear()\n    sum(range(200_000))\n"),),
-        rules=(("max_seconds_reset", 0.003),),
+        (("    episode.clear()\n", "    episode.clear()\n    sum(range(300_000))\n"),),
+        rules=(("max_seconds_reset", 0.001),),
     ),
     Animal(
         "seed ignored",
