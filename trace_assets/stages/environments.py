@@ -24,10 +24,16 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
     a model gave up, its best version is written, and the audit rejects it.
 
     Raises:
+        InputError: The capability was not specified yet.
         TraceError: The model's server, the cap or the sandbox stopped it; what was answered is kept.
     """
-    spec = study.store.read(CapabilitySpec, capability_id)[0]
-    section = study.settings.synthesis
+    specs = study.store.read(CapabilitySpec, capability_id)
+    if not specs:
+        raise InputError(
+            f"there is no specification of capability '{capability_id}' yet; run `trace sync --select "
+            "capability_spec` first."
+        )
+    spec, section = specs[0], study.settings.synthesis
     try:
         contract = read_contract(study, spec.target)
     except InputError as error:
