@@ -90,11 +90,16 @@ def plan(ground: Ground, wishes: Sequence[dict[str, Any]], **more: Any) -> Fille
         },
         "written": {result.tool: result.usual for result in contract.results if result.usual},
         "no_object": ground.error([ground.read], {key})
-        or '{"error": "there is no ' + key + " {" + key + '}"}',
+        or _unseen("there is no " + key + " {" + key + "}", ground),
         "no_part": ground.error([tool.name for tool in ground.writes], {key}, more=True)
-        or '{"error": "there is no {part} in ' + key + " {" + key + '}"}',
+        or _unseen("there is no {part} in " + key + " {" + key + "}", ground),
     }
     return _with_features(ground, content, filled, wishes, more)
+
+
+def _unseen(text: str, ground: Ground) -> str:
+    """Return an error that was never seen, in the form of those that were."""
+    return f"Error: {text}" if ground.plain_errors else f'{{"error": "{text}"}}'
 
 
 def _with_features(
