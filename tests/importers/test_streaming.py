@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.importers.test_tau2 import content, simulation, write
-from trace_assets.importers import read_trajectories, tau2_parts
+from trace_assets.importers import Problem, read_trajectories, tau2_parts
 from trace_assets.importers.elements import find_array, settle
 from trace_assets.importers.load import load
+from trace_assets.importers.tau2 import open_tau2
 from trace_assets.importers.tau2_helper import Helper
 from trace_assets.records import CheckRow, MessageRow, Task, TrajectoryHead
 from trace_assets.store import Store
@@ -282,6 +283,33 @@ def test_a_helper_that_dies_costs_time_only(tmp_path: Path, monkeypatch: pytest.
     assert len(given) >= 3
     for record in (MessageRow, CheckRow, TrajectoryHead):
         assert helped["a"].frame(record).equals(alone["a"].frame(record))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at what is mapped in /proc")
+def test_heads_that_wait_hold_no_messages(tmp_path: Path) -> None:
+    """Heads of a large file wait for a row group of their own; the messages beside them must not wait too."""
+    path = write(tmp_path / "a.json", content(*(simulation(n) for n in range(4))))
+    opened = open_tau2(path)
+    assert not isinstance(opened, Problem)
+    file, array = opened
+
+    def mapped(table: str) -> bool:
+        return f"0-{table}.arrow" in Path("/proc/self/maps").read_text()
+
+    with Helper() as helper:
+        helper.open(file)
+        helper.give(0, array.spans)
+        found = {}
+        while not found:
+            found = helper.take(wait=True)
+    part = found.pop(0).part
+    assert part is not None
+    tables = dict(part.tables)
+    del part
+    assert mapped("messages") and mapped("trajectories")
+    del tables["messages"]
+    assert not mapped("messages") and mapped("trajectories")
+    assert tables["trajectories"].num_rows == 4
 
 
 def test_a_helper_whose_program_is_gone_ends_and_cleans_up() -> None:

@@ -88,14 +88,11 @@ class Helper:
                     self._ready = True
                     continue
                 number, converted = answer
-                found[number] = _with_tables(converted, self._path(number))
+                found[number] = _with_tables(converted, Path(self._folder.name), number)
                 del self.given[number]
         except (EOFError, OSError):
             self._gone()
         return found
-
-    def _path(self, number: int) -> Path:
-        return Path(self._folder.name) / f"{number}.arrow"
 
     def _send(self, what: object) -> None:
         try:
@@ -109,21 +106,32 @@ class Helper:
         self.given.clear()
 
 
-def _with_tables(converted: Converted, path: Path) -> Converted:
-    """Return what came without its tables with them, as they lie in a file, which is unlinked."""
+def _with_tables(converted: Converted, folder: Path, number: int) -> Converted:
+    """Return what came without its tables with them, as they lie in files, which are unlinked.
+
+    A table stays mapped as long as it is held. Each has a file of its own, or the few rows of `trajectories`
+    would hold the messages beside them until there are enough for a row group.
+    """
     if converted.part is None:
         return converted
-    with pa.memory_map(str(path)) as source:
-        tables = {name: pa.ipc.open_stream(source).read_all() for name in converted.part.sums}
-    path.unlink()
+    tables = {}
+    for name in converted.part.sums:
+        path = _file(folder, number, name)
+        with pa.memory_map(str(path)) as source:
+            tables[name] = pa.ipc.open_stream(source).read_all()
+        path.unlink()
     return replace(converted, part=replace(converted.part, tables=tables))
 
 
-def _write(tables: Mapping[str, pa.Table], path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as sink:
-        for table in tables.values():
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table)
+def _write(tables: Mapping[str, pa.Table], folder: Path, number: int) -> None:
+    for name, table in tables.items():
+        path = str(_file(folder, number, name))
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+
+
+def _file(folder: Path, number: int, table: str) -> Path:
+    return folder / f"{number}-{table}.arrow"
 
 
 def main() -> None:
@@ -137,7 +145,7 @@ def main() -> None:
             number, chunk = wire.recv()
             converted = convert(file, chunk)
             if converted.part is not None:
-                _write(converted.part.tables, folder / f"{number}.arrow")
+                _write(converted.part.tables, folder, number)
                 converted = replace(converted, part=replace(converted.part, tables={}))
             wire.send((number, converted))
     except (EOFError, OSError):
