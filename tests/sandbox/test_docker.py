@@ -247,6 +247,7 @@ def test_two_versions_never_share_a_container(docker_pool: SandboxPool, hostile:
 
 def test_sandboxes_are_recycled_and_bounded(docker_pool: SandboxPool, counter: str, hostile: Hostile) -> None:
     config = docker_pool.config.model_copy(update={"recycle_after": 3, "max_sandboxes": 2, "spares": 0})
+    others = {one["Id"] for one in containers(docker_pool)}  # of pools that this process holds besides
     with open_pool(config) as pool:
         environment = pool.environment(counter)
         names = []

@@ -112,7 +112,7 @@ def test_a_payload_of_another_target_is_refused(target: EmbeddedTarget) -> None:
 
 def test_an_unknown_target_is_refused_with_the_way_out() -> None:
     with pytest.raises(InputError, match="trace ingest"):
-        open_target(Targets(name="tau2:airline"))
+        open_target(Targets(name="tau7:airline"))
 
 
 def test_an_episode_is_cut_off_at_its_turn_limit(target: EmbeddedTarget) -> None:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Task
 from trace_assets.settings import Targets
+from trace_assets.targets.embedded.target import NAME as EMBEDDED
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.registry import open_target
 
@@ -60,8 +61,10 @@ def example_rows(name: str, n: int, seed: int) -> list[dict[str, Any]]:
         seed: Equal seeds give equal tasks under equal ids.
 
     Raises:
-        InputError: There is no live target of that name.
+        InputError: The target's tasks are a fixed list.
     """
+    if name != EMBEDDED:
+        raise InputError(f"the tasks of '{name}' are a fixed list; only '{EMBEDDED}' draws new ones.")
     target = open_target(Targets(name=name, seed=seed, discovery_tasks=n))
     return [
         {
