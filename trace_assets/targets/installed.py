@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trace_assets.errors import InputError, Unavailable
@@ -44,6 +46,8 @@ class Benchmark:
         pythons: Versions it asks for, best first.
         variables: Environment variables of its process, from the folder it was installed from.
         domains: Names of its targets, as `targets.name` takes them.
+        pins: Further requirements, where the package's own are not enough.
+        without: Distributions that the package names and its target module never imports.
     """
 
     name: str
@@ -53,7 +57,7 @@ class Benchmark:
     domains: tuple[str, ...]
     variables: Callable[[Path], dict[str, str]]
     pins: tuple[str, ...] = ()
-    """Further requirements, where the package's own are not enough."""
+    without: tuple[str, ...] = ()
 
 
 BENCHMARKS = {
@@ -64,6 +68,26 @@ BENCHMARKS = {
         pythons=("3.12", "3.13"),
         domains=("tau2:airline", "tau2:retail", "tau2:telecom", "tau2:telecom_solo"),
         variables=lambda source: {"TAU2_DATA_DIR": str(source / "data")},
+    ),
+    "toolsandbox": Benchmark(
+        name="toolsandbox",
+        package="tool_sandbox.scenarios",
+        module="toolsandbox/module.py",
+        pythons=("3.11",),
+        domains=("toolsandbox",),
+        # Its tools tell the local time, and what they tell must not follow the machine's time zone.
+        variables=lambda source: {"TZ": "UTC", "POLARS_MAX_THREADS": "1"},
+        pins=("time-machine>=2.16,<4",),
+        # What its own agents on other vendors' servers need; the oldest pins among them no longer build.
+        without=(
+            "anthropic",
+            "huggingface_hub",
+            "sentencepiece",
+            "transformers",
+            "tree-sitter",
+            "tree-sitter-languages",
+            "vertexai",
+        ),
     ),
 }
 
@@ -132,9 +156,9 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
     # Where no wanted Python is to be had, the project's own bound is let pass, but not its dependencies'.
     project = (
         [(*pip, "-e", str(source))]
-        if asked
+        if asked and not benchmark.without
         else [
-            (*pip, *dependencies_of(source)),
+            (*pip, *dependencies_of(source, benchmark.without)),
             (*pip, "--no-deps", "--ignore-requires-python", "-e", str(source)),
         ]
     )
@@ -159,8 +183,12 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
     return found
 
 
-def dependencies_of(source: Path) -> list[str]:
+def dependencies_of(source: Path, without: Sequence[str] = ()) -> list[str]:
     """Return what a project's pyproject.toml names as its dependencies.
+
+    Args:
+        source: Its folder.
+        without: Names of distributions to leave out.
 
     Raises:
         InputError: It cannot be read.
@@ -169,7 +197,9 @@ def dependencies_of(source: Path) -> list[str]:
         project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
         raise InputError(f"{source / 'pyproject.toml'} names no project ({error}).") from error
-    return list(project.get("dependencies", ()))
+    left_out = {canonicalize_name(name) for name in without}
+    named: list[str] = list(project.get("dependencies", ()))
+    return [one for one in named if canonicalize_name(Requirement(one).name) not in left_out]
 
 
 def _interpreter(wanted: Sequence[str], python: str) -> tuple[str, bool]:

@@ -44,6 +44,8 @@ class Description(_Open):
     protocol: int
     python: str = ""
     has_oracle: bool = False
+    fresh_process: bool = False
+    """Whether every episode wants a process that played none before: for state that no reset clears."""
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools as records."""

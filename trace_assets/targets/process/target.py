@@ -203,7 +203,15 @@ class ProcessTarget:
         """Make an episode; its process is lent at `reset` and given back at `close`."""
         if task.target != self.name:
             raise InputError(f"task '{task.task_id}' is one of '{task.target}', not of '{self.name}'.")
-        return ProcessEpisode(self._pool, task, seed, self.tools, self.config.call_seconds, self.name)
+        return ProcessEpisode(
+            self._pool,
+            task,
+            seed,
+            self.tools,
+            self.config.call_seconds,
+            self.name,
+            fresh=self.description.fresh_process,
+        )
 
     def oracle(self, task: Task) -> list[Message]:
         """Return the module's own solution. For tests and audits, never shown to an agent.
@@ -227,7 +235,11 @@ class ProcessTarget:
 
 
 class ProcessEpisode:
-    """One trial in a lent process. A process that hung, died or answered nonsense is never lent again."""
+    """One trial in a lent process.
+
+    A process that hung, died or answered nonsense is never lent again, nor is one of a target that wants a
+    fresh process for every episode.
+    """
 
     def __init__(
         self,
@@ -237,9 +249,11 @@ class ProcessEpisode:
         tools: Sequence[ToolSpec],
         seconds: float,
         name: str,
+        *,
+        fresh: bool = False,
     ) -> None:
         self._pool, self._task, self._seed, self._seconds = pool, task, seed, seconds
-        self._tools, self._name = tools, name
+        self._tools, self._name, self._fresh = tools, name, fresh
         self._worker: TargetWorker | None = None
         self._clean = True
 
@@ -284,7 +298,7 @@ class ProcessEpisode:
     async def close(self) -> None:
         """Give the process back."""
         if self._worker is not None:
-            self._pool.give_back(self._worker, clean=self._clean)
+            self._pool.give_back(self._worker, clean=self._clean and not self._fresh)
             self._worker = None
 
     async def _call(self, op: str, **fields: Any) -> Any:
