@@ -12,6 +12,8 @@ from typing import Any
 
 from trace_assets.errors import InputError, Unavailable
 
+BASE = "base"
+"""What a request calls the base model."""
 RANKS = (8, 16, 32, 64, 128, 256)
 """Those that vLLM's `--max-lora-rank` takes."""
 

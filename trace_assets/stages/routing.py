@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from trace_assets.errors import InputError, require_extra
 from trace_assets.evaluation.harm import acceptance, excluded
@@ -26,12 +27,16 @@ from trace_assets.report.exhibits.result import routing_exhibit
 from trace_assets.routing.examples import RoutingExample
 from trace_assets.routing.scorecard import score
 from trace_assets.routing.trials import examples_of_trials, routing_trials
+from trace_assets.serving.launch import BASE, served_name
 from trace_assets.stages.base_model import base_folder
 from trace_assets.stages.curriculum import taught
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.training import read_adapters
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
+
+if TYPE_CHECKING:
+    from trace_assets.routing.proxy.open import RouterName, ServedRouting
 
 
 def usable_adapters(study: Study) -> list[str]:
@@ -139,6 +144,28 @@ def _ask_base_model(study: Study, choices: list[str], tasks: list[Task]) -> tupl
 
 def _usable(arm: str, choices: list[str]) -> bool:
     return arm == "base" or arm.removeprefix("adapter:") in choices
+
+
+def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRouting:
+    """Return what a router proxy in front of this study's server is told.
+
+    Args:
+        study: The study.
+        router: Which router; None takes the one of the settings.
+    """
+    from trace_assets.routing.label_logits import option_lines
+    from trace_assets.routing.proxy.open import ServedRouting
+
+    choices = usable_adapters(study)
+    named = {row.capability_id: row for row in study.store.read(Capability)}
+    served = {row.name: served_name(row.name, row.adapter_id) for row in read_adapters(study)}
+    return ServedRouting(
+        router=router or study.settings.routing.router,
+        options=option_lines([named[name] for name in choices]),
+        models={**{name: served[name] for name in choices}, NO_ADAPTER: BASE},
+        fitted=study.home.models / "router",
+        base=base_folder(study),
+    )
 
 
 def route_text(study: Study, text: str) -> Route:

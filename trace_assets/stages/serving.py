@@ -8,13 +8,11 @@ from trace_assets.errors import TraceError, require_extra
 from trace_assets.evaluation.harm import acceptance
 from trace_assets.progress import progress
 from trace_assets.records import Adapter, ServedParity
-from trace_assets.serving.launch import Launch, served_name
+from trace_assets.serving.launch import BASE, Launch, served_name
 from trace_assets.stages.base_model import base_folder
 from trace_assets.stages.training import read_adapters
 from trace_assets.study import Study
 
-BASE = "base"
-"""What a request calls the base model."""
 EXACT = 1e-3
 SHORT_FLOATS = 0.25
 """Nats: bfloat16 keeps 8 bits, so a logit near 10 moves by a few hundredths at a time."""
