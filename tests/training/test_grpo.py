@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ pytest.importorskip("trl")
 
 from trace_assets.training.adapter import adapter_id  # noqa: E402
 from trace_assets.training.grpo import CURVE, RECORD, train_adapter  # noqa: E402
+from trace_assets.training.monitors import readings  # noqa: E402
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.train
@@ -74,6 +76,92 @@ def test_it_learns_and_says_so_with_n(trained: Any) -> None:
     assert adapter.rollouts == 12 * 5 * 8 == sum(point.n for point in points)
     assert [point.iteration for point in points if point.validation_rate is not None] == [4, 8, 12]
     assert all(point.validation_n == 10 for point in points if point.validation_rate is not None)
+
+
+def test_what_the_monitors_read_is_recorded(trained: Any, words: ModuleType) -> None:
+    _, points, _, _ = trained
+    live = [point for point in points if point.live_groups]
+    assert live
+    for point in live:
+        assert point.sampler_kl is not None and 0 <= point.sampler_kl < 1e-9, "engine and trainer differ"
+        assert point.sampler_difference is not None and 0 < point.sampler_difference < 1e-3
+        assert (point.outside_clip, point.clip_ratio) == (0.0, 0.0)
+        assert point.grad_norm is not None and point.grad_norm > 0
+        assert point.entropy is not None and point.entropy > 0
+        assert point.live_groups == pytest.approx(1 - point.dead_groups)
+    assert all((point.rollouts, point.redrawn_groups) == (40, 0) for point in points)
+
+
+def test_another_sampler_is_noticed(words: ModuleType, base: Path, tmp_path: Path) -> None:
+    """A trainer that is told other log-probabilities than the sampler's own says how far off they are."""
+    from trace_assets.training.episodes import to_row
+
+    def foreign(*arguments: Any) -> Any:
+        row = to_row(*arguments)
+        return replace(row, logprobs=[value - 0.5 for value in row.logprobs])
+
+    section = words.SECTION.model_copy(update={"iterations": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trace_assets.training.run.to_row", foreign)
+        _, points = train(words, base, tmp_path / "words", section=section)
+    assert points[0].sampler_difference == pytest.approx(0.5, abs=1e-3)
+    assert points[0].outside_clip == 1.0
+    assert {one.name for one in readings(points, section) if not one.sound} == {"sampler_kl", "outside_clip"}
+
+
+def test_dead_groups_are_drawn_anew_from_the_runs_own_rollouts(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    """Two words are never judged different, so their groups are dead; the others take their places."""
+
+    class Half(words.WordTarget):  # type: ignore[misc, name-defined]
+        def episode(self, task: Task, *, seed: int) -> Any:
+            episode = super().episode(task, seed=seed)
+            if task.payload["word"] in ("red", "blue"):
+                episode.word = "never said"
+            return episode
+
+    section = words.SECTION.model_copy(update={"iterations": 6, "redraws": 2, "validate_every": 2})
+    told: list[TrainingPoint] = []
+
+    def stop(point: TrainingPoint) -> None:
+        told.append(point)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    adapter, points = train(words, base, tmp_path / "a", target=Half(), section=section)
+    spent = [40 + 8 * point.redrawn_groups for point in points]
+    assert [point.rollouts for point in points] == spent
+    assert adapter.rollouts == sum(spent) <= 6 * 40 < sum(spent) + 40
+    assert adapter.iterations == len(points) < 6
+    assert points[-1].validation_rate is not None, "the last iteration was not looked at"
+    first = points[0]
+    assert first.dead_groups >= 0.4 and first.redrawn_groups >= 2
+    assert first.live_groups is not None and first.live_groups > 1 - first.dead_groups
+    # Interrupted, it spends and ends the same.
+    section = section.model_copy(update={"save_every": 1})
+    with pytest.raises(KeyboardInterrupt):
+        train(words, base, tmp_path / "b", target=Half(), section=section, on_point=stop)
+    again, same = train(words, base, tmp_path / "b", target=Half(), section=section)
+    assert (again.adapter_id, [p.rollouts for p in same]) == (adapter.adapter_id, spent)
+
+
+def test_weights_that_are_no_numbers_are_never_saved(words: ModuleType, base: Path, tmp_path: Path) -> None:
+    from trace_assets.training.trainer import LiveRowTrainer
+
+    section = words.SECTION.model_copy(update={"save_every": 1})
+    log = LiveRowTrainer.log
+
+    def burst(trainer: Any, logs: dict[str, float], start_time: float | None = None) -> None:
+        log(trainer, {**logs, "grad_norm": float("nan")} if trainer.state.global_step == 2 else logs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LiveRowTrainer, "log", burst)
+        message = "grad_norm of words is nan in iteration 2: lower training.learning_rate"
+        with pytest.raises(InputError, match=message):
+            train(words, base, tmp_path / "words", section=section)
+    kept = tmp_path / ".words.work" / "checkpoints"
+    assert [path.name for path in kept.glob("checkpoint-*")] == ["checkpoint-1"]
 
 
 def test_the_best_checkpoint_is_kept(trained: Any) -> None:

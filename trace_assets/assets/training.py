@@ -26,6 +26,11 @@ def _curve(context: dg.AssetExecutionContext) -> Callable[[TrainingPoint], None]
             "success_rate": point.success_rate,
             "dead_groups": point.dead_groups,
             "n": point.n,
+            **{
+                name: value
+                for name in ("entropy", "grad_norm", "sampler_kl", "outside_clip")
+                if (value := getattr(point, name)) is not None
+            },
         }
         partition = context.partition_key if context.has_partition_key else None
         context.log_event(dg.AssetObservation(context.asset_key, partition=partition, metadata=metadata))
@@ -36,6 +41,7 @@ def _curve(context: dg.AssetExecutionContext) -> Callable[[TrainingPoint], None]
 CHECKS = {
     "adapter_trained": "On held-out seeds the adapter's interval lies above the base model's rate.",
     "adapter_parity": "The engine that serves the adapter and the trainer give the same log-probabilities.",
+    "training_sound": "Sampler mismatch, clipping, entropy, dead groups and gradients are in bounds.",
 }
 
 

@@ -77,7 +77,10 @@ class TrainingPoint(Record):
 
     table: ClassVar[str] = "training_curves"
     key: ClassVar[tuple[str, ...]] = ("name", "iteration")
-    volatile: ClassVar[frozenset[str]] = frozenset({"seconds", "sandbox_seconds", "sandbox_cpu_seconds"})
+    volatile: ClassVar[frozenset[str]] = frozenset(
+        {"seconds", "sandbox_seconds", "sandbox_cpu_seconds"}
+        | {"grad_norm", "sampler_kl", "sampler_difference", "outside_clip"}
+    )
 
     name: str
     """The adapter's name."""
@@ -86,12 +89,28 @@ class TrainingPoint(Record):
     reward_std: float
     success_rate: float
     n: int
-    """Rollouts behind this point."""
+    """Rollouts behind this point: the judged ones of the groups that were drawn first."""
     dead_groups: float
-    """Share of groups without variance: they carry no gradient."""
+    """Share of groups without variance: they carry no gradient. Of those that were drawn first, whether or
+    not they were drawn anew."""
+    live_groups: float | None = None
+    """Share of groups with variance in the batch that was trained on, after dead ones were drawn anew."""
+    redrawn_groups: int = 0
+    """Groups that were played in the place of dead ones, live or not."""
+    rollouts: int | None = None
+    """Training episodes that the iteration spent: all groups, also broken episodes, second tries not."""
     loss: float | None = None
     entropy: float | None = None
     clip_ratio: float | None = None
+    """Share of tokens that the loss clips; 0 with one optimizer step a batch."""
+    grad_norm: float | None = None
+    """Norm of the gradient before it is clipped; 0 where no group carried one."""
+    sampler_kl: float | None = None
+    """KL(sampler, trainer) in nats a token, over the own tokens of episodes with an advantage."""
+    sampler_difference: float | None = None
+    """Largest difference of a token's log-probability between sampler and trainer, in nats."""
+    outside_clip: float | None = None
+    """Share of these tokens whose ratio trainer / sampler lies outside the clip range before any step."""
     learning_rate: float | None = None
     validation_rate: float | None = None
     """Success on validation seeds, where it was measured at this iteration."""

@@ -63,9 +63,10 @@ class Training(Section):
 
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
-        | {"pilot_search", "pilot_min_transfer", "wanted_signal"}
+        | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
     )
-    beforehand: ClassVar[frozenset[str]] = added
+    apart = frozenset({"launcher", "python"})
+    beforehand: ClassVar[frozenset[str]] = added - {"redraws"}
     """Keys that decide whether something is trained, and not how."""
 
     lora_rank: int = Field(8, ge=1)
@@ -97,6 +98,14 @@ class Training(Section):
     """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
     bf16: bool = False
     gradient_checkpointing: bool = False
+    redraws: int = Field(0, ge=0, le=8)
+    """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
+    sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""
+    launcher: Literal["in_process", "pipes"] = "in_process"
+    """Where adapters are trained: in the step's own process, or by Dagster Pipes in another interpreter,
+    which has its process group killed when the run is cancelled."""
+    python: str = ""
+    """Interpreter for `pipes`, with this package and its train extra; empty takes the present one."""
     seed: int = 0
     accept_rejected: dict[str, str] = {}
     """Capability (id or name) whose environment its audit rejected and which is trained on all the same, with
@@ -128,9 +137,13 @@ class Training(Section):
         return value
 
     def recipe(self) -> dict[str, Any]:
-        """Return the values that decide how an adapter is trained."""
+        """Return the values that decide how an adapter is trained; later keys only where they are set."""
+        fields = type(self).model_fields
         return {
-            name: value for name, value in self.model_dump(mode="json").items() if name not in self.beforehand
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in self.beforehand | self.apart
+            and not (name in self.added and getattr(self, name) == fields[name].default)
         }
 
     def recipe_version(self) -> str:

@@ -20,6 +20,7 @@ from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.curve import sandbox_shares
+from trace_assets.training.monitors import readings
 
 if TYPE_CHECKING:
     from trace_assets.sandbox.recompute import Recomputed
@@ -204,10 +205,20 @@ def _result(
         checks=(
             StageCheck("adapter_trained", judged.accepted, f"{judged.reason}.", "warning"),
             StageCheck("adapter_parity", agreement.problem is None, agreement.sentence),
+            *_monitors(study, curve),
             *([recomputed_check(recomputed)] if recomputed else []),
         ),
         spent={("rollouts", "episodes"): float(adapter.rollouts if made else 0)},
     )
+
+
+def _monitors(study: Study, curve: list[TrainingPoint]) -> list[StageCheck]:
+    """Return what the curve's monitors say; what they complain of comes first."""
+    found = readings(curve, study.settings.training)
+    said = [one.says for one in sorted(found, key=lambda one: one.sound) if one.value is not None]
+    if not said:
+        return []
+    return [StageCheck("training_sound", all(one.sound for one in found), f"{'; '.join(said)}.", "warning")]
 
 
 def _shares(curve: list[TrainingPoint]) -> dict[str, float]:

@@ -143,7 +143,7 @@ def train_adapter(
             run.train()
             best = run.load_best()
             after = run.measure(report_on, "held-out figures")
-        points = run.curve.points
+        points, spent = run.curve.points, run.rollouts
         finished = workplace.path / "adapter"
         identity = write_adapter(run.model, finished, base_id if Path(base_dir).is_dir() else str(base_dir))
         shutil.copyfile(workplace.curve, finished / CURVE)
@@ -153,9 +153,9 @@ def train_adapter(
         **whose,
         base_id=base_id,
         path=path or folder.name,
-        iterations=plan.iterations,
+        iterations=len(points),
         best_iteration=best,
-        rollouts=plan.rollouts,
+        rollouts=spent,
         validation_before=before.rate,
         validation_before_low=before.interval[0],
         validation_before_high=before.interval[1],

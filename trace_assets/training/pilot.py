@@ -77,6 +77,7 @@ def pilot_section(section: Training) -> Training:
             else 0,
             "validate_every": section.pilot_steps,
             "save_every": section.pilot_steps,
+            "redraws": 0,  # every step has the same rollouts: what is compared are the steps
         }
     )
 

@@ -20,12 +20,19 @@ class Plan:
         schedule: The task of every group, iteration after iteration; iterations x tasks an iteration long.
         group_size: Rollouts a group.
         tasks_per_iteration: Groups an iteration.
+        pool: All tasks that may be trained on, to draw from in the place of dead groups.
     """
 
     iterations: int
     schedule: tuple[Task, ...]
     group_size: int
     tasks_per_iteration: int
+    pool: tuple[Task, ...] = ()
+
+    @property
+    def batch(self) -> int:
+        """Training episodes of an iteration, before dead groups are drawn anew."""
+        return self.tasks_per_iteration * self.group_size
 
     @property
     def rollouts(self) -> int:
@@ -71,4 +78,5 @@ def make_plan(tasks: Sequence[Task], section: Training, rollout_budget: int | No
         schedule=tuple(schedule[: iterations * section.tasks_per_iteration]),
         group_size=section.group_size,
         tasks_per_iteration=section.tasks_per_iteration,
+        pool=tuple(tasks),
     )

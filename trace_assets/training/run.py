@@ -5,6 +5,7 @@ Importing this module loads torch and TRL: do it where training starts, not befo
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from trace_assets.training.adapter import lora_config
 from trace_assets.training.curve import Curve
 from trace_assets.training.episodes import Player, Row, to_row
 from trace_assets.training.plan import Plan
+from trace_assets.training.redraw import is_dead, redraw
 from trace_assets.training.trainer import LiveRowTrainer, grpo_config
 from trace_assets.training.validation import Rate, validate
 from trace_assets.training.workplace import Workplace
@@ -74,6 +76,7 @@ class Run:
         self.player, self.policy, self.workplace = player, policy, workplace
         self._on_point, self._bar = on_point, bar
         self._batch: dict[str, Any] = {}
+        self._last = False
         self._began, self._read = time.perf_counter(), player.reading()
         resume = workplace.last_checkpoint()
         self._resume = resume[0] if resume else None
@@ -111,7 +114,7 @@ class Run:
 
     def train(self) -> None:
         """Run to the end of the plan, from the last complete checkpoint when there is one."""
-        if len(self.curve.points) < self.plan.iterations:
+        if len(self.curve.points) < self.plan.iterations and self._left() >= self.plan.batch:
             self._began, self._read = time.perf_counter(), self.player.reading()
             self.trainer.train(resume_from_checkpoint=str(self._resume) if self._resume else None)
 
@@ -139,12 +142,26 @@ class Run:
         iteration = trainer.state.global_step + 1
         self.policy.load_weights(self.model)
         tasks = [self.plan.schedule[int(prompt)] for prompt in prompts]
-        rollouts = self.player.play(tasks, f"training iteration {iteration}")
+        rows = self._play(tasks, f"training iteration {iteration}")
+        # What says how well the policy does is what was drawn first: what follows is chosen by its outcome.
+        self._batch = batch_figures(rows, self.plan.group_size)
+        spent = self.plan.batch
+        if self.section.redraws:
+            redrawn = redraw(
+                rows,
+                self.plan,
+                lambda again, batch: self._play(again, f"training iteration {iteration}, {batch}"),
+                rounds=self.section.redraws,
+                affordable=(self._left() - spent) // self.plan.group_size,
+                seed=f"{self.section.seed}/redraw/{iteration}",
+            )
+            rows, spent = redrawn.rows, spent + redrawn.drawn * self.plan.group_size
+            self._batch |= {"live_groups": redrawn.live, "redrawn_groups": redrawn.drawn}
+        self._batch["rollouts"] = spent
+        self._last = iteration == self.plan.iterations or self._left() - spent < self.plan.batch
         # First what is played first: a look at the held-out seeds follows the optimizer step.
         validated = list(self.compare_on) if self._is_validated(iteration) else []
-        self.player.prepare([*validated, *self._next(iteration)])
-        rows = [to_row(rollout.trajectory, rollout.tokens, self._filler) for rollout in rollouts]
-        self._batch = batch_figures(rows, self.plan.group_size)
+        self.player.prepare([*validated, *([] if self._last else self._next(iteration))])
         return {
             "prompt_ids": [row.prompt_ids for row in rows],
             "completion_ids": [row.completion_ids for row in rows],
@@ -153,6 +170,18 @@ class Run:
             "episode_reward": [row.reward for row in rows],
         }
 
+    def _play(self, tasks: Sequence[Task], batch: str) -> list[Row]:
+        played = self.player.play(tasks, batch)
+        return [to_row(rollout.trajectory, rollout.tokens, self._filler) for rollout in played]
+
+    @property
+    def rollouts(self) -> int:
+        """Training episodes spent so far."""
+        return sum(point.rollouts or self.plan.batch for point in self.curve.points)
+
+    def _left(self) -> int:
+        return self.plan.rollouts - self.rollouts
+
     def _next(self, iteration: int) -> list[Task]:
         """Return the tasks of the iteration that follows, each as often as it is played."""
         start = iteration * self.plan.tasks_per_iteration
@@ -160,10 +189,11 @@ class Run:
         return [task for task in following for _ in range(self.plan.group_size)]
 
     def _is_validated(self, iteration: int) -> bool:
-        return iteration % self.section.validate_every == 0 or iteration == self.plan.iterations
+        return iteration % self.section.validate_every == 0 or self._last
 
     def _logged(self, logs: dict[str, Any]) -> None:
         iteration = int(self.trainer.state.global_step)
+        self._refuse_nonsense(iteration, logs)
         rate: Rate | None = None
         if self._is_validated(iteration):
             rate = self.measure(self.compare_on, "comparison of checkpoints")
@@ -177,6 +207,10 @@ class Run:
             loss=logs.get("loss"),
             entropy=logs.get("entropy"),
             clip_ratio=logs.get("clip_ratio/region_mean"),
+            grad_norm=logs.get("grad_norm"),
+            sampler_kl=logs.get("sampler_kl"),
+            sampler_difference=logs.get("sampler_difference"),
+            outside_clip=logs.get("outside_clip"),
             learning_rate=logs.get("learning_rate"),
             validation_rate=rate.rate if rate else None,
             validation_n=rate.n if rate else None,
@@ -189,6 +223,18 @@ class Run:
         self._bar.advance(note=f"success {point.success_rate:.0%} of {point.n}")
         if self._on_point:
             self._on_point(point)
+        if self._last:
+            self.trainer.control.should_training_stop = True
+
+    def _refuse_nonsense(self, iteration: int, logs: dict[str, Any]) -> None:
+        """Stop before weights that are no numbers are saved: the checkpoint before them stays the last."""
+        for name in ("loss", "grad_norm"):
+            value = logs.get(name)
+            if value is not None and not math.isfinite(value) and not self.trainer.dead:
+                raise InputError(
+                    f"the {name} of {self.name} is {value} in iteration {iteration}: lower "
+                    "training.learning_rate or take training.bf16 back, and run again."
+                )
 
     def _keep_candidate(self, iteration: int) -> None:
         tensors = {
@@ -209,20 +255,19 @@ def batch_figures(rows: Sequence[Row], group_size: int) -> dict[str, Any]:
         group_size: Rows a group.
 
     Returns:
-        The fields reward_mean, reward_std, success_rate, n and dead_groups of a training point. A group is
-        dead when its judged episodes all have the same reward, or fewer than two were judged.
+        The fields reward_mean, reward_std, success_rate, n, dead_groups and live_groups of a training
+        point. A group is dead when its judged episodes all have the same reward, or fewer than two were
+        judged.
     """
     rewards = [row.reward for row in rows if row.reward is not None]
-    groups = [
-        {row.reward for row in rows[start : start + group_size] if row.reward is not None}
-        for start in range(0, len(rows), group_size)
-    ]
+    dead = [is_dead(rows[start : start + group_size]) for start in range(0, len(rows), group_size)]
     return {
         "reward_mean": fmean(rewards),
         "reward_std": pstdev(rewards),
         "success_rate": fmean(bool(row.success) for row in rows if row.success is not None),
         "n": len(rewards),
-        "dead_groups": sum(len(group) < 2 for group in groups) / len(groups),
+        "dead_groups": sum(dead) / len(dead),
+        "live_groups": 1 - sum(dead) / len(dead),
     }
 
 

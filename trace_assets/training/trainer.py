@@ -20,6 +20,7 @@ from transformers.trainer_callback import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from trace_assets.settings import Training
+from trace_assets.training.mismatch import Mismatch
 from trace_assets.training.plan import Plan
 from trace_assets.training.workplace import COMPLETE
 
@@ -44,6 +45,8 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def __init__(self, *, on_log: Callable[[dict[str, Any]], None], warmup: int, **keywords: Any) -> None:
         self._on_log, self._warmup, self._dead = on_log, warmup, False
+        self._scored: torch.Tensor | None = None
+        self._mismatch = Mismatch(keywords["args"].epsilon)
         super().__init__(**keywords)
         self.remove_callback(PrinterCallback)
         self.add_callback(_MarkComplete())
@@ -70,7 +73,29 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
             self._dead = not bool(self.accelerator.gather((batch["advantages"] != 0).any()).any())
         return batch
 
-    def _get_per_token_logps_and_entropies(
+    @property
+    def dead(self) -> bool:
+        """Whether the last batch had no row with an advantage."""
+        return self._dead
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        """Also compare what the loss is computed from with what the sampler said; nothing is scored twice."""
+        self._scored = None
+        loss = super()._compute_loss(model, inputs)
+        sampled = inputs.get("sampling_per_token_logps")
+        if self._scored is not None and sampled is not None:
+            own = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+            self._mismatch.add(self._scored, sampled, own)
+        self._scored = None
+        return loss
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **rest: Any) -> Any:
+        """Score tokens, and remember the scores for the comparison with the sampler."""
+        scored = self._score_by_length(*args, **rest)
+        self._scored = scored[0].detach()
+        return scored
+
+    def _score_by_length(
         self,
         model: Any,
         input_ids: torch.Tensor,
@@ -113,7 +138,7 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
         """Hand the iteration's metrics on; the trainer's own log stays in its state."""
         super().log(logs, start_time)
         if "loss" in logs:
-            self._on_log(dict(logs))
+            self._on_log({**logs, **self._mismatch.figures()})
 
     def create_model_card(self, *args: Any, **keywords: Any) -> None:
         """Write no model card: the folder is described by its record."""
