@@ -290,3 +290,21 @@ def test_a_module_that_changes_while_it_is_used_is_noticed(opened: Opened) -> No
     )
     with pytest.raises(TargetFault, match="changed from version"):
         asyncio.run(until(target))
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_target_may_ask_for_a_fresh_process_for_every_episode(opened: Opened, fresh: bool) -> None:
+    says_so = ('"tools": TOOLS}', f'"tools": TOOLS, "fresh_process": {fresh}}}')
+    tells = ('"content": f"Please renew my loan', '"content": f"{__import__(\'os\').getpid()} Please renew')
+    target = opened(says_so, tells, processes=1)
+
+    async def process() -> str:
+        episode = target.episode(first(target), seed=0)
+        asked = (await episode.reset())[-1].content or ""
+        await episode.close()
+        return asked.split()[0]
+
+    async def three() -> set[str]:
+        return {await process() for _ in range(3)}
+
+    assert len(asyncio.run(three())) == (3 if fresh else 1)
