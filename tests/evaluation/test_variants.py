@@ -20,7 +20,7 @@ TARGET = EmbeddedTarget(Targets(discovery_tasks=1, validation_tasks=12, test_tas
 SECTION = EvaluationSection(trials=2)
 
 
-SKILLS = {None: "status", "x": "cancel", "mixed": "multi"}
+SKILLS = {None: "status", "x": "cancel", "mixed": "multi", "merged:ties": "multi"}
 
 
 class Oracle:
@@ -91,6 +91,18 @@ def test_validation_chooses_and_the_test_arms_follow(tmp_path: Path) -> None:
     lost = {row.reference: row.regret for row in regret(rows, routes, oracle, best_single_choice(validation))}
     share = sum(task.tags[0] == "cancel" for task in tasks) / len(tasks)
     assert lost["oracle"] == pytest.approx(share) and lost["base"] == 0
+
+
+def test_merged_adapters_are_an_arm_that_no_router_may_choose(tmp_path: Path) -> None:
+    adapters = {"x": Path("x"), "merged:ties": Path("m")}
+    run = partial(evaluate, TARGET, tmp_path, adapters, section=SECTION, processes=1, make_policy=Oracle)
+    rows, _ = run(None, None, journal_dir=tmp_path / "t")
+    assert {row.arm for row in rows} == {"base", "adapter:x", "merged:ties"}
+    assert rates(rows, "merged:ties")["multi"] == 1 and rates(rows, "merged:ties")["cancel"] == 0
+    assert best_single_choice(rows) in ("x", "none")
+    oracle = {task.task_id: "merged:ties" for task in TARGET.tasks("test")}
+    with pytest.raises(InputError, match="'merged:ties'"):
+        run(None, oracle, journal_dir=tmp_path / "o")
 
 
 def test_routes_must_fit_before_anything_is_played(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "routing_trials": ("routing.trials",),
     "routing": ("routing", "stages.routing"),
     "adapter_validation": (*_PLAYED, "evaluation", "statistics"),
-    "evaluation": (*_PLAYED, "evaluation", "routing.regret", "statistics"),
+    "evaluation": (*_PLAYED, "evaluation", "routing.regret", "statistics", "training.merging"),
     "report": ("report", "stages.report"),
 }
 """Asset to modules, packages and files below `trace_assets`."""

@@ -1,4 +1,4 @@
-"""The arms: base, each adapter, GRPO on the mixed target, routed and oracle-routed."""
+"""The arms: base, each adapter, GRPO on the mixed target, merged adapters, routed and oracle-routed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ ORACLE_ROUTED = "oracle_routed"
 MIXED_GRPO = "mixed_grpo"
 MIXED = "mixed"
 """Name of the adapter that was trained on the target itself; never a choice of a router."""
+MERGED = "merged:"
+"""Begins the name, and the arm, of adapters merged into one; never a choice of a router either."""
 
 
 def arm_of(choice: str) -> str:
     """Return the arm in which one variant acts on every task.
 
-    >>> arm_of("none"), arm_of("mixed"), arm_of("cancel")
-    ('base', 'mixed_grpo', 'adapter:cancel')
+    >>> arm_of("none"), arm_of("mixed"), arm_of("cancel"), arm_of("merged:ties")
+    ('base', 'mixed_grpo', 'adapter:cancel', 'merged:ties')
     """
+    if choice.startswith(MERGED):
+        return choice
     return {NO_ADAPTER: BASE, MIXED: MIXED_GRPO}.get(choice, f"adapter:{choice}")
 
 
@@ -58,7 +62,8 @@ def evaluate(
     Args:
         target: Where the tasks live.
         base_dir: Hugging Face folder of the base model.
-        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`; no router may choose it.
+        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>` that of its name; no
+            router may choose these.
         routes: One router's decision on each task; None leaves the arm `routed` out.
         oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
         section: Trials a task, temperature, seed.
@@ -81,7 +86,7 @@ def evaluate(
             f"target '{target.name}' has no tasks in split '{split}': there is nothing to evaluate."
         )
     singles = [NO_ADAPTER, *sorted(adapters)]
-    usable = [name for name in singles if name != MIXED]
+    usable = [name for name in singles if name != MIXED and not name.startswith(MERGED)]
     chosen: dict[str, Mapping[str, str]] = {
         arm_of(name): dict.fromkeys((task.task_id for task in tasks), name) for name in singles
     }

@@ -6,7 +6,7 @@ from trace_assets.records.base import Record
 
 GLOSSARY = {
     "analyst": "Who proposed the candidate: `detectors`, or `model:<name>`.",
-    "arm": "Which policy played: `base`, `routed`, `oracle_routed`, `mixed_grpo` or `adapter:<name>`.",
+    "arm": "Who played: `base`, `routed`, `oracle_routed`, `mixed_grpo`, `merged:<way>` or `adapter:<name>`.",
     "asset": "Asset that was materialized.",
     "base_id": "Content hash of the base model.",
     "capability_id": "The capability, by target, detector and instance.",

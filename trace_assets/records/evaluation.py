@@ -16,7 +16,7 @@ class Evaluation(Record):
     task_id: str
     trial: int
     arm: str
-    """`base`, `routed`, `oracle_routed`, `mixed_grpo`, or `adapter:<name>`."""
+    """`base`, `routed`, `oracle_routed`, `mixed_grpo`, `merged:<way>`, or `adapter:<name>`."""
     adapter: str | None
     """Adapter name that acted, None for the base model."""
     success: bool | None

@@ -166,7 +166,14 @@ class Routing(Section):
 class EvaluationSection(Section):
     """How arms are compared on the test split."""
 
+    added = frozenset({"merges", "merge_density"})
+
     trials: int = Field(4, ge=1)
     resamples: int = Field(2000, ge=100)
     temperature: float = Field(1.0, ge=0)
     seed: int = 0
+    merges: tuple[Literal["linear", "ties", "dare_linear", "dare_ties"], ...] = ()
+    """Ways to merge the adapters that a router may choose into one; each is an arm `merged:<way>` on the test
+    tasks. Needs two adapters."""
+    merge_density: float = Field(0.5, gt=0, le=1)
+    """Share of an adapter's values that the ways other than `linear` keep."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trace_assets.errors import require_extra
+from trace_assets.evaluation.arms import MERGED
 from trace_assets.evaluation.harm import excluded, no_harm, own_skills
 from trace_assets.evaluation.oracle import best_single_choice, oracle_choice
 from trace_assets.evaluation.split_lock import Configuration, how_often, open_test_split, openings
@@ -35,7 +37,11 @@ from trace_assets.targets.protocol import provenance_of
 
 
 def _play(
-    study: Study, split: Split, routes: list[Route] | None, oracle: dict[str, str] | None
+    study: Study,
+    split: Split,
+    routes: list[Route] | None,
+    oracle: dict[str, str] | None,
+    merged: Mapping[str, Path] | None = None,
 ) -> tuple[list[Evaluation], list[Trajectory]]:
     require_extra("torch", "train", "the evaluation")
     from trace_assets.evaluation.arms import evaluate
@@ -44,7 +50,7 @@ def _play(
         adapter.name: study.home.path / adapter.path
         for adapter in read_adapters(study)
         if split == "test" or adapter.kind == "capability"
-    }
+    } | dict(merged or {})
     rows, trajectories = evaluate(
         study.target,
         base_folder(study),
@@ -56,6 +62,28 @@ def _play(
         split=split,
     )
     return [row.model_copy(update={"split": split}) for row in rows], trajectories
+
+
+def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
+    """Return arm -> id and folder of the adapters that a router may choose, merged as the settings ask."""
+    section = study.settings.evaluation
+    if not section.merges or len(choices) < 2:
+        return {}
+    require_extra("torch", "train", "merging adapters")
+    from trace_assets.training.merging import merge_adapters
+
+    chosen = {one.name: study.home.path / one.path for one in read_adapters(study) if one.name in choices}
+    return {
+        f"{MERGED}{way}": merge_adapters(
+            base_folder(study),
+            chosen,
+            way,
+            study.home.models / "merged",
+            density=section.merge_density,
+            seed=section.seed,
+        )
+        for way in section.merges
+    }
 
 
 def validate_adapters(study: Study) -> StageResult:
@@ -106,17 +134,21 @@ def write_evaluation(study: Study) -> StageResult:
     usable = {"base", *(f"adapter:{name}" for name in choices)}
     validation = [row for row in study.store.read(Evaluation, "validation") if row.arm in usable]
     oracle = oracle_choice(validation, target.tasks("test"))
+    merged = _merge(study, choices)
     lock = study.home.path / "test_split.json"
     open_test_split(
         lock,
         Configuration(
             target=target.version,
             base=base_checkpoint(study).base_id,
-            adapters={adapter.name: adapter.adapter_id for adapter in read_adapters(study)},
+            adapters={adapter.name: adapter.adapter_id for adapter in read_adapters(study)}
+            | {name: identity for name, (identity, _) in merged.items()},
             routing=text_version(*(route.model_dump_json() for route in routes)),
         ),
     )
-    rows, trajectories = _play(study, "test", routes, oracle)
+    rows, trajectories = _play(
+        study, "test", routes, oracle, {name: folder for name, (_, folder) in merged.items()}
+    )
     summary = summarise(rows, section)
     single = best_single_choice(validation)
     regrets = [
