@@ -10,6 +10,8 @@ from typing import Any
 from trace_assets.records import Message, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
+DEEPEST = 64
+"""Levels of JSON in a call's arguments; readers of stored trajectories give up at about 200."""
 _CALL = re.compile(re.escape(OPEN) + r"(.*?)" + re.escape(CLOSE), re.DOTALL)
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
@@ -84,15 +86,29 @@ def strict_json(text: str) -> Any:
     """Read JSON that every other reader would read alike.
 
     Returns:
-        The value; None when the text is not JSON, repeats a key, or holds NaN, infinities or lone surrogates.
+        The value; None when the text is not JSON, repeats a key, holds NaN, infinities or lone surrogates, or
+        nests deeper than `DEEPEST`.
     """
     try:
         value = _DECODER.decode(text.strip())
         if "\\u" in text and not is_text(json.dumps(value, ensure_ascii=False)):
             return None
-        return value
+        return None if _is_deeper(value, DEEPEST) else value
     except (ValueError, RecursionError):
         return None
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most + 1):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def is_text(text: str) -> bool:

@@ -123,7 +123,11 @@ class Connection:
         named = {self._length_field if key == "max_tokens" else key: value for key, value in body.items()}
         client = self._connected()
         try:
-            completion: ChatCompletion = await client.chat.completions.create(**named)
+            # The client's own limit is one on each read: a server that drips would hold us for ever.
+            async with asyncio.timeout(self._timeout):
+                completion: ChatCompletion = await client.chat.completions.create(**named)
+        except TimeoutError:
+            raise ServerFault("timeout", f"TimeoutError: no whole answer in {self._timeout:g} s") from None
         except Exception as error:
             raise read_fault(error, _key(self.key_variable)) from None  # the cause may hold the request
         if not hasattr(completion, "choices"):
@@ -181,6 +185,11 @@ class Connection:
             return InputError(f"{server} does not know '{model}': {said}; see its /v1/models.")
         if fault.kind == "garbage":
             return Unavailable(f"the answer of {server} is not a chat completion: {said}.")
+        if fault.kind == "other_model":
+            return Unavailable(
+                f"{server} answered as '{said}' where '{model}' was asked for; correct the model's name, or "
+                "set rollouts.check_model to false where a gateway's names differ from its models'."
+            )
         if fault.kind == "empty":
             return Unavailable(f"{server} answered {attempts}without a choice; look at its log.")
         if fault.retry_after is not None and fault.retry_after > self._retries.longest_wait:

@@ -11,12 +11,23 @@ from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 FaultKind = Literal[
-    "rate_limit", "timeout", "connection", "server", "garbage", "empty", "full", "key", "model", "request"
+    "rate_limit",
+    "timeout",
+    "connection",
+    "server",
+    "garbage",
+    "empty",
+    "other_model",
+    "full",
+    "key",
+    "model",
+    "request",
 ]
-"""`full`: the conversation does not fit the context; `key`, `model`, `request`: only the user can mend it."""
+"""`other_model`: the answer bears another model's name than was asked for; `full`: the conversation does not
+fit the context; `key`, `model`, `request`: only the user can mend it."""
 
 PASSING: frozenset[FaultKind] = frozenset(
-    {"rate_limit", "timeout", "connection", "server", "garbage", "empty"}
+    {"rate_limit", "timeout", "connection", "server", "garbage", "empty", "other_model"}
 )
 """Faults that may be gone at the next attempt."""
 
@@ -114,6 +125,24 @@ def parse_retry_after(milliseconds: str | None, value: str | None, now: float) -
         return max(0.0, parsedate_to_datetime(value).timestamp() - now)
     except (ValueError, TypeError):
         return None
+
+
+def is_same_model(asked: str, told: str | None) -> bool:
+    """Tell whether a server that was asked for one model names the same one in its answer.
+
+    A name may lose its provider's prefix and gain a snapshot's date; a server may name none at all.
+
+    >>> [is_same_model("openai/gpt-4.1", told) for told in ("gpt-4.1-2025-04-14", "gpt-4.1-mini", "", "base")]
+    [True, False, True, False]
+    """
+    return not told or asked == told or _SNAPSHOT.sub("", _bare(asked)) == _SNAPSHOT.sub("", _bare(told))
+
+
+_SNAPSHOT = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest)$")
+
+
+def _bare(model: str) -> str:
+    return model.rstrip("/").rpartition("/")[2].lower()
 
 
 def conceal(text: str, secret: str) -> str:

@@ -33,6 +33,7 @@ class OpenAIPolicy:
         retries: Further attempts after the first.
         timeout_seconds: Longest wait for one attempt.
         seed: Mixed into every conversation's seed; servers treat it as best effort.
+        check_model: Whether an answer under another model's name is a fault.
         return_token_ids: Ask for token ids (a vLLM extension), so that the conversation's tokens are known.
     """
 
@@ -46,6 +47,7 @@ class OpenAIPolicy:
         retries: int = 4,
         timeout_seconds: float = 60.0,
         seed: int = 0,
+        check_model: bool = True,
         return_token_ids: bool = False,
     ) -> None:
         if not base_url or not model:
@@ -57,7 +59,9 @@ class OpenAIPolicy:
         self._retries = retries
         self._seed, self._return_token_ids = seed, return_token_ids
         urls = [url.strip() for url in base_url.split(",") if url.strip()]
-        self._servers = Servers(urls, timeout_seconds, Retries(more=retries, waits=retries))
+        self._servers = Servers(
+            urls, timeout_seconds, Retries(more=retries, waits=retries), check_model=check_model
+        )
 
     @property
     def name(self) -> str:

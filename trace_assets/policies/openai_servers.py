@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import InputError, TraceError
 from trace_assets.policies.openai_connection import Connection, Retries
-from trace_assets.policies.openai_faults import PASSING, ServerFault
+from trace_assets.policies.openai_faults import PASSING, ServerFault, is_same_model
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -40,12 +40,14 @@ class Servers:
         timeout_seconds: Longest wait for one attempt.
         retries: How long trouble of one server is sat out.
         rest_seconds: How long a failed server is left alone.
+        check_model: Whether an answer under another model's name is a fault: its author is not the policy.
     """
 
     base_urls: Sequence[str]
     timeout_seconds: float = 60.0
     retries: Retries = field(default_factory=Retries)
     rest_seconds: float = REST_SECONDS
+    check_model: bool = True
 
     def __post_init__(self) -> None:
         """Make the connections.
@@ -89,6 +91,9 @@ class Servers:
             server.in_flight += 1
             try:
                 completion = await server.connection.complete(body)
+                told = getattr(completion, "model", None)
+                if self.check_model and not is_same_model(body["model"], told):
+                    raise ServerFault("other_model", str(told)[:100])
             except ServerFault as fault:
                 if fault.kind not in PASSING:
                     raise

@@ -58,6 +58,8 @@ class BaseModelSection(Section):
 class Rollouts(Section):
     """How the base policy is rolled out on the discovery tasks."""
 
+    added = frozenset({"check_model"})
+
     engine: Literal["transformers", "openai"] = "transformers"
     base_url: str = ""
     """For `openai`: the server, such as http://127.0.0.1:8000/v1; several, separated by commas, share the
@@ -71,3 +73,6 @@ class Rollouts(Section):
     seed: int = 0
     retries: int = Field(4, ge=0)
     timeout_seconds: float = Field(60.0, gt=0)
+    check_model: bool = True
+    """For `openai`: an answer under another model's name than was asked for is a fault. false for gateways
+    whose names are not their models'."""

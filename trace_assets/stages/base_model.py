@@ -103,6 +103,7 @@ def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Pol
             max_new_tokens=section.max_new_tokens,
             retries=section.retries,
             timeout_seconds=section.timeout_seconds,
+            check_model=section.check_model,
         )
     require_extra("torch", "train", "the engine 'transformers'")
     from trace_assets.policies.transformers_engine import TransformersPolicy

@@ -25,7 +25,8 @@ from trace_assets.targets.protocol import provenance_of
 def write_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of trajectories: rolled out on the live target, or taken from the inbox."""
     recorded: Callable[[], None] | None = None
-    if batch in batches(study):
+    live = batch not in batches(study)
+    if not live:
         source = inbox(study, batch)
         version = link_trajectories(source, study.store, batch)
         trajectories: Sequence[TrajectoryHead] = source.read(TrajectoryHead)
@@ -34,7 +35,8 @@ def write_batch(study: Study, batch: str) -> StageResult:
         journal = _journal(study, batch)
         played = trajectories = _roll_out(study, batch, journal)
         version = write_trajectories(study.store, played, batch)
-        recorded = journal.clear
+        # Trials that broke stay open: made once more (`trace sync --again`), only they are played.
+        recorded = None if any(one.fault is not None for one in played) else journal.clear
         spent = {("rollouts", "episodes"): float(len(trajectories))}
     faults = sum(one.fault is not None for one in trajectories)
     cost = sum(one.cost_usd or 0.0 for one in trajectories)
@@ -47,7 +49,7 @@ def write_batch(study: Study, batch: str) -> StageResult:
             **pass_figures(trajectories),
             "faults": faults,
             "cost_usd": round(cost, 6),
-            **(provenance_of(study.target) if batch not in batches(study) else {}),
+            **(provenance_of(study.target) if live else {}),
         },
         pages=exhibit.pages,
         tables=exhibit.tables,
@@ -55,7 +57,12 @@ def write_batch(study: Study, batch: str) -> StageResult:
             StageCheck(
                 "few_faults",
                 faults <= 0.05 * len(trajectories),
-                f"{faults} of {len(trajectories)} episodes broke and were not judged.",
+                f"{faults} of {len(trajectories)} episodes broke and were not judged"
+                + (
+                    f"; `trace sync --again trajectories[{batch}]` plays these once more."
+                    if faults and live
+                    else "."
+                ),
                 severity="warning",
             ),
         ),

@@ -60,6 +60,7 @@ class ChatServer:
         context_bytes: int | None = None,
         delay: float = 0.0,
         seed: int = 0,
+        port: int = 0,
     ) -> None:
         self.answer, self.rate, self.faults, self.key = answer, rate, list(faults), key
         self.hang_seconds, self.refuses, self.fenced, self.delay = hang_seconds, refuses, fenced, delay
@@ -91,7 +92,7 @@ class ChatServer:
             def handle_error(self, request: Any, client_address: Any) -> None:
                 pass  # clients that gave up
 
-        self._http = Http(("127.0.0.1", 0), Handler)
+        self._http = Http(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
