@@ -152,7 +152,7 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
         calls["audit"].append(capability)
         return _audit(study, capability)
 
-    def train(study: Study, capability: str, on_point: object = None) -> StageResult:
+    def train(study: Study, capability: str, *_: object) -> StageResult:
         calls["train"].append(capability)
         return _train(study, capability)
 
@@ -280,7 +280,7 @@ def _train(study: Study, capability: str) -> StageResult:
     return StageResult(study.store.write([row], Adapter, capability), 1, spent={("rollouts", "episodes"): 8})
 
 
-def _train_mixed(study: Study, on_point: object = None) -> StageResult:
+def _train_mixed(study: Study, *_: object) -> StageResult:
     row = _adapter(study, "mixed", None, f"{study.target.version}/{len(taught(study))}")
     return StageResult(study.store.write([row], Adapter, "mixed"), 1)
 

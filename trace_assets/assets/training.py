@@ -6,6 +6,7 @@ import dagster as dg
 
 from trace_assets.assets.asset_page import show_on
 from trace_assets.assets.partitions import CAPABILITY
+from trace_assets.assets.pipes_training import elsewhere
 from trace_assets.assets.stage_asset import stage_asset
 from trace_assets.records import Adapter, Learnability, Lesson, Pilot, PilotPoint, TrainingPoint
 from trace_assets.stages.curriculum import write_curriculum
@@ -84,7 +85,7 @@ def adapter(study: Study, capability: str, context: dg.AssetExecutionContext) ->
 
     How the sandbox is set up is no part of it: the audit has shown that the environment runs there.
     """
-    return train_capability(study, capability, _curve(context))
+    return train_capability(study, capability, _curve(context), elsewhere(study, context))
 
 
 @stage_asset(
@@ -127,4 +128,4 @@ def curriculum(study: Study) -> StageResult:
 )
 def mixed_adapter(study: Study, context: dg.AssetExecutionContext) -> StageResult:
     """GRPO on the target itself with the same total rollouts: what the adapters are compared with."""
-    return train_mixed(study, _curve(context))
+    return train_mixed(study, _curve(context), elsewhere(study, context))

@@ -27,13 +27,21 @@ if TYPE_CHECKING:
     from trace_assets.training.parity import Parity
 
 OnPoint = Callable[[TrainingPoint], None]
+Elsewhere = Callable[[str, OnPoint], "Recomputed | None"]
+"""Makes the folder of a capability's adapter (`mixed` for the arm) in another process; `make_adapter` and
+`make_mixed` then find a finished run. Returns what was recomputed there, None without a sandbox."""
 
 MIXED = "mixed"
 PARITY_TASKS = 16
 """Episodes on which engine and trainer are compared."""
 
 
-def train_capability(study: Study, capability_id: str, on_point: OnPoint | None = None) -> StageResult:
+def train_capability(
+    study: Study,
+    capability_id: str,
+    on_point: OnPoint | None = None,
+    elsewhere: Elsewhere | None = None,
+) -> StageResult:
     """Train one capability's adapter in its environment.
 
     Nothing is trained in an environment that its audit rejected, unless `training.accept_rejected` says so,
@@ -43,19 +51,39 @@ def train_capability(study: Study, capability_id: str, on_point: OnPoint | None 
         study: The study.
         capability_id: A kept capability.
         on_point: Told of each iteration as it is made.
+        elsewhere: Trains in another process first; None trains in this one.
     """
     refusal = _refusal(study, capability_id)
     if refusal:
         version = _write(study, [], [], capability_id)
         check = StageCheck("adapter_trained", False, f"refused: {refusal}.", "warning")
         return StageResult(version, 0, {"refused": True}, checks=(check,))
+    told = _Told(on_point)
+    ahead = elsewhere(capability_id, told) if elsewhere else None
+    adapter, curve, found = make_adapter(study, capability_id, told)
+    found = _recomputed(study, adapter, ahead or found)
+    return _result(study, adapter, curve, capability_id, made=told.points, recomputed=found)
+
+
+def make_adapter(
+    study: Study, capability_id: str, on_point: OnPoint
+) -> tuple[Adapter, list[TrainingPoint], Recomputed]:
+    """Train one capability's adapter into its folder, or read it there; no table is written.
+
+    Args:
+        study: The study.
+        capability_id: A kept capability.
+        on_point: Told of each iteration as it is made.
+
+    Returns:
+        The adapter, its curve, and how many of its rewards were recomputed in fresh sandboxes.
+    """
     require_extra("torch", "train", "training an adapter")
     from trace_assets.training.grpo import train_adapter
 
     environment, base = read_environment(study, capability_id), base_checkpoint(study)
     key = text_version(environment.environment_id, base.base_id, study.settings.training.recipe_version())
     folder = study.home.models / "adapters" / f"{capability_id}-{key}"
-    told = _Told(on_point)
     with training_target(study, environment) as target:
         adapter, curve = train_adapter(
             name=capability_id,
@@ -68,11 +96,10 @@ def train_capability(study: Study, capability_id: str, on_point: OnPoint | None 
             base_id=base.base_id,
             section=study.settings.training,
             folder=folder,
-            on_point=told,
+            on_point=on_point,
             path=study.home.relative(folder),
         )
-    found = _recomputed(study, adapter, target.recomputation.read())
-    return _result(study, adapter, curve, capability_id, made=told.points, recomputed=found)
+    return adapter, curve, target.recomputation.read()
 
 
 def _recomputed(study: Study, adapter: Adapter, found: Recomputed) -> Recomputed:
@@ -116,15 +143,25 @@ class _Told:
             self._on_point(point)
 
 
-def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
+def train_mixed(
+    study: Study, on_point: OnPoint | None = None, elsewhere: Elsewhere | None = None
+) -> StageResult:
     """Train on the target itself with as many rollouts as all capabilities' adapters together.
 
     The comparison that a capability adapter has to stand: it is reported whether or not it wins.
     """
-    section = study.settings.training
-    wanted = taught(study)
-    if not section.mixed_arm or not wanted:
+    if not study.settings.training.mixed_arm or not taught(study):
         return StageResult(_write(study, [], [], MIXED), 0, {"refused": True})
+    told = _Told(on_point)
+    if elsewhere:
+        elsewhere(MIXED, told)
+    adapter, curve = make_mixed(study, told)
+    return _result(study, adapter, curve, MIXED, made=told.points)
+
+
+def make_mixed(study: Study, on_point: OnPoint) -> tuple[Adapter, list[TrainingPoint]]:
+    """Train the mixed arm's adapter into its folder, or read it there; no table is written."""
+    section, wanted = study.settings.training, taught(study)
     require_extra("torch", "train", "training an adapter")
     from trace_assets.training.grpo import train_adapter
 
@@ -132,8 +169,7 @@ def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
     budget = len(wanted) * section.iterations * section.tasks_per_iteration * section.group_size
     key = text_version(study.target.version, base.base_id, section.recipe_version(), str(budget))
     folder = study.home.models / "adapters" / f"{MIXED}-{key}"
-    told = _Told(on_point)
-    adapter, curve = train_adapter(
+    return train_adapter(
         name=MIXED,
         kind="mixed",
         capability_id=None,
@@ -143,11 +179,10 @@ def train_mixed(study: Study, on_point: OnPoint | None = None) -> StageResult:
         base_id=base.base_id,
         section=section,
         folder=folder,
-        on_point=told,
+        on_point=on_point,
         rollout_budget=budget,
         path=study.home.relative(folder),
     )
-    return _result(study, adapter, curve, MIXED, made=told.points)
 
 
 def _write(study: Study, adapters: list[Adapter], curve: list[TrainingPoint], partition: str) -> str:
