@@ -163,14 +163,44 @@ def test_a_part_of_the_milestones_earns_a_part(target: ProcessTarget) -> None:
 
 
 def test_odd_ids_unknown_tools_and_too_many_calls_are_answered(target: ProcessTarget) -> None:
-    task = named(target, "wifi_off")
-    odd = [call("set_wifi_status", f"3-x y'{number}", on=False) for number in range(6)]
+    task = named(target, "get_wifi")
+    odd = [call("get_wifi_status", f"3-x y'{number}") for number in range(6)]
     heard, verdict, _ = asyncio.run(play(target, task, [calls(call("no_such_tool"), *odd)]))
     answers = [message for message in heard if message.role == "tool"]
     assert [answer.tool_call_id for answer in answers] == ["c1", *(one.id for one in odd)]
     assert [answer.is_error for answer in answers] == [True, *[False] * 4, True, True]
     assert "there is no tool 'no_such_tool'" in (answers[0].content or "")
     assert verdict.reward == pytest.approx(0.5)
+
+
+def test_parallel_calls_of_which_one_order_fails_are_answered_under_their_ids(target: ProcessTarget) -> None:
+    twice = calls(call("set_wifi_status", "a", on=False), call("set_wifi_status", "b", on=False))
+    heard, _, _ = asyncio.run(play(target, named(target, "wifi_off"), [twice]))
+    assert [(one.tool_call_id, one.is_error) for one in heard[2:]] == [("a", False), ("b", True)]
+
+
+@pytest.mark.parametrize("content", ["", "  ", "\ud800", "{days}", "\0" * 3, "long " * 20_000])
+def test_whatever_the_agent_says_can_be_judged(target: ProcessTarget, content: str) -> None:
+    said = Message(role="assistant", content=content)
+    _, verdict, _ = asyncio.run(play(target, named(target, "find_days_till_holiday"), [said]))
+    assert verdict.success is False
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"on": "\ud800"},
+        {"on": 10**400},
+        {"on": {"a": [None, 1e300]}},
+        {"a b": 1, "__class__": 2},
+        {"on": None},
+    ],
+)
+def test_whatever_the_agent_calls_is_answered(target: ProcessTarget, arguments: dict[str, object]) -> None:
+    heard, _, _ = asyncio.run(
+        play(target, named(target, "wifi_off"), [calls(call("set_wifi_status", **arguments))])
+    )
+    assert [(one.tool_call_id, one.is_error) for one in heard[2:]] == [("c1", True)]
 
 
 def test_a_conversation_that_goes_on_for_ever_is_cut_off(target: ProcessTarget) -> None:
