@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -18,13 +19,15 @@ class PretendServer:
     """The server; `asked` holds the requests that it got.
 
     Attributes:
-        fault: "" or what goes wrong: `overloaded`, `cut_stream`, `cut_body`, `no_labels`, `key`.
+        fault: "" or what goes wrong: `overloaded`, `cut_stream`, `cut_body`, `no_labels`, `key`, `endless`.
+        left: Set when the reader of an endless stream has gone.
         favourite: Label that the base model prefers.
     """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
         self.fault, self.favourite = "", "A"
+        self.left = threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -68,6 +71,8 @@ class PretendServer:
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
+                if outer.fault == "endless":
+                    return self.endless()
                 parts = events(body["model"])
                 for place, part in enumerate(parts):
                     if outer.fault == "cut_stream" and place == 2:
@@ -76,6 +81,16 @@ class PretendServer:
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
                     self.wfile.flush()
                 self.wfile.write(b"0\r\n\r\n")
+
+            def endless(self) -> None:
+                part = events("base")[1]
+                self.close_connection = True
+                try:
+                    for _ in range(1000):
+                        self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+                        time.sleep(0.01)
+                except OSError:
+                    outer.left.set()
 
             def whole(self, status: int, body: object) -> None:
                 content = json.dumps(body).encode()

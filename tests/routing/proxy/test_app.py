@@ -145,6 +145,30 @@ def test_an_answer_that_breaks_off_is_never_whole(server: PretendServer, start: 
         list(stream)
 
 
+def test_a_client_that_leaves_ends_the_servers_work(server: PretendServer, start: Start) -> None:
+    url, server.fault = start(server.url), "endless"
+    rows: list[Any] = [{"role": "user", "content": "cancel"}]
+    stream = client(url).chat.completions.create(model="routed", stream=True, messages=rows)
+    assert next(iter(stream)).choices[0].delta.content == "I "
+    assert not server.left.is_set()
+    stream.close()
+    assert server.left.wait(8)
+
+
+def test_a_router_that_fails_says_so_in_the_clients_form(
+    server: PretendServer, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ByWord):
+        async def decide(self, text: str, headers: object) -> dict[str, float]:
+            raise ZeroDivisionError
+
+    url = start(server.url, Broken())
+    with pytest.raises(openai.InternalServerError, match="the router failed") as caught:
+        said(url, "cancel")
+    assert caught.value.status_code == 500 and KEY not in caplog.text
+    assert server.asked == []
+
+
 @pytest.mark.parametrize(
     "messages", [[], [{"role": "system", "content": "x"}], [{"role": "user", "content": "  "}], "no", None]
 )

@@ -49,7 +49,7 @@ class RouterProxy:
                 Route("/v1/models", self.models, methods=["GET"]),
                 Route("/health", self.health, methods=["GET"]),
             ],
-            exception_handlers={HTTPException: _no_route},
+            exception_handlers={HTTPException: _no_route, Exception: _unexpected},
             lifespan=closing,
         )
 
@@ -158,3 +158,9 @@ async def _no_route(request: Request, error: Exception) -> Response:
         "GET /v1/models and GET /health."
     )
     return _error(status, message, "invalid_request_error")
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """Answer in the form that clients read; the traceback goes to the log."""
+    message = f"the router failed ({type(error).__name__}); its log says where."
+    return _error(500, message, "router_error")
