@@ -28,7 +28,7 @@ test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop
 
 test-serve: $(VENV)/.dev $(SERVE)/.vllm
-	TRACE_VLLM=$(SERVE)/bin/vllm $(VENV)/bin/python -m pytest -q tests/serving
+	TRACE_VLLM=$(SERVE)/bin/vllm $(VENV)/bin/python -m pytest -q tests/serving tests/release/test_release_on_vllm.py
 
 test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow
