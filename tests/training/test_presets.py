@@ -18,8 +18,8 @@ def test_the_tiny_preset_is_the_default() -> None:
 
 
 def test_overrides_win_and_are_checked() -> None:
-    assert load_preset("dense-1gpu", learning_rate=2e-5).learning_rate == 2e-5
+    assert load_preset("qwen3-4b-1gpu", learning_rate=2e-5).learning_rate == 2e-5
     with pytest.raises(InputError, match="group_size"):
-        load_preset("dense-1gpu", group_size=1)
+        load_preset("qwen3-4b-1gpu", group_size=1)
     with pytest.raises(InputError, match="no training preset 'huge'"):
         load_preset("huge")

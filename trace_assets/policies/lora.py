@@ -73,10 +73,11 @@ def merge_live(model: Any) -> Weights:
             if ".lora_" in name:
                 continue
             owner, dot, leaf = name.rpartition(".")
-            if owner.endswith(".base_layer"):
+            # Experts are parameters of one module, which PEFT wraps once for each: wrappers in wrappers.
+            while owner.endswith(".base_layer"):
                 owner = owner.removesuffix(".base_layer")
                 layer = modules[owner]
-                if leaf == "weight" and not layer.disable_adapters:
+                if leaf == getattr(layer, "parameter_name", "weight") and not layer.disable_adapters:
                     for adapter in layer.active_adapters:
                         if adapter in layer.lora_A or adapter in getattr(layer, "lora_embedding_A", ()):
                             value = value + layer.get_delta_weight(adapter).to(value.dtype)

@@ -57,6 +57,8 @@ def write_adapter(model: Any, folder: Path, base_name: str) -> str:
     config["base_model_name_or_path"] = base_name
     # Every linear layer was asked for, so the layers' last names say it all, as in adapters found elsewhere.
     config["target_modules"] = sorted({layer.rpartition(".")[2] for layer in config["target_modules"]})
+    if config.get("target_parameters"):  # the experts of a mixture, which are no modules of their own
+        config["target_parameters"] = sorted(config["target_parameters"])
     (partial / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     replace_folder(partial, folder)
     return adapter_id(folder)

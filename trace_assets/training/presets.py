@@ -19,7 +19,7 @@ def preset_names() -> list[str]:
     """Return the names of the presets that come with the package.
 
     >>> preset_names()
-    ['dense-1gpu', 'tiny-cpu']
+    ['qwen3-4b-1gpu', 'tiny-cpu']
     """
     folder = files("trace_assets.training").joinpath("presets")
     return sorted(
@@ -37,7 +37,7 @@ def load_preset(name: str, **overrides: Any) -> Training:
     Raises:
         InputError: There is no such preset, or an override is not a usable value.
 
-    >>> load_preset("dense-1gpu", seed=7).group_size
+    >>> load_preset("qwen3-4b-1gpu", seed=7).group_size
     16
     """
     if name not in preset_names():

@@ -1,0 +1,80 @@
+"""The arithmetic is that of the models as the libraries build them, without their weights."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_assets.training.memory import GIB, SHAPES, Shape, step_memory
+from trace_assets.training.memory_page import EPISODE_TOKENS, table
+from trace_assets.training.presets import load_preset
+
+PAGE = Path(__file__).parents[2] / "docs" / "training.md"
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(("name", "rank"), [("qwen3-4b", 16), ("qwen3-30b-a3b", 32)])
+def test_shapes_have_the_weights_that_transformers_and_peft_make(name: str, rank: int) -> None:
+    torch = pytest.importorskip("torch")
+    peft = pytest.importorskip("peft")
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = _model(SHAPES[name])
+        assert sum(value.numel() for value in model.parameters()) == SHAPES[name].parameters
+        lora = peft.LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM")
+        adapted = peft.get_peft_model(model, lora)
+    trained = sum(value.numel() for value in adapted.parameters() if value.requires_grad)
+    assert trained == SHAPES[name].adapter(rank)
+
+
+def _model(shape: Shape) -> Any:
+    import transformers
+
+    common: dict[str, Any] = {
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "tie_word_embeddings": shape.tied,
+    }
+    if not shape.experts:
+        return transformers.Qwen3ForCausalLM(
+            transformers.Qwen3Config(intermediate_size=shape.inner, **common)
+        )
+    config = transformers.Qwen3MoeConfig(
+        moe_intermediate_size=shape.inner,
+        num_experts=shape.experts,
+        num_experts_per_tok=shape.active,
+        mlp_only_layers=[],
+        **common,
+    )
+    return transformers.Qwen3MoeForCausalLM(config)
+
+
+def test_the_preset_for_one_device_fits_one_and_the_mixture_does_not() -> None:
+    section = load_preset("qwen3-4b-1gpu")
+    assert step_memory(SHAPES["qwen3-4b"], section, EPISODE_TOKENS).total < 80 * GIB
+    assert step_memory(SHAPES["qwen3-30b-a3b"], section, EPISODE_TOKENS).total > 80 * GIB
+
+
+def test_checkpointing_and_smaller_batches_save_activations() -> None:
+    section, shape = load_preset("qwen3-4b-1gpu"), SHAPES["qwen3-4b"]
+
+    def activations(**changes: Any) -> int:
+        return step_memory(shape, section.model_copy(update=changes), EPISODE_TOKENS).activations
+
+    assert activations(gradient_checkpointing=False) > activations()
+    assert activations(micro_batch=4) == pytest.approx(4 * activations(micro_batch=1))
+
+
+def test_the_page_shows_the_arithmetic() -> None:
+    shown = re.search(r"<!-- memory -->\n(.*?)\n<!-- end -->", PAGE.read_text(encoding="utf-8"), re.S)
+    assert shown is not None and shown.group(1) == table(), (
+        "docs/training.md has other figures than `python -m trace_assets.training.memory_page` prints"
+    )
