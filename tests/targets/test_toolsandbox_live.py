@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -140,6 +141,40 @@ def test_the_floor_of_an_agent_that_does_nothing(target: ProcessTarget) -> None:
     rewards = [verdict.reward or 0.0 for _, verdict, _ in found.values()]
     assert sum(verdict.success is True for _, verdict, _ in found.values()) == 16
     assert sum(rewards) / len(rewards) == pytest.approx(0.176, abs=0.005)
+
+
+def test_rewards_are_those_of_the_official_evaluation(target: ProcessTarget) -> None:
+    async def both(task: Task, script: list[Message]) -> tuple[float | None, float]:
+        episode = target.episode(task, seed=0)
+        try:
+            await episode.reset()
+            for message in script:
+                if (await episode.step(message)).done:
+                    break
+            ours = (await episode.verdict()).reward
+            return ours, await episode._call("official", arguments={})
+        finally:
+            await episode.close()
+
+    async def some() -> list[tuple[float | None, float]]:
+        said = Message(role="assistant", content="I have sent the message and turned the wifi off.")
+        return [
+            await both(task, [*target.oracle(task)[skipped::2], said])
+            for skipped in (0, 1)
+            for task in tasks_of(target)[::7]
+        ]
+
+    found = asyncio.run(some())
+    assert all(ours == pytest.approx(official, abs=1e-9) for ours, official in found)
+    assert len({round(official, 3) for _, official in found}) > 4
+
+
+def test_a_long_conversation_that_reaches_nothing_is_judged_in_seconds(target: ProcessTarget) -> None:
+    task = named(target, "find_days_till_holiday_wifi_off")
+    begun = time.monotonic()
+    _, verdict, _ = asyncio.run(play(target, task, [calls(call("get_wifi_status", wrong=1))] * 15))
+    assert verdict.reward == 0.0
+    assert time.monotonic() - begun < 15  # the official search takes 40 s
 
 
 def test_minefields_take_the_whole_reward(target: ProcessTarget) -> None:

@@ -5,7 +5,7 @@ Options: `user` (`model`, `scripted` or `none`), `user_model`, `user_base_url`, 
 listed), `clock` (`fixed`, `today`, or an ISO time), `fresh_process` (whether every episode gets a process of
 its own), `commit` for the record.
 
-The conversation follows ToolSandbox's own `Scenario.play` message by message; its own `Evaluation` judges.
+The conversation follows ToolSandbox's own `Scenario.play` message by message, and its own measures judge.
 Where an agent's message would have ended that program with an exception (a tool that does not exist, an id
 that is no Python name, more parallel calls than can be tried in every order), the agent is told so instead.
 """
@@ -30,8 +30,11 @@ from tool_sandbox.common.tool_conversion import convert_to_openai_tool
 from tool_sandbox.roles.base_role import BaseRole
 from tool_sandbox.roles.execution_environment import ExecutionEnvironment
 from tool_sandbox.scenarios.user_simulator_few_shot_examples import USER_INSTRUCTION
+from toolsandbox_matching import Matcher
 from toolsandbox_oracle import solution
 from toolsandbox_users import user_of
+
+OPERATIONS = ("official",)
 
 MAX_PARALLEL = 4
 """Calls of one message that are run: ToolSandbox plays them in every order, and five have 120 orders."""
@@ -299,19 +302,27 @@ def _say(text: Any) -> Any:
 
 
 def verdict() -> Any:
-    """Judge the conversation as it stands, by ToolSandbox's own evaluation."""
-    evaluation = S.scenario.evaluation
-    found = evaluation.evaluate(execution_context=context(), max_turn_count=S.scenario.max_messages)
-    checks = []
-    for index, (_, score) in sorted(found.milestone_mapping.items()):
-        wanted = evaluation.milestone_matcher.milestones[index]
-        checks.append(_check("milestone", index, wanted, float(score) >= PERFECT, float(score)))
-    for index, (_, score) in sorted(found.minefield_mapping.items()):
-        mine = evaluation.minefield_matcher.milestones[index]
-        # Any likeness to a minefield takes the whole reward.
-        checks.append(_check("minefield", index, mine, float(score) == 0.0, float(score == 0.0)))
-    reward = min(1.0, max(0.0, float(found.similarity)))
+    """Judge the conversation as it stands by ToolSandbox's own measures."""
+    evaluation, checks = S.scenario.evaluation, []
+    goals, mines = evaluation.milestone_matcher, evaluation.minefield_matcher
+    reached = Matcher(goals, context()).scores()
+    entered = Matcher(mines, context()).scores()
+    for index, score in reached.items():
+        checks.append(_check("milestone", index, goals.milestones[index], score >= PERFECT, score))
+    for index, score in entered.items():
+        checks.append(_check("minefield", index, mines.milestones[index], score == 0.0, float(score == 0.0)))
+    # As there: the mean over milestones, one where there is none; any likeness to a minefield takes it all.
+    mean = sum(reached.values()) / len(reached) if reached else 1.0
+    reward = 0.0 if any(entered.values()) else min(1.0, max(0.0, mean))
     return {"reward": reward, "success": all(check["passed"] for check in checks), "checks": checks}
+
+
+def official() -> Any:
+    """Return the similarity as ToolSandbox's own evaluation gives it: it may search for minutes."""
+    found = S.scenario.evaluation.evaluate(
+        execution_context=context(), max_turn_count=S.scenario.max_messages
+    )
+    return float(found.similarity)
 
 
 def _check(kind: str, index: int, node: Any, passed: bool, score: float) -> Any:
