@@ -56,6 +56,8 @@ def test_a_quiet_run_warns_of_nothing_and_says_n() -> None:
         ({"entropy": lambda i: 1.0 if i < 5 else 0.01, "success_rate": 0.9}, set()),
         ({"grad_norm": lambda i: 50.0 if i == 3 else 0.5}, set()),
         ({"dead_groups": lambda i: 1.0 if i > 6 else 0.3}, set()),
+        ({"dead_groups": 0.95, "success_rate": 0.95}, set()),
+        ({"dead_groups": 0.95, "success_rate": 0.02}, {"dead_groups"}),
         ({"grad_norm": 0.0}, set()),
     ],
 )

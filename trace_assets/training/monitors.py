@@ -22,7 +22,9 @@ has stopped to explore."""
 SOLVED = 0.5
 """Success rate from which low entropy is no complaint."""
 MAX_DEAD = 0.8
-"""Share of groups without gradient over the whole run."""
+"""Share of groups without gradient over the iterations in which there was still something to learn."""
+LEARNED = 0.9
+"""Success rate from which all-passing groups are no complaint: there is nothing left to learn."""
 MAX_NORM = 10.0
 """Median gradient norm before clipping, over `max_grad_norm`."""
 LAST = 5
@@ -68,7 +70,7 @@ def readings(points: Sequence[TrainingPoint], section: Training) -> list[Reading
     clip = known(lambda point: point.clip_ratio, ordered)
     # A batch without any live group has no gradient: its norm of 0 says nothing.
     norms = [value / section.max_grad_norm for value in known(lambda p: p.grad_norm, ordered) if value > 0]
-    dead = [point.dead_groups for point in ordered]
+    dead = [point.dead_groups for point in ordered if point.success_rate < LEARNED]
     return [
         _above("sampler_kl", kl, max, MAX_SAMPLER_KL, "highest", "nats a token", _MISMATCH),
         _above("outside_clip", outside, max, MAX_OUTSIDE_CLIP, "highest", "of the tokens", _MISMATCH),
