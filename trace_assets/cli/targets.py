@@ -43,6 +43,7 @@ def list_targets(config: Config = None, overrides: Set = None, as_json: Json = F
                     "commit": found.commit if found else "",
                 }
             )
+    rows.append({"target": "openenv", "state": "set targets.options.url", "from": "a server", "commit": ""})
     if study.settings.targets.path:
         section = study.settings.targets
         rows.append({"target": section.name, "state": "configured", "from": section.path, "commit": ""})

@@ -118,10 +118,8 @@ def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
 def triage_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `triage`."""
     # Of this batch alone, or another batch's tasks would have it made again.
-    told = {
-        task.task_id: task.instruction
-        for task in (*study.store.read(Task, batch), *study.store.read(ToldTask, batch))
-    }
+    known: list[Task | ToldTask] = [*study.store.read(Task, batch), *study.store.read(ToldTask, batch)]
+    told = {task.task_id: task.instruction for task in known}
     trajectories, section = read_trajectories(study.store, batch), study.settings.triage
     figures: dict[str, Figure] = {}
     complete = True

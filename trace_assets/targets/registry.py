@@ -15,6 +15,9 @@ from trace_assets.targets.installed import BENCHMARKS, benchmark_of, read_instal
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.protocol import Target
 
+OPENENV = "openenv"
+"""Targets of this name, or of this name and another after a colon, are OpenEnv servers."""
+
 
 def open_target(section: Targets, folder: Path | None = None) -> Target:
     """Return the live target that the section `targets` names.
@@ -31,9 +34,15 @@ def open_target(section: Targets, folder: Path | None = None) -> Target:
         return _own(section)
     if section.name == "embedded":
         return EmbeddedTarget(section)
+    if section.name.partition(":")[0] == OPENENV:
+        module = Path(installed.__file__).parent / OPENENV / "module.py"
+        options = {"name": section.name, **section.options}
+        return _process(section, module, Path(section.python or sys.executable), options, {})
     benchmark = benchmark_of(section.name)
     if benchmark is None:
-        known = ", ".join(["embedded", *(name for one in BENCHMARKS.values() for name in one.domains)])
+        known = ", ".join(
+            ["embedded", OPENENV, *(name for one in BENCHMARKS.values() for name in one.domains)]
+        )
         raise InputError(
             f"targets.name is '{section.name}', but the live targets are {known}; name your own module in "
             "targets.path, and bring trajectories of other environments in with `trace ingest`."
@@ -42,7 +51,7 @@ def open_target(section: Targets, folder: Path | None = None) -> Target:
         raise InputError(f"target '{section.name}' is opened from a home, in which it is installed.")
     found = read_installed(folder, benchmark.name)
     domain = section.name.partition(":")[2]
-    options: dict[str, Any] = {"domain": domain, "commit": found.commit, **section.options}
+    options = {"domain": domain, "commit": found.commit, **section.options}
     return _process(
         section,
         Path(installed.__file__).parent / benchmark.module,

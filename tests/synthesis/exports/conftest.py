@@ -17,7 +17,7 @@ from trace_assets.synthesis.exports.package import Subject
 from trace_assets.synthesis.exports.registry import export_environment
 from trace_assets.synthesis.exports.runtime import call_action, say_action
 
-collect_ignore = ["play_openenv.py", "play_verifiers.py", "scripted_harness.py"]
+collect_ignore = ["play_openenv.py", "serve_calls.py", "play_verifiers.py", "scripted_harness.py"]
 """Run by other interpreters."""
 BACKEND = "unsafe-subprocess"
 SEEDS = (0, 1, 5)

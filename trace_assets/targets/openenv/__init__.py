@@ -1,0 +1,1 @@
+"""OpenEnv servers as targets: a module for an interpreter that has openenv-core."""
