@@ -159,8 +159,8 @@ def test_rewards_are_those_of_the_official_evaluation(target: ProcessTarget) -> 
     async def some() -> list[tuple[float | None, float]]:
         said = Message(role="assistant", content="I have sent the message and turned the wifi off.")
         return [
-            await both(task, [*target.oracle(task)[skipped::2], said])
-            for skipped in (0, 1)
+            await both(task, [*target.oracle(task)[:-1][taken], said])
+            for taken in (slice(1, None), slice(None, None, -1))
             for task in tasks_of(target)[::7]
         ]
 
