@@ -231,3 +231,5 @@ def test_what_cannot_be_opened_says_why(python: str, opened: Opened) -> None:
         _ = open_target(Targets(name="openenv", python=python)).name
     with pytest.raises(InputError, match="unknown option sees"):
         _ = opened(1, sees={}).name
+    with pytest.raises(InputError, match="first seed and the first not taken"):
+        _ = opened(1, seeds={"discovery": [7]}).name

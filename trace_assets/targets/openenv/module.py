@@ -71,6 +71,7 @@ def describe(options: dict[str, Any]) -> dict[str, Any]:
             "that has it in targets.python"
         )
     _Now.options = options
+    rows = tasks()
     about, schema = _get("/metadata"), _get("/schema")
     actions = schema.get("action", {}).get("properties", {})
     _Now.form = "messages" if "tool_calls" in actions else "calls" if "tool_name" in actions else ""
@@ -80,7 +81,6 @@ def describe(options: dict[str, Any]) -> dict[str, Any]:
             "tool calls; write a module of your own (trace targets new NAME)"
         )
     _Now.can_judge = "judge" in actions
-    rows = tasks()
     first = next((row for split in SPLITS for row in rows[split]), None)
     if first is None:
         raise WrongOption("there is no task; set targets.options.tasks or targets.options.seeds")
@@ -124,9 +124,15 @@ def tasks() -> dict[str, list[dict[str, Any]]]:
         except (OSError, ValueError) as error:
             raise WrongOption(f"the tasks file {options['tasks']} cannot be read ({error})") from error
     else:
+        seeds = options.get("seeds", {})
+        if not isinstance(seeds, dict) or not all(_is_range(bounds) for bounds in seeds.values()):
+            raise WrongOption(
+                "targets.options.seeds must give each split its first seed and the first not taken, such as "
+                "{discovery = [0, 400], test = [1000, 1400]}"
+            )
         told = {
             split: [{"id": f"seed-{seed}", "seed": seed} for seed in range(*bounds)]
-            for split, bounds in options.get("seeds", {}).items()
+            for split, bounds in seeds.items()
         }
     found: dict[str, list[dict[str, Any]]] = {}
     for split in SPLITS:
@@ -141,6 +147,11 @@ def tasks() -> dict[str, list[dict[str, Any]]]:
                 {"id": str(row["id"]), "instruction": said, "tags": row.get("tags", []), "payload": payload}
             )
     return found
+
+
+def _is_range(bounds: Any) -> bool:
+    whole = isinstance(bounds, list) and len(bounds) == 2
+    return whole and all(isinstance(one, int) for one in bounds)
 
 
 def reset(task: dict[str, Any], seed: int) -> dict[str, Any]:
