@@ -32,7 +32,7 @@ class Unavailable(TraceError):
 
 
 class UserFault(TraceError):
-    """The simulated user of an episode failed: neither the agent's doing nor the environment's (exit code 1)."""
+    """The simulated user of an episode failed: not the agent's doing (exit code 1)."""
 
     exit_code = 1
 
