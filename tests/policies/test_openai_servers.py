@@ -27,7 +27,7 @@ class Counting:
     """Answers chat completions and counts them; may be told to fail, or to take its time."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.asked, self.status, self.delay = name, 0, 200, 0.0
+        self.name, self.asked, self.status, self.delay, self.model = name, 0, 200, 0.0, "m"
         own = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -38,6 +38,7 @@ class Counting:
                 message = {"role": "assistant", "content": own.name}
                 choice = {"index": 0, "message": message, "finish_reason": "stop"}
                 body: dict[str, Any] = {"id": "x", "object": "chat.completion", "choices": [choice]}
+                body["model"] = own.model
                 if own.status != 200:
                     body = {"error": {"message": "broken"}}
                 text = json.dumps(body).encode()
@@ -118,6 +119,18 @@ def test_a_dead_server_is_left_alone_and_its_conversations_move(two: tuple[Count
 
     asyncio.run(many())
     assert a.asked == 0  # after the first turn nobody knocked again
+
+
+def test_a_server_of_another_model_is_left_alone_unless_names_are_not_checked(
+    two: tuple[Counting, Counting],
+) -> None:
+    two[0].model = "m-mini"
+    urls = [server.url for server in two]
+    assert ask(Servers(urls, retries=QUICK, rest_seconds=60.0), *(f"c{n}" for n in range(6))) == ["b"] * 6
+    two[1].model = "m-large"
+    with pytest.raises(ServerFault, match=r"m-(mini|large)"):
+        ask(Servers(urls, retries=QUICK), "c")
+    assert ask(Servers(urls, retries=QUICK, check_model=False), "c") == ["a"]
 
 
 def test_it_comes_back_when_it_is_well(two: tuple[Counting, Counting]) -> None:
