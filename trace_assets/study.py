@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,4 +72,4 @@ class Study:
     @property
     def live_batch(self) -> str:
         """The task batch in which the live target's own tasks arrive."""
-        return self.settings.targets.name
+        return re.sub(r"[^A-Za-z0-9._-]", "-", self.settings.targets.name)  # tau2:airline names a target

@@ -129,7 +129,7 @@ def diagnose(
     if not there:
         raise InputError(
             f"there is no trajectory in {study.home.path} yet; run `trace ingest FILE...` for those that "
-            "you have, or `trace sync --select trajectories` to roll out the live target."
+            "you have, or `trace sync --select tasks --select trajectories` to roll out the live target."
         )
     for name in batch or []:
         if name not in there:
@@ -204,6 +204,8 @@ def _finish(console: Console, synced: Synced, as_json: bool) -> None:
     elif synced.held_back:
         names = ", ".join(str(step.item) for step in synced.held_back[:8])
         console.print(f"{made} made; held back behind a failure: {escape(names)}.", soft_wrap=True)
+    elif made or not all(outcome.made for outcome in synced.outcomes):
+        console.print(f"{made} made.")
     else:
-        console.print(f"{made} made." if made else "Everything is up to date.")
+        console.print("Everything is up to date.")
     raise typer.Exit(synced.exit_code)

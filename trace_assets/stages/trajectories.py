@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from trace_assets.diagnosis.model.triage import ModelTriage
 from trace_assets.diagnosis.triage import triage
+from trace_assets.errors import InputError
 from trace_assets.records import Task, ToldTask, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.rollout.journal import Journal
@@ -98,7 +99,12 @@ def _journal(study: Study, batch: str) -> Journal:
 def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
 
     section = study.settings.rollouts
-    tasks = [task for task in study.store.read(Task, batch) if task.split == "discovery"]
+    every = study.store.read(Task, batch)
+    if not every:
+        raise InputError(
+            f"batch '{batch}' has no tasks yet; run `trace sync --select tasks --select trajectories`."
+        )
+    tasks = [task for task in every if task.split == "discovery"]
     trials = [
         Trial(task=task, trial=trial, seed=section.seed + trial)
         for task in tasks
