@@ -22,7 +22,8 @@ demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
 
 test: $(VENV)/.dev lint
-	$(VENV)/bin/python -m pytest -q -m "not slow" -n auto --dist loadfile
+	$(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --dist loadfile
+	$(VENV)/bin/python -m pytest -q -m "alone and not slow" tests
 
 test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop

@@ -263,6 +263,7 @@ def test_sandboxes_are_recycled_and_bounded(docker_pool: SandboxPool, counter: s
     assert wait_until(lambda: len({one["Id"] for one in containers(pool)} - others) <= 1, 10)
 
 
+@pytest.mark.alone
 def test_a_dead_owners_containers_are_gone(docker_pool: SandboxPool, tmp_path: Path, counter: str) -> None:
     script = (
         "import os, sys, time\n"
@@ -287,6 +288,7 @@ def test_a_dead_owners_containers_are_gone(docker_pool: SandboxPool, tmp_path: P
     assert backend._folder.exists()  # type: ignore[union-attr]
 
 
+@pytest.mark.alone
 def test_the_sweep_takes_only_what_the_dead_left(docker_pool: SandboxPool) -> None:
     backend = docker_pool.backend
     assert isinstance(backend, DockerBackend)

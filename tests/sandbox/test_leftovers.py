@@ -18,6 +18,8 @@ from trace_assets.sandbox.bench.damage import descriptors, resident
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.protocol import encode
 
+pytestmark = pytest.mark.alone
+
 Hostile = Callable[[str, str], str]
 Act = Callable[..., dict[str, object]]
 
