@@ -22,7 +22,7 @@ demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
 
 test: $(VENV)/.dev lint
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --maxprocesses 8 --dist loadfile
 	$(VENV)/bin/python -m pytest -q -m "alone and not slow" tests
 
 test-loop: $(VENV)/.dev
