@@ -98,7 +98,7 @@ def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(tmp_pat
             os.kill(os.getpid(), signal.SIGINT)  # as a cancelled run is told
 
     with pytest.raises((dg.DagsterExecutionInterruptedError, KeyboardInterrupt)):
-        materialize(request, cancel)
+        materialize({**request, "waits_at": 5}, cancel)
     assert gone(pids, 0), "a process of the training outlived the cancelled step"
     assert not folder.exists()
     told: list[TrainingPoint] = []
