@@ -1,7 +1,8 @@
-"""A process that ends when its parent does: no work goes on for nobody, no half-dead writer is left."""
+"""Processes that end when their parent does: no work goes on for nobody, no half-dead writer is left."""
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import multiprocessing
 import os
@@ -33,6 +34,16 @@ def die_with_parent() -> None:
         threading.Thread(target=_watch, args=(parent.sentinel,), name="lifeline", daemon=True).start()
     if not parent.is_alive():  # it died before anybody watched
         os._exit(1)
+
+
+def ask_to_end_with_parent() -> None:
+    """Let the kernel send this process SIGTERM when the thread that started it is gone; Linux only.
+
+    For a program that has to clean up after itself, such as one with children of its own. Call in the child;
+    whoever started it must have done so from a thread that lives as long as the parent.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _watch(sentinel: int) -> None:

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from trace_assets.assets.training_process import OnPoint, answer
 from trace_assets.errors import InputError
-from trace_assets.stages.training_process import OnPoint, answer
+from trace_assets.records import TrainingPoint
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -25,6 +26,11 @@ def work(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
     if request["name"] == "hangs":
         child.wait()
 
+    def tell(point: TrainingPoint) -> None:
+        on_point(point)
+        if point.iteration == request.get("waits_at"):
+            child.wait()  # goes no further before the step has acted on this point
+
     import word_target
 
     from trace_assets.training.grpo import train_adapter
@@ -39,7 +45,7 @@ def work(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
         base_id="base",
         section=word_target.SECTION,
         folder=Path(request["folder"]),
-        on_point=on_point,
+        on_point=tell,
     )
     return {"episodes": 480, "recomputed": 9, "unconfirmed": 0}
 

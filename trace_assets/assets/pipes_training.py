@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trace_assets.stages.training import Elsewhere
 
 OnPoint = Callable[[TrainingPoint], None]
-MODULE = "trace_assets.stages.training_process"
+MODULE = "trace_assets.assets.training_process"
 GRACE_SECONDS = 10.0
 """How long a cancelled training may take to close its sandboxes before it is killed."""
 _POLL_SECONDS = 0.2

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +14,7 @@ from types import TracebackType
 import httpx
 
 from trace_assets.errors import Unavailable
+from trace_assets.lifeline import ask_to_end_with_parent
 from trace_assets.progress import progress
 from trace_assets.serving.launch import Launch, find_vllm
 
@@ -74,7 +73,7 @@ class ModelServer:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.launch.variables()},
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=ask_to_end_with_parent,
             )
         try:
             self._wait_until_well()
@@ -141,12 +140,6 @@ class ModelServer:
     ) -> None:
         """Stop."""
         self.stop()
-
-
-def _die_with_parent() -> None:
-    """In the child: be asked to end when the process that serves is killed. vLLM then stops its children."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def models_of(base_url: str, key: str = "") -> set[str] | None:

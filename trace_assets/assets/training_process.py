@@ -1,13 +1,12 @@
 """Training in a process of its own, asked and heard through Dagster Pipes.
 
-Run as `python -m trace_assets.stages.training_process`, in the interpreter that the settings name. What it
+Run as `python -m trace_assets.assets.training_process`, in the interpreter that the settings name. What it
 makes are files (the adapter's folder, moved in whole); what it says are messages: each iteration's point, the
 end, or why there is none.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from typing import Any, NoReturn
 from dagster_pipes import PipesContext, open_dagster_pipes
 
 from trace_assets.errors import TraceError
+from trace_assets.lifeline import ask_to_end_with_parent
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Settings
 from trace_assets.store import Home
@@ -42,8 +42,7 @@ def answer(make: Make) -> int:
         make: Does the work.
     """
     signal.signal(signal.SIGTERM, _end)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    ask_to_end_with_parent()
     try:
         with open_dagster_pipes() as pipes:
             request: dict[str, Any] = dict(pipes.extras)
