@@ -14,7 +14,6 @@ from trace_assets.records import Message, Record, Split, Task, ToolCall, Verdict
 from trace_assets.statistics.wilson import wilson
 from trace_assets.targets.protocol import Target
 
-MAX_TURNS = 200
 NULL_WORDS = "Goodbye."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -81,16 +80,14 @@ class Subject:
             raise Undecided(f"'{check}' failed")
 
     async def play(self, target: Target, task: Task, script: Sequence[Message]) -> Played:
-        """Play a script; the last message is said again until the target ends, as an agent would."""
+        """Play a script, to its end or the target's."""
         episode = target.episode(task, seed=self.seed)
         try:
             messages = list(await episode.reset())
             ended = False
-            for turn in range(MAX_TURNS):
-                if turn >= len(script):
-                    break
-                messages.append(script[turn])
-                step = await episode.step(script[turn])
+            for message in script:
+                messages.append(message)
+                step = await episode.step(message)
                 messages.extend(step.messages)
                 if ended := step.done or step.truncated:
                     break

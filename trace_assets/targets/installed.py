@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.progress import progress
+from trace_assets.store.home import replacing_file
 
 RECORD = "target.json"
 
@@ -176,10 +177,8 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
     found = Installed(
         name=name, python=str(inside), source=str(source), commit=commit_of(source), variables=variables
     )
-    record = place / RECORD
-    unfinished = record.with_suffix(".part")
-    unfinished.write_text(found.model_dump_json(indent=2), encoding="utf-8")
-    os.replace(unfinished, record)
+    with replacing_file(place / RECORD) as file:
+        file.write_text(found.model_dump_json(indent=2), encoding="utf-8")
     return found
 
 

@@ -11,8 +11,6 @@ from trace_assets.records import Message, ToolSpec
 from trace_assets.records.base import Json
 from trace_assets.targets.process.faults import TargetFault
 
-PROTOCOL = 1
-
 T = TypeVar("T", bound=BaseModel)
 
 

@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from trace_assets.errors import InputError, TraceError, UserFault
+from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Message, Split, Task, ToolSpec, Verdict
+from trace_assets.targets.process import serve
 from trace_assets.targets.process.answers import (
-    PROTOCOL,
     Description,
     ResetAnswer,
     StepAnswer,
@@ -22,7 +22,7 @@ from trace_assets.targets.process.answers import (
     tool_specs,
     understood,
 )
-from trace_assets.targets.process.faults import TargetDied, TargetFault, TargetHung
+from trace_assets.targets.process.faults import TargetFault
 from trace_assets.targets.process.pool import WorkerPool
 from trace_assets.targets.process.worker import TargetWorker
 from trace_assets.targets.protocol import Step
@@ -91,10 +91,10 @@ class ProcessTarget:
         try:
             answer = worker.call("describe", START_SECONDS, options=dict(self.config.options))
             described = understood(Description, answer, f"the answer of {self.config.module} to describe()")
-            if described.protocol != PROTOCOL:
+            if described.protocol != serve.PROTOCOL:
                 raise TargetFault(
                     f"target '{described.name}' speaks version {described.protocol} of the protocol, this "
-                    f"program version {PROTOCOL}; install the target again."
+                    f"program version {serve.PROTOCOL}; install the target again."
                 )
             if self._described is None:
                 self._described = described
@@ -308,13 +308,8 @@ class ProcessEpisode:
         self._clean = False
         try:
             value = await self._pool.run(lambda: worker.call(op, self._seconds, **fields))
-        except UserFault:
-            self._clean = True
-            raise
-        except (TargetHung, TargetDied):
-            raise
         except TraceError:
-            self._clean = worker.alive
+            self._clean = worker.alive  # a worker that hung, died or talked nonsense was killed
             raise
         self._clean = True
         return value

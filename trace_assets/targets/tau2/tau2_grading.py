@@ -57,42 +57,30 @@ def official_verdict(
         termination_reason=reason.value,
         messages=messages,
     )
-    if reason not in ENDED or task.evaluation_criteria is None:
-        return _of_whole(run, task, domain, solo, reason)
-    if not _unjudged(task) or judge:
-        info = evaluate_simulation(
-            simulation=run,
-            task=task,
-            evaluation_type=EvaluationType.ALL,
-            solo_mode=solo,
-            domain=domain,
-            strict_replay=strict,
-        )
-        return _verdict(task, dict(info.reward_breakdown or {}), info)
-    without = deepcopy(task)
-    without.evaluation_criteria.reward_basis = [
-        basis for basis in task.evaluation_criteria.reward_basis if basis != RewardType.NL_ASSERTION
-    ]
+    open_judge = _unjudged(task) and not judge and reason in ENDED
     info = evaluate_simulation(
         simulation=run,
-        task=without,
+        task=_without_judge(task) if open_judge else task,
         evaluation_type=EvaluationType.ALL,
         solo_mode=solo,
         domain=domain,
         strict_replay=strict,
     )
+    if reason not in ENDED or task.evaluation_criteria is None:
+        passed = info.reward >= 1.0
+        told = f"ended by {reason.value}"
+        check = _check("conversation_ended", passed, info.reward, detail=told, kind="protocol")
+        return {"reward": float(info.reward), "success": passed, "checks": [check]}
     parts = dict(info.reward_breakdown or {})
-    return _verdict(task, {**parts, RewardType.NL_ASSERTION: None}, info)
+    return _verdict(task, {**parts, RewardType.NL_ASSERTION: None} if open_judge else parts, info)
 
 
-def _of_whole(run: Any, task: Any, domain: Any, solo: Any, reason: Any) -> Any:
-    info = evaluate_simulation(
-        simulation=run, task=task, evaluation_type=EvaluationType.ALL, solo_mode=solo, domain=domain
-    )
-    detail = f"ended by {reason.value}"
-    passed = info.reward >= 1.0
-    check = _check("conversation_ended", passed, info.reward, detail=detail, kind="protocol")
-    return {"reward": float(info.reward), "success": passed, "checks": [check]}
+def _without_judge(task: Any) -> Any:
+    """Return the task as it would be judged without a language model."""
+    without = deepcopy(task)
+    basis = without.evaluation_criteria.reward_basis
+    without.evaluation_criteria.reward_basis = [one for one in basis if one != RewardType.NL_ASSERTION]
+    return without
 
 
 def _verdict(task: Any, parts: Any, info: Any) -> Any:
