@@ -14,13 +14,12 @@ from rich.markup import escape
 from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.errors import InputError, TraceError
-from trace_assets.settings import Targets
 from trace_assets.study import Study
 from trace_assets.targets.conformance import examine_target, verdict
 from trace_assets.targets.installed import BENCHMARKS, RECORD, benchmark_of, read_installed
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.protocol import Target
-from trace_assets.targets.registry import open_target
+from trace_assets.targets.registry import open_named
 from trace_assets.targets.template import write_template
 
 app = typer.Typer(name="targets", help="Where an agent can be rolled out: benchmarks, and your own targets.")
@@ -116,8 +115,7 @@ def _open(study: Study, target: str | None) -> Target:
                 processes=section.processes or 2,
             )
         )
-    named = Targets.model_validate({**section.model_dump(), "name": target, "path": ""})
-    return open_target(named, study.home.targets)
+    return open_named(section, target, study.home.targets)
 
 
 @app.command("install")
@@ -142,13 +140,7 @@ def install(
 
 def _try(study: Study, domain: str) -> bool:
     """Print how many tasks a domain has; say what is missing where it cannot be opened."""
-    options = {"user": "scripted", **study.settings.targets.options}
-    if domain.endswith("_solo"):
-        options["user"] = "none"
-    section = Targets.model_validate(
-        {**study.settings.targets.model_dump(), "name": domain, "path": "", "options": options}
-    )
-    target = open_target(section, study.home.targets)
+    target = open_named(study.settings.targets, domain, study.home.targets, serverless=True)
     assert isinstance(target, ProcessTarget)
     try:
         counts = {split: len(target.tasks(split)) for split in ("discovery", "validation", "test")}

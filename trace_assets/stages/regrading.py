@@ -10,10 +10,9 @@ from typing import Any
 
 from trace_assets.errors import InputError, TraceError
 from trace_assets.progress import progress
-from trace_assets.settings import Targets
 from trace_assets.study import Study
 from trace_assets.targets.process.target import ProcessTarget
-from trace_assets.targets.registry import open_target
+from trace_assets.targets.registry import open_named
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,7 @@ def regrade_files(study: Study, domain: str, files: Sequence[Path]) -> list[Regr
         InputError: A file is not one.
         Unavailable: The benchmark is not installed.
     """
-    options = {"user": "none" if domain.endswith("_solo") else "scripted", **study.settings.targets.options}
-    section = Targets.model_validate(
-        {**study.settings.targets.model_dump(), "name": domain, "path": "", "options": options}
-    )
-    target = open_target(section, study.home.targets)
+    target = open_named(study.settings.targets, domain, study.home.targets, serverless=True)
     assert isinstance(target, ProcessTarget)
     try:
         return [_regrade(target, file) for file in files]

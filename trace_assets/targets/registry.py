@@ -61,6 +61,24 @@ def open_target(section: Targets, folder: Path | None = None) -> Target:
     )
 
 
+def open_named(section: Targets, name: str, folder: Path, *, serverless: bool = False) -> Target:
+    """Open another target than the one that the settings name, otherwise as they say.
+
+    Args:
+        section: The settings.
+        name: The target.
+        folder: The home's `targets`.
+        serverless: With a user that needs no model server, unless the settings name one.
+
+    Raises:
+        InputError: As `open_target`.
+        Unavailable: As `open_target`.
+    """
+    user = {"user": "none" if name.endswith("_solo") else "scripted"} if serverless else {}
+    changes = {"name": name, "path": "", "options": {**user, **section.options}}
+    return open_target(Targets.model_validate({**section.model_dump(), **changes}), folder)
+
+
 def _own(section: Targets) -> ProcessTarget:
     target = _process(
         section, Path(section.path).absolute(), Path(section.python or sys.executable), section.options, {}
