@@ -12,6 +12,7 @@ from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault
 from trace_assets.policies.openai_servers import Servers
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
+from trace_assets.policies.sampling import turn_seed
 from trace_assets.records import Message, ToolCall
 
 if TYPE_CHECKING:
@@ -105,12 +106,11 @@ class OpenAIPolicy:
 
     def _body(self, conversation: Conversation, model: str) -> dict[str, Any]:
         turn = sum(message.role == "assistant" for message in conversation.messages)
-        text = f"{self._seed}:{conversation.seed}:{turn}"
         body: dict[str, Any] = {
             "model": model,
             "messages": [_openai(message) for message in conversation.messages],
             "temperature": self._temperature,
-            "seed": int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1,
+            "seed": turn_seed(self._seed, conversation.seed, turn),
             "max_tokens": self._max_new_tokens,
         }
         if conversation.tools:

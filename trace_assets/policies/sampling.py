@@ -7,6 +7,7 @@ shared stream, so a conversation repeats whatever the batch, and however it is r
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,21 @@ if TYPE_CHECKING:
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def turn_seed(seed: int, conversation: int, turn: int) -> int:
+    """Return the seed, below 2^31, of one reply of a conversation, for samplers that take one a request.
+
+    Args:
+        seed: The policy's.
+        conversation: The conversation's.
+        turn: Replies before this one.
+
+    >>> turn_seed(0, 1, 0) == turn_seed(0, 1, 0) != turn_seed(0, 1, 1)
+    True
+    """
+    text = f"{seed}:{conversation}:{turn}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def uniforms(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:

@@ -15,10 +15,10 @@ import numpy as np
 from trace_assets.errors import InputError
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.decoder import Decoder, GenericDecoder
-from trace_assets.policies.hermes import parse_reply
 from trace_assets.policies.lora import Weights, digest, load_model, merge_folder, merge_live
-from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
+from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.policies.sampling import choose, uniforms
+from trace_assets.policies.token_policy import Spoken, context_limit, end_ids
 from trace_assets.records import Message
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ class TransformersPolicy:
         self.temperature, self.max_new_tokens, self._seed = temperature, max_new_tokens, seed
         self._model: PreTrainedModel = load_model(folder)
         self.template = ChatTemplate(folder)
-        self._ends = _end_ids(self._model, self.template)
-        limit = getattr(self._model.config, "max_position_embeddings", None) or 1 << 20
-        self.max_context: int = min(limit, max_context or limit)
+        self._ends = end_ids(self.template, self._model.generation_config, self._model.config)
+        self.max_context = context_limit(self._model.config, max_context)
         self._name = name or folder.resolve().name
         self._digests: dict[str | None, str | None] = {}
         self._weights: dict[str | None, Weights] = {}
@@ -136,7 +135,7 @@ class TransformersPolicy:
         row = self._rows.get(conversation.conversation_id)
         if row is None:
             row = self._rows[conversation.conversation_id] = self._open(conversation)
-        fresh = self._unread(row)
+        fresh = row.unread(self.template)
         if len(row.trace.ids) + len(fresh) + 1 > self.max_context:
             return Reply(Message(role="assistant", content=""), len(fresh), 0, overflow=True)
         row.hear(fresh, loop.create_future())
@@ -180,18 +179,7 @@ class TransformersPolicy:
             )
         text = f"{self._seed}:{conversation.seed}"
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-        row = _Row(conversation, decoder.open(), seed)
-        conversation.tokens = row.trace
-        return row
-
-    def _unread(self, row: _Row) -> list[int]:
-        messages, tools = row.conversation.messages, row.conversation.tools
-        if row.read == 0:
-            fresh = self.template.opening(messages, tools)
-        else:  # the reply itself is among the messages, and was sampled
-            fresh = self.template.continuation(messages, len(messages) - row.read - 1, tools)
-        row.read = len(messages)
-        return fresh
+        return _Row(conversation, slot=decoder.open(), seed=seed)
 
     async def _answer_all(self) -> None:
         """Decode until nobody waits for an answer."""
@@ -234,17 +222,10 @@ class TransformersPolicy:
             tokens, logprobs = choose(logits, self.temperature, drawn)
             for row, token, logprob in zip(group, tokens, logprobs, strict=True):
                 row.say(token, logprob)
-                said = len(row.trace.ids) - row.start
                 if token in self._ends:
-                    row.finish(self._reply(row, row.trace.ids[row.start : -1], overflow=False))
-                elif said >= self.max_new_tokens or len(row.trace.ids) >= self.max_context:
-                    row.finish(self._reply(row, row.trace.ids[row.start :], overflow=True))
-
-    def _reply(self, row: _Row, ids: list[int], overflow: bool) -> Reply:
-        message, malformed = parse_reply(self.template.decode(ids), row.calls)
-        row.calls += len(message.tool_calls)
-        said = len(row.trace.ids) - row.start
-        return Reply(message, row.heard, said, malformed=malformed, overflow=overflow)
+                    row.finish(row.reply(self.template, ended=True))
+                elif row.said >= self.max_new_tokens or len(row.trace.ids) >= self.max_context:
+                    row.finish(row.reply(self.template, ended=False))
 
     def _start_over(self, loop: asyncio.AbstractEventLoop | None) -> None:
         for row in self._rows.values():
@@ -254,33 +235,23 @@ class TransformersPolicy:
 
 
 @dataclass
-class _Row:
+class _Row(Spoken):
     """A conversation in the engine."""
 
-    conversation: Conversation
-    slot: int
-    seed: int
-    trace: TokenTrace = field(default_factory=TokenTrace)
+    slot: int = -1
+    seed: int = 0
     unfed: list[int] = field(default_factory=list)
-    read: int = 0
-    heard: int = 0
-    start: int = 0
-    calls: int = 0
     answer: asyncio.Future[Reply] | None = None
 
     def hear(self, fresh: list[int], answer: asyncio.Future[Reply]) -> None:
         """Take in what is to be read before the next reply."""
-        self.trace.ids += fresh
-        self.trace.mask += [0] * len(fresh)
-        self.trace.logprobs += [0.0] * len(fresh)
+        self.listen(fresh)
         self.unfed = self.unfed + fresh
-        self.heard, self.start, self.answer = len(fresh), len(self.trace.ids), answer
+        self.answer = answer
 
     def say(self, token: int, logprob: float) -> None:
         """Take in a sampled token."""
-        self.trace.ids.append(token)
-        self.trace.mask.append(1)
-        self.trace.logprobs.append(logprob)
+        self.write(token, logprob)
         self.unfed = [token]
 
     def finish(self, outcome: Reply | Exception) -> None:
@@ -291,12 +262,3 @@ class _Row:
             else:
                 self.answer.set_exception(outcome)
         self.answer = None
-
-
-def _end_ids(model: PreTrainedModel, template: ChatTemplate) -> frozenset[int]:
-    """Return every token that ends a reply: the template's, the tokenizer's, the model's own."""
-    ends = {template.end_id, template.tokenizer.eos_token_id}
-    for config in (model.generation_config, model.config):
-        named = getattr(config, "eos_token_id", None)
-        ends.update(named if isinstance(named, list | tuple) else [named])
-    return frozenset(end for end in ends if isinstance(end, int))
