@@ -10,13 +10,14 @@ import pytest
 
 from trace_assets.errors import CheckFailed
 from trace_assets.policies.scripted import replay as scripted
-from trace_assets.records import Environment, Message
+from trace_assets.records import Environment, Message, UnconfirmedReward
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.sandbox.recompute import Recomputation, Recomputed, RewardMismatch
 from trace_assets.settings import Synthesis
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.synthesis import training_target
+from trace_assets.store.locks import due_items
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import _run
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
@@ -202,6 +203,11 @@ def test_training_ends_with_the_last_of_the_sample(counter: str, tmp_path: Path)
         with pytest.raises(RewardMismatch):
             for _ in range(4):
                 play(forgetful(counter))
+    remembered = study.store.read(UnconfirmedReward)
+    assert [row.environment_id for row in remembered] == [environment_of(forgetful(counter)).environment_id]
+    assert "was played again" in remembered[0].detail
+    capability_id = remembered[0].capability_id
+    assert due_items(study.home) == {("environment_verdict", capability_id): "a reward was not confirmed"}
 
 
 def test_a_mismatch_in_the_audits_rollouts_fails_the_check_that_asked_for_them(counter: str) -> None:

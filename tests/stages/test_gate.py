@@ -17,6 +17,7 @@ from trace_assets.records import (
     EnvironmentCheck,
     Pilot,
     SelectedCapability,
+    UnconfirmedReward,
 )
 from trace_assets.report.data import shown_names
 from trace_assets.settings import load_settings
@@ -111,6 +112,26 @@ def test_a_rejected_environment_trains_nothing(home: Path) -> None:
     assert study.store.read(Adapter, BAD) == []
     write_curriculum(study)
     assert taught(study) == {GOOD}
+
+
+def test_a_reward_that_was_not_confirmed_rejects_this_text_of_the_environment_for_good(home: Path) -> None:
+    study = study_at(home)
+    row = UnconfirmedReward(
+        environment_id=f"env-{GOOD}",
+        capability_id=GOOD,
+        isolation_level="docker",
+        detail="it gives reward 0",
+    )
+    study.store.write([row], UnconfirmedReward, row.environment_id)
+    decide(study)
+    verdict = read_verdict(study, GOOD)
+    assert not verdict.trained_on
+    assert verdict.reasons[0] == "rewards_recomputed: it gives reward 0"
+    assert train_capability(study, GOOD).figures == {"refused": True}
+    written = study.store.read(Environment, GOOD)[0]
+    study.store.write([written.model_copy(update={"environment_id": "env-another"})], Environment, GOOD)
+    decide(study)
+    assert read_verdict(study, GOOD).accepted
 
 
 @pytest.mark.parametrize("name", [BAD, NAMES[BAD]])

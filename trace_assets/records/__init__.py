@@ -29,6 +29,7 @@ from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
 from trace_assets.records.task import Task, ToldTask
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
+from trace_assets.records.unconfirmed_reward import UnconfirmedReward
 from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
 
 TABLES: tuple[type[Record], ...] = (
@@ -58,6 +59,7 @@ TABLES: tuple[type[Record], ...] = (
     EnvironmentCheck,
     SeedOutcome,
     EnvironmentVerdict,
+    UnconfirmedReward,
     Lesson,
     BaseCheckpoint,
     Pilot,
@@ -149,5 +151,6 @@ __all__ = [
     "Trajectory",
     "TrajectoryHead",
     "Triage",
+    "UnconfirmedReward",
     "Verdict",
 ]

@@ -15,6 +15,7 @@ from trace_assets.records import (
     EnvironmentVerdict,
     Lesson,
     Pilot,
+    UnconfirmedReward,
 )
 from trace_assets.stages.diagnosis import trainable
 from trace_assets.stages.result import StageCheck, StageResult
@@ -25,7 +26,8 @@ from trace_assets.synthesis.audit.battery import verdict_of
 def write_verdict(study: Study, capability_id: str) -> StageResult:
     """Write the table `environment_verdicts` of one capability from its audit's findings.
 
-    An environment that its audit rejected stays rejected when `training.accept_rejected` names it: the reason
+    One whose reward was not confirmed while something was trained in it is rejected whatever its audit says.
+    An environment that was rejected stays rejected when `training.accept_rejected` names it: the reason
     given there stands beside those against it, and goes with whatever is trained on it.
 
     Raises:
@@ -41,6 +43,11 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
     else:
         accepted, found = verdict_of(checks)
         reasons = list(found)
+        if unconfirmed := study.store.read(UnconfirmedReward, written[0].environment_id):
+            accepted, reasons = (
+                False,
+                [*(f"rewards_recomputed: {one.detail}" for one in unconfirmed), *reasons],
+            )
     row = EnvironmentVerdict(
         capability_id=capability_id,
         environment_id=written[0].environment_id if written else "",

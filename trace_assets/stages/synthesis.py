@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trace_assets.errors import InputError
-from trace_assets.records import ContractRow, Environment, EnvironmentCheck, SeedOutcome, Trajectory
+from trace_assets.records import (
+    ContractRow,
+    Environment,
+    EnvironmentCheck,
+    SeedOutcome,
+    Trajectory,
+    UnconfirmedReward,
+)
 from trace_assets.report.exhibits.teaching import audit_exhibit
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.pool import SandboxPool
+from trace_assets.sandbox.recompute import RewardMismatch
 from trace_assets.stages.base_model import open_policy
 from trace_assets.stages.contract import look_up_contract, read_contract, rollout_obstacle
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
+from trace_assets.store.locks import mark_due
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
 from trace_assets.synthesis.audit.severity import RULES, Rules
@@ -146,6 +155,8 @@ def audit_source(
 def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
     """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation.
 
+    A mismatch is remembered: the environment's verdict is due, and rejects this text from then on.
+
     Raises:
         RewardMismatch: A fresh sandbox did not confirm a reward; raised from an episode, or at the end.
     """
@@ -156,8 +167,22 @@ def training_target(study: Study, environment: Environment) -> Iterator[Sandboxe
         try:
             yield target
             target.recomputation.settle()
+        except RewardMismatch as mismatch:
+            _remember(study, environment, pool.isolation_level, str(mismatch))
+            raise
         finally:
             target.close()
+
+
+def _remember(study: Study, environment: Environment, isolation_level: str, detail: str) -> None:
+    row = UnconfirmedReward(
+        environment_id=environment.environment_id,
+        capability_id=environment.capability_id,
+        isolation_level=isolation_level,
+        detail=detail,
+    )
+    study.store.write([row], UnconfirmedReward, environment.environment_id)
+    mark_due(study.home, "environment_verdict", environment.capability_id, "a reward was not confirmed")
 
 
 def _base_rate(checks: list[EnvironmentCheck]) -> dict[str, float | int]:
