@@ -184,11 +184,15 @@ def test_the_launch_script_serves_from_wherever_it_lies(study: Study, tmp_path: 
     assert run_script(moved, tmp_path, BASE_MODEL="org/model")[2] == "org/model"
 
 
-def test_a_base_model_from_elsewhere_is_named(study: Study, tmp_path: Path) -> None:
-    shutil.move(study.home.path / "models/base", tmp_path / "their-model")
+def name_base(study: Study, folder: Path) -> None:
+    """Make the base model one that was not trained in the study but lies in a folder."""
+    shutil.move(study.home.path / "models/base", folder)
     rows = study.store.read(BaseCheckpoint)
-    moved = [row.model_copy(update={"path": str(tmp_path / "their-model")}) for row in rows]
-    study.store.write(moved, BaseCheckpoint)
+    study.store.write([row.model_copy(update={"path": str(folder)}) for row in rows], BaseCheckpoint)
+
+
+def test_a_base_model_from_elsewhere_is_named(study: Study, tmp_path: Path) -> None:
+    name_base(study, tmp_path / "their-model")
     release = write_release(study, tmp_path / "out")
     assert release.base.folder == "" and release.base.model == "their-model"
     assert not (tmp_path / "out/base").exists()
@@ -212,24 +216,48 @@ def test_the_compose_file_starts_a_server_and_a_router(study: Study, tmp_path: P
     assert "trace-assets[train]==" in services["router"]["build"]["args"]["TRACE_PACKAGE"]
 
 
-def test_docker_takes_the_compose_files(study: Study, tmp_path: Path) -> None:
-    asked = (
-        subprocess.run(["docker", "compose", "version"], capture_output=True)
-        if shutil.which("docker")
-        else None
-    )
-    if asked is None or asked.returncode:
-        pytest.skip("docker compose is not installed")
+COMPOSE = {"plugin": ["docker", "compose"], "program": ["docker-compose"]}
+
+
+def answers(command: list[str]) -> bool:
+    """Tell whether a way to call Compose is there."""
+    asked = shutil.which(command[0]) and subprocess.run([*command, "version"], capture_output=True)
+    return bool(asked) and asked.returncode == 0
+
+
+@pytest.mark.parametrize("form", COMPOSE)
+@pytest.mark.parametrize("base", ["trained", "named"])
+def test_compose_takes_the_files(form: str, base: str, study: Study, tmp_path: Path) -> None:
+    """The plugin of Docker (version 2) and the program of its own (version 1, as Debian 12 has it)."""
+    command = COMPOSE[form]
+    if not answers(command):
+        pytest.skip(f"{' '.join(command)} is not installed")
+    given = {}
+    if base == "named":
+        given["BASE_MODEL"] = str(tmp_path / "their-model")
+        name_base(study, tmp_path / "their-model")
     write_release(study, tmp_path / "out")
-    for files in (["compose.yaml"], ["compose.yaml", "compose.gpu.yaml"]):
-        words = [word for file in files for word in ("-f", file)]
-        done = subprocess.run(
-            ["docker", "compose", *words, "config", "--quiet"],
+
+    def config(files: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        own = {name: value for name, value in os.environ.items() if name != "BASE_MODEL"}
+        return subprocess.run(
+            [*command, *(word for file in files for word in ("-f", file)), "config"],
             cwd=tmp_path / "out",
+            env={**own, **variables},
             capture_output=True,
             text=True,
+            timeout=60,
         )
+
+    for files in (["compose.yaml"], ["compose.yaml", "compose.gpu.yaml"]):
+        done = config(files, given)
         assert done.returncode == 0, done.stderr
+        services = yaml.safe_load(done.stdout)["services"]
+        assert set(services) == {"vllm", "router"}
+        assert ("deploy" in services["vllm"]) == (len(files) == 2)
+    if base == "named":
+        forgotten = config(["compose.yaml"], {})
+        assert forgotten.returncode != 0 and "BASE_MODEL" in forgotten.stderr
 
 
 @pytest.mark.parametrize(
