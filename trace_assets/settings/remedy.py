@@ -65,7 +65,7 @@ class Training(Section):
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
         | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
     )
-    apart = frozenset({"launcher", "python"})
+    apart = frozenset({"launcher", "python", "processes", "shard"})
     beforehand: ClassVar[frozenset[str]] = added - {"redraws"}
     """Keys that decide whether something is trained, and not how."""
 
@@ -106,6 +106,12 @@ class Training(Section):
     which has its process group killed when the run is cancelled."""
     python: str = ""
     """Interpreter for `pipes`, with this package and its train extra; empty takes the present one."""
+    processes: int = Field(1, ge=1)
+    """Processes that train together, one a GPU, each on its share of the tasks of an iteration; they must divide
+    `tasks_per_iteration`. The adapter is the same up to the rounding of sums. Not with launcher `in_process`."""
+    shard: bool = False
+    """Divide the model among the processes (FSDP) instead of holding all of it in each: for a model that does
+    not fit one device."""
     seed: int = 0
     accept_rejected: dict[str, str] = {}
     """Capability (id or name) whose environment its audit rejected and which is trained on all the same, with
