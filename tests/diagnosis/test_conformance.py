@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.diagnosis.conformance import check_analyst, examine_analyst, load_analyst, main
+from trace_assets.diagnosis.conformance import check_analyst, examine_analyst, load_analyst
 from trace_assets.diagnosis.conformance_checks import CHECKS
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.rehearsal import rehearse
@@ -245,7 +245,7 @@ def test_a_wrong_name_is_said_in_one_sentence(spec: str, words: str) -> None:
         load_analyst(spec)
 
 
-def test_third_parties_run_it_on_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_third_parties_run_it_on_their_own(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(
         "from trace_assets.diagnosis.detector_analyst import DetectorAnalyst\n"
         "from trace_assets.settings import Discovery\n"
@@ -258,13 +258,13 @@ def test_third_parties_run_it_on_their_own(tmp_path: Path, capsys: pytest.Captur
     )
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "trace_assets.diagnosis.conformance", *arguments]
+        command = [sys.executable, "-m", "trace_assets", "analyst", "check", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
 
     good, bad = run("theirs:make"), run("theirs:hasty")
     assert (good.returncode, bad.returncode) == (0, 1), good.stderr + bad.stderr
-    assert "FAILED" not in good.stdout
-    assert "FAILED   complete" in bad.stdout
-    assert main([]) == 2
-    assert main(["theirs"]) == 2
-    assert "module:factory" in capsys.readouterr().err
+    assert "FAIL" not in good.stdout
+    assert "FAIL complete" in bad.stdout
+    unnamed = run("theirs")
+    assert unnamed.returncode == 2
+    assert "module:factory" in unnamed.stderr

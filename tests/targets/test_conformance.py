@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from trace_assets.conformance import tally
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.settings import Targets
-from trace_assets.targets.conformance import check_target, examine_target, verdict
+from trace_assets.targets.conformance import check_target, examine_target
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.template import FILES, write_template
@@ -29,12 +30,12 @@ def opener(module: Path) -> Callable[[], ProcessTarget]:
 
 def test_the_embedded_target_conforms() -> None:
     findings = examine_target(lambda: EmbeddedTarget(Targets()), tasks=5)
-    assert verdict(findings) == {"passed": len(findings), "failed": 0, "not_run": 0}
+    assert tally(findings) == {"passed": len(findings), "failed": 0, "not_run": 0}
 
 
 def test_the_template_conforms(library: Path) -> None:
     findings = examine_target(opener(library), tasks=5)
-    assert verdict(findings) == {"passed": len(findings), "failed": 0, "not_run": 0}
+    assert tally(findings) == {"passed": len(findings), "failed": 0, "not_run": 0}
     floor = next(one for one in findings if one.check == "does_not_pay_for_nothing")
     assert floor.detail == "floor 0 % [0, 20] (n = 15)"
 

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from trace_assets.cli.console import console as make_console
+from trace_assets.cli.findings import report_findings
 from trace_assets.cli.options import Config, Json, Set, open_study
-from trace_assets.diagnosis.conformance import Finding, examine_analyst, load_analyst, verdict
+from trace_assets.diagnosis.conformance import examine_analyst, load_analyst
 from trace_assets.diagnosis.rehearsal import rehearse
 from trace_assets.errors import InputError
 from trace_assets.report.figures import money
@@ -70,21 +70,7 @@ def check(
         findings = examine_analyst(open_detectors(study, "embedded"), trajectories)
     else:
         findings = examine_analyst(load_analyst(analyst), trajectories)
-    if as_json:
-        print(json.dumps({**verdict(findings), "checks": [asdict(one) for one in findings]}, indent=2))
-    else:
-        _print_findings(findings, make_console())
-    raise typer.Exit(0 if all(one.passed is not False for one in findings) else 1)
-
-
-def _print_findings(findings: Sequence[Finding], console: Console) -> None:
-    marks = {True: "[green]passed [/]", False: "[red]failed [/]", None: "[yellow]not run[/]"}
-    for one in findings:
-        console.print(
-            f"{marks[one.passed]} {one.check}  [dim]{escape(one.detail or one.promise)}[/]", soft_wrap=True
-        )
-    counts = verdict(findings)
-    console.print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['not_run']} not run.")
+    raise report_findings(findings, as_json=as_json)
 
 
 def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:

@@ -12,10 +12,12 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli.console import console as make_console
+from trace_assets.cli.findings import report_findings
 from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.parity import parity
 from trace_assets.errors import InputError, TraceError
 from trace_assets.study import Study
-from trace_assets.targets.conformance import examine_target, verdict
+from trace_assets.targets.conformance import examine_target
 from trace_assets.targets.installed import BENCHMARKS, RECORD, benchmark_of, read_installed
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.protocol import Target
@@ -23,6 +25,7 @@ from trace_assets.targets.registry import open_named
 from trace_assets.targets.template import write_template
 
 app = typer.Typer(name="targets", help="Where an agent can be rolled out: benchmarks, and your own targets.")
+app.command("parity")(parity)
 
 
 @app.command("list")
@@ -84,18 +87,7 @@ def check(
     """Check a target: determinism, oracle, do-nothing floor, schemas, isolation. Exit 0 when it conforms."""
     study = open_study(config, overrides)
     findings = examine_target(lambda: _open(study, target), tasks=tasks)
-    counts = verdict(findings)
-    if as_json:
-        print(json.dumps({**counts, "checks": [asdict(one) for one in findings]}, indent=2))
-    else:
-        console = make_console()
-        states = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "[yellow]not run[/]"}
-        for one in findings:
-            words = one.detail if one.passed is not False else f"{one.detail}\n    wanted: {one.promise}"
-            console.print(f"{states[one.passed]} {one.check}  [dim]{escape(words)}[/]", soft_wrap=True)
-        said = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in counts.items() if n)
-        console.print(f"{'does not conform' if counts['failed'] else 'conforms'}: {said}", soft_wrap=True)
-    raise typer.Exit(1 if counts["failed"] else 0)
+    raise report_findings(findings, as_json=as_json)
 
 
 def _open(study: Study, target: str | None) -> Target:

@@ -9,6 +9,7 @@ from copy import deepcopy
 from functools import cached_property
 from typing import TypeVar
 
+from trace_assets.conformance import Broken, Undecided
 from trace_assets.diagnosis.analyst import Analyst
 from trace_assets.errors import TraceError, Unavailable
 from trace_assets.records import Capability, Label, Trajectory
@@ -16,14 +17,6 @@ from trace_assets.records import Capability, Label, Trajectory
 _SLUG = re.compile(r"[a-z0-9_-]{1,80}\Z")
 Key = tuple[str, str, int]
 T = TypeVar("T")
-
-
-class Broken(Exception):
-    """A promise is broken."""
-
-
-class Undecided(Exception):
-    """A check cannot tell, because something before it failed."""
 
 
 class Subject:

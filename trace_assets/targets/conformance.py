@@ -9,30 +9,14 @@ because another failed before it or the target has no oracle, is reported as not
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 
-from trace_assets.errors import CheckFailed, TraceError, Unavailable
+from trace_assets.conformance import Finding, carry_out, first_broken
+from trace_assets.errors import CheckFailed
 from trace_assets.progress import progress
-from trace_assets.targets.conformance_checks import CHECKS, Broken, Found, Subject, Undecided
+from trace_assets.targets.conformance_checks import CHECKS, Check, Subject
 from trace_assets.targets.protocol import Target
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check found.
-
-    Attributes:
-        check: Its name.
-        passed: None when it could not tell.
-        promise: What it demands.
-        detail: What was seen: a figure with its n, what is wrong, or why it could not tell.
-    """
-
-    check: str
-    passed: bool | None
-    promise: str
-    detail: str = ""
 
 
 def examine_target(make: Callable[[], Target], *, tasks: int = 20, seed: int = 0) -> list[Finding]:
@@ -58,7 +42,9 @@ def examine_target(make: Callable[[], Target], *, tasks: int = 20, seed: int = 0
         findings = []
         with progress(f"check target {first.name}", len(CHECKS)) as bar:
             for name, check in CHECKS.items():
-                findings.append(_finding(name, check, subject))
+                findings.append(carry_out(check, partial(_run, check, subject)))
+                if findings[-1].passed is False:
+                    subject.broken.add(name)
                 bar.advance(note=name)
         return findings
     finally:
@@ -68,28 +54,8 @@ def examine_target(make: Callable[[], Target], *, tasks: int = 20, seed: int = 0
                 close()
 
 
-async def _await(found: Found) -> str:
-    return await found
-
-
-def _finding(name: str, check: Callable[[Subject], Found], subject: Subject) -> Finding:
-    promise = " ".join((check.__doc__ or "").split())
-    try:
-        detail = asyncio.run(_await(check(subject)))
-    except Undecided as reason:
-        return Finding(name, None, promise, str(reason))
-    except Broken as fault:
-        subject.broken.add(name)
-        return Finding(name, False, promise, str(fault))
-    except Unavailable:
-        raise
-    except TraceError as fault:
-        subject.broken.add(name)
-        return Finding(name, False, promise, str(fault))
-    except Exception as fault:  # a target in this process may raise anything
-        subject.broken.add(name)
-        return Finding(name, False, promise, f"{type(fault).__name__}: {fault}")
-    return Finding(name, True, promise, detail)
+def _run(check: Check, subject: Subject) -> str:
+    return asyncio.run(check(subject))
 
 
 def check_target(make: Callable[[], Target], *, tasks: int = 20) -> None:
@@ -99,14 +65,8 @@ def check_target(make: Callable[[], Target], *, tasks: int = 20) -> None:
         CheckFailed: A promise is broken; the message says which, and what was seen.
         Unavailable: A service that the target needs is not there.
     """
-    broken = next((one for one in examine_target(make, tasks=tasks) if one.passed is False), None)
+    broken = first_broken(examine_target(make, tasks=tasks))
     if broken is not None:
         raise CheckFailed(
             f"this target does not conform ({broken.check}): {broken.detail}; see docs/targets.md."
         )
-
-
-def verdict(findings: Sequence[Finding]) -> Mapping[str, int]:
-    """Count findings: passed, failed, not_run."""
-    states = [one.passed for one in findings]
-    return {"passed": states.count(True), "failed": states.count(False), "not_run": states.count(None)}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, get_args
 
+from trace_assets.conformance import Broken, Undecided
 from trace_assets.errors import InputError
 from trace_assets.records import Message, Record, Split, Task, ToolCall, Verdict
 from trace_assets.statistics.wilson import wilson
@@ -17,16 +18,7 @@ from trace_assets.targets.protocol import Target
 NULL_WORDS = "Goodbye."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-Found = Awaitable[str]
-Check = Callable[["Subject"], Found]
-
-
-class Broken(Exception):
-    """A promise is broken; says what was seen."""
-
-
-class Undecided(Exception):
-    """The check could not tell; says why."""
+Check = Callable[["Subject"], Coroutine[Any, Any, str]]
 
 
 class Played(Record):
@@ -340,15 +332,11 @@ def _sane(verdict: Verdict, task: Task) -> None:
         raise Broken(f"task '{task.task_id}' says success {verdict.success} without a reward")
 
 
-CHECKS: dict[str, Check] = {
-    "describes_itself": describes_itself,
-    "declares_tools": declares_tools,
-    "lists_tasks": lists_tasks,
-    "begins": begins,
-    "survives_nonsense": survives_nonsense,
-    "answers_every_call": answers_every_call,
-    "solves": solves,
-    "does_not_pay_for_nothing": does_not_pay_for_nothing,
-    "repeats": repeats,
-    "forgets": forgets,
+CHECKS: Mapping[str, Check] = {
+    check.__name__: check
+    for check in (
+        *(describes_itself, declares_tools, lists_tasks, begins, survives_nonsense, answers_every_call),
+        *(solves, does_not_pay_for_nothing, repeats, forgets),
+    )
 }
+"""Every check by name."""
