@@ -33,6 +33,7 @@ PY
 }
 
 up() {
+    rm -f "$dir/temporary"  # with_sandbox.sh may stop the daemon while this lies there
     if pid_alive && answers; then
         echo "export DOCKER_HOST=unix://$sock"
         return
@@ -76,7 +77,7 @@ down() {
         done
         pid_alive && { say "dockerd $pid is still there after 30 s"; exit 3; }
     fi
-    rm -f "$pidfile" "$sock"
+    rm -f "$pidfile" "$sock" "$dir/temporary"
 }
 
 case $action in
