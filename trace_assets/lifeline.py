@@ -9,7 +9,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from multiprocessing.connection import wait
+from typing import NoReturn
 
 
 def die_with_parent() -> None:
@@ -44,6 +46,38 @@ def ask_to_end_with_parent() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def ask_to_end_with_stdin(patience: float) -> None:
+    """Send this process SIGTERM when its standard input ends: whoever holds the other end is gone.
+
+    Works from outside a container as well, where neither process numbers nor signals of the kernel reach.
+    Nothing must ever be written there. What was the standard input is replaced by the null device, so that
+    no child holds it.
+
+    Args:
+        patience: Seconds that cleaning up may take after the signal; then the process, and its group where it
+            leads one, are killed.
+    """
+    held, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+    def watch() -> None:
+        while os.read(held, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(patience)
+        end_group()
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def end_group() -> NoReturn:
+    """Kill this process, and where it leads a group all of that."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(128 + signal.SIGTERM)  # the first process of a container is immune to its own signals
 
 
 def _watch(sentinel: int) -> None:

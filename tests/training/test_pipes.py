@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from trace_assets.assets.pipes_process import ProcessLauncher
 from trace_assets.assets.pipes_training import run_training
 from trace_assets.records import TrainingPoint
 
@@ -26,7 +27,7 @@ def materialize(
 
     @dg.asset
     def words(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
-        said.append(run_training(context, command, request, on_point))
+        said.append(run_training(context, ProcessLauncher(command), request, on_point))
         yield dg.MaterializeResult()
 
     dg.materialize([words], raise_on_error=True)

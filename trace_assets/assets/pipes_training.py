@@ -1,18 +1,17 @@
-"""The training step in another interpreter, by Dagster Pipes, with nothing of it left behind."""
+"""The training step in another interpreter or container, by Dagster Pipes, with nothing of it left behind."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 
+from trace_assets.assets.training_process import MODULE, code_version
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import TrainingPoint
 from trace_assets.study import Study
@@ -22,23 +21,64 @@ if TYPE_CHECKING:
     from trace_assets.stages.training import Elsewhere
 
 OnPoint = Callable[[TrainingPoint], None]
-MODULE = "trace_assets.assets.training_process"
-GRACE_SECONDS = 10.0
-"""How long a cancelled training may take to close its sandboxes before it is killed."""
 _POLL_SECONDS = 0.2
 
 
+class Started(Protocol):
+    """A training that was started."""
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait so long at most; return its exit code, None while it runs.
+
+        Raises:
+            Unavailable: It cannot be told any more.
+        """
+
+    def end(self) -> None:
+        """End it and all it started: asked first where it still runs, then killed. Nothing is left of it."""
+
+
+class Launcher(Protocol):
+    """Knows where a training runs, and starts it there."""
+
+    @property
+    def where(self) -> str:
+        """What messages call the place."""
+
+    def folder(self) -> AbstractContextManager[Path]:
+        """Open an empty folder which this process and the training see at the same path."""
+
+    def start(self, environment: Mapping[str, str], folder: Path) -> Started:
+        """Start the training; it ends when this process is gone.
+
+        Args:
+            environment: Variables for it, those of Dagster Pipes.
+            folder: What `folder` opened.
+
+        Raises:
+            InputError: A setting names what is not there.
+            Unavailable: It could not be started.
+        """
+
+
 def elsewhere(study: Study, context: dg.AssetExecutionContext) -> Elsewhere | None:
-    """Return what trains in the interpreter that the settings name; None where the step's own process does.
+    """Return what trains where the settings say; None where the step's own process does.
 
     Args:
         study: The study.
         context: The step.
+
+    Raises:
+        InputError: Several processes are asked for, and none but the step's own.
     """
     section = study.settings.training
     if section.launcher == "in_process":
+        if section.processes > 1:
+            raise InputError(
+                f"training.processes is {section.processes} and training.launcher 'in_process', which is one "
+                "process: set training.launcher to 'pipes' or 'docker'."
+            )
         return None
-    python = section.python or sys.executable
 
     def train(name: str, on_point: OnPoint) -> Recomputed | None:
         from trace_assets.sandbox.recompute import Recomputed
@@ -47,27 +87,36 @@ def elsewhere(study: Study, context: dg.AssetExecutionContext) -> Elsewhere | No
             "name": name,
             "home": str(study.home.path),
             "settings": study.settings.model_dump_json(),
+            "code": code_version(name),
         }
-        found = run_training(context, [python, "-m", MODULE], request, on_point)
+        found = run_training(context, _launcher(study, name), request, on_point)
         return None if found is None else Recomputed(**found)
 
     return train
 
 
-def run_training(
-    context: dg.AssetExecutionContext,
-    command: Sequence[str],
-    request: dict[str, Any],
-    on_point: OnPoint,
-) -> dict[str, Any] | None:
-    """Run a training process to its end; its whole process group ends with this call, however it ends.
+def _launcher(study: Study, name: str) -> Launcher:
+    section = study.settings.training
+    if section.launcher == "docker":
+        from trace_assets.assets.pipes_container import training_container
 
-    `PipesSubprocessClient` signals the direct child only, so that what that one started (workers of a
-    launcher, a model server) would live on after a cancelled run; hence the session is driven here.
+        return training_container(study, name)
+    from trace_assets.assets.pipes_process import ProcessLauncher
+
+    return ProcessLauncher([section.python or sys.executable, "-m", MODULE])
+
+
+def run_training(
+    context: dg.AssetExecutionContext, launcher: Launcher, request: dict[str, Any], on_point: OnPoint
+) -> dict[str, Any] | None:
+    """Run a training to its end; all of it ends with this call, however that ends.
+
+    The session is driven here, and not by Dagster's clients, because those hear nothing before the end and
+    leave processes and containers behind (docs/training.md).
 
     Args:
         context: The step.
-        command: Interpreter and module.
+        launcher: Starts it.
         request: What is asked for; goes to the process as the extras of Pipes.
         on_point: Told of each iteration as it is made, in this thread.
 
@@ -91,49 +140,29 @@ def run_training(
             else:
                 ended.update(message)
 
-    with dg.open_pipes_session(
-        context=context,
-        context_injector=dg.PipesTempFileContextInjector(),
-        message_reader=dg.PipesTempFileMessageReader(),
-        extras={**request, "parent": os.getpid()},
-    ) as session:
+    with (
+        launcher.folder() as folder,
+        dg.open_pipes_session(
+            context=context,
+            context_injector=dg.PipesFileContextInjector(str(folder / "context")),
+            message_reader=dg.PipesFileMessageReader(str(folder / "messages")),
+            extras=request,
+        ) as session,
+    ):
+        started = launcher.start(session.get_bootstrap_env_vars(), folder)
         try:
-            process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, **session.get_bootstrap_env_vars()},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Unavailable(f"{command[0]} cannot be started ({error}); mend training.python.") from error
-        try:
-            while True:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_POLL_SECONDS)
-                    break
+            while (code := started.wait(_POLL_SECONDS)) is None:
                 hear(session)
         finally:
-            _end_group(process)
+            started.end()
     hear(session)
     if "failed" in ended:
         kind = InputError if ended.get("exit_code") == InputError.exit_code else Unavailable
         raise kind(str(ended["failed"]))
-    if process.returncode != 0 or "done" not in ended:
+    if code != 0 or "done" not in ended:
         raise Unavailable(
-            f"training in {command[0]} ended with code {process.returncode} and without a result (its words "
-            "are in the step's stderr); finished iterations are kept, run again."
+            f"training in {launcher.where} ended with code {code} and without a result (its words are in the "
+            "step's stderr); finished iterations are kept, run again."
         )
     found: dict[str, Any] | None = ended["recomputed"]
     return found
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the process and all it started: asked first where it still runs, then killed."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

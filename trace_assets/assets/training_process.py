@@ -1,58 +1,106 @@
-"""Training in a process of its own, asked and heard through Dagster Pipes.
+"""Training in a process of its own, or in several, asked and heard through Dagster Pipes.
 
-Run as `python -m trace_assets.assets.training_process`, in the interpreter that the settings name. What it
-makes are files (the adapter's folder, moved in whole); what it says are messages: each iteration's point, the
-end, or why there is none.
+Run as `python -m trace_assets.assets.training_process`, in the interpreter or the container that the
+settings name. What it makes are files (the adapter's folder, moved in whole); what it says are messages: each
+iteration's point, the end, or why there is none.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from dagster_pipes import PipesContext, open_dagster_pipes
+from dagster_pipes import (
+    PipesContext,
+    PipesDefaultContextLoader,
+    PipesEnvVarParamsLoader,
+    open_dagster_pipes,
+)
 
-from trace_assets.errors import TraceError
-from trace_assets.lifeline import ask_to_end_with_parent
+from trace_assets.assets.decided_by import DECIDED_BY
+from trace_assets.errors import InputError, TraceError
+from trace_assets.lifeline import ask_to_end_with_stdin, end_group
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Settings
+from trace_assets.sources import source_version
 from trace_assets.store import Home
 from trace_assets.study import Study
 
 OnPoint = Callable[[TrainingPoint], None]
 Make = Callable[[dict[str, Any], OnPoint], dict[str, Any] | None]
 """Takes the request and a listener; makes files; returns what was recomputed, None without a sandbox."""
+Several = Callable[[dict[str, Any]], Sequence[str] | None]
+"""Returns the command that does the request's work in several processes; None where one does it."""
+MODULE = "trace_assets.assets.training_process"
+GRACE_SECONDS = 10.0
+"""How long a training that was asked to end may take to close its sandboxes before it is killed."""
 
 
 class _Ended(BaseException):
-    """SIGTERM: a cancelled run, or a parent that is gone."""
+    """SIGTERM: a cancelled run, or a step that is gone."""
 
 
-def answer(make: Make) -> int:
-    """Do what the parent asked for, and return the exit code.
+def answer(make: Make, several: Several = lambda request: None) -> int:
+    """Do what the step asked for, and return the exit code.
 
-    On SIGTERM, which also comes when the parent is gone, open contexts are left (sandboxes are closed) and
+    On SIGTERM, which also comes when the step is gone, open contexts are left (sandboxes are closed) and
     then the whole process group is killed: what a training started does not outlive it.
 
     Args:
         make: Does the work.
+        several: Says whether several processes do it together: this one then starts them and waits. Of
+            those, which find their number in `RANK`, only the first speaks.
     """
     signal.signal(signal.SIGTERM, _end)
-    ask_to_end_with_parent()
+    rank = os.environ.get("RANK")
     try:
+        if rank is None:
+            ask_to_end_with_stdin(GRACE_SECONDS)
+        request = _request()
+        command = several(request) if rank is None else None
+        if command is not None:
+            return _wait_for(command)
+        if rank not in (None, "0"):
+            return _help(make, request)
         with open_dagster_pipes() as pipes:
-            request: dict[str, Any] = dict(pipes.extras)
-            if os.getppid() != request["parent"]:
-                raise _Ended  # it died before the signal was asked for
             return _make(make, request, pipes)
     except _Ended:
-        if os.getpgrp() == os.getpid():
-            os.killpg(os.getpid(), signal.SIGKILL)
-        return 143
+        if rank is None:
+            end_group()
+        return 128 + signal.SIGTERM
+
+
+def _request() -> dict[str, Any]:
+    """Return what the step asked for, without a word to it: only one process may open the messages."""
+    params = PipesEnvVarParamsLoader()  # type: ignore[no-untyped-call]
+    with PipesDefaultContextLoader().load_context(params.load_context_params()) as data:
+        return dict(data["extras"] or {})
+
+
+def _wait_for(command: Sequence[str]) -> int:
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    try:
+        return process.wait()
+    except _Ended:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
+        raise
+
+
+def _help(make: Make, request: dict[str, Any]) -> int:
+    """Do this process's share; what fails here fails in the first process too, and is said there."""
+    try:
+        make(request, lambda point: None)
+    except TraceError as error:
+        return error.exit_code
+    return 0
 
 
 def _make(make: Make, request: dict[str, Any], pipes: PipesContext) -> int:
@@ -73,9 +121,25 @@ def _end(*_: object) -> NoReturn:
     raise _Ended
 
 
+def code_version(name: str) -> str:
+    """Return the version of the code that decides an adapter, as this interpreter has it.
+
+    Args:
+        name: A capability, or `mixed` for the arm.
+    """
+    from trace_assets.stages.training import MIXED
+
+    return source_version(*DECIDED_BY["mixed_adapter" if name == MIXED else "adapter"])
+
+
 def _train(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
     from trace_assets.stages.training import MIXED, make_adapter, make_mixed
 
+    if request["code"] != code_version(request["name"]):
+        raise InputError(
+            f"the trace-assets that trains ({sys.executable}) has other training code than the one that "
+            "asks: install the same one there, or build training.image again."
+        )
     study = Study(Home.open(request["home"]), Settings.model_validate_json(request["settings"]))
     if request["name"] == MIXED:
         make_mixed(study, on_point)
@@ -83,5 +147,12 @@ def _train(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
     return asdict(make_adapter(study, request["name"], on_point)[2])
 
 
+def _several(request: dict[str, Any]) -> list[str] | None:
+    from trace_assets.training.launch import launch_command
+
+    section = Settings.model_validate_json(request["settings"]).training
+    return launch_command(section, sys.executable, MODULE) if section.processes > 1 else None
+
+
 if __name__ == "__main__":
-    sys.exit(answer(_train))
+    sys.exit(answer(_train, _several))

@@ -64,9 +64,13 @@ class Training(Section):
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
         | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
+        | {"sampler", "sampler_arguments"}
     )
-    apart = frozenset({"launcher", "python", "processes", "shard"})
-    beforehand: ClassVar[frozenset[str]] = added - {"redraws"}
+    apart = frozenset(
+        {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
+        | {"sampler_url", "sampler_command", "sampler_gpus"}
+    )
+    beforehand: ClassVar[frozenset[str]] = added - {"redraws", "sampler", "sampler_arguments"}
     """Keys that decide whether something is trained, and not how."""
 
     lora_rank: int = Field(8, ge=1)
@@ -101,11 +105,31 @@ class Training(Section):
     redraws: int = Field(0, ge=0, le=8)
     """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
     sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""
-    launcher: Literal["in_process", "pipes"] = "in_process"
-    """Where adapters are trained: in the step's own process, or by Dagster Pipes in another interpreter,
-    which has its process group killed when the run is cancelled."""
+    sampler: Literal["transformers", "server", "colocate"] = "transformers"
+    """Who plays the episodes: the engine of this package; a vLLM server that is given the adapter before every
+    batch (`server`); or vLLM in the training's own process (`colocate`)."""
+    sampler_url: str = ""
+    """For `server`: address of a running vLLM, or several separated by commas, that can read the training's
+    folder; empty starts one for the length of the training."""
+    sampler_command: str = ""
+    """vLLM's program where one is started; empty looks beside the interpreter, then on the PATH."""
+    sampler_arguments: tuple[str, ...] = ()
+    """Further arguments of that program, such as `--tensor-parallel-size`, `4`."""
+    sampler_gpus: str = ""
+    """GPUs that the program started sees, such as `4,5,6,7`; empty shows it those of the training."""
+    launcher: Literal["in_process", "pipes", "docker"] = "in_process"
+    """Where adapters are trained: in the step's own process, or by Dagster Pipes in another interpreter
+    (`pipes`), or in a container (`docker`). What was started there ends with the step, whatever ends that."""
     python: str = ""
-    """Interpreter for `pipes`, with this package and its train extra; empty takes the present one."""
+    """Interpreter for `pipes` and `docker`, with this package and its train extra; empty takes the present
+    one, in a container `python3`."""
+    image: str = ""
+    """Image for `docker`, which holds this package with its train extra: `trainer/Dockerfile` makes one."""
+    gpus: str = ""
+    """GPUs that a container is given: `all`, or numbers or ids such as `0,1`; empty gives none."""
+    mounts: tuple[str, ...] = ()
+    """Further folders and files that a container sees, at the same path and read-only. The home, and the
+    model that `base_model.path` names, it sees anyway."""
     processes: int = Field(1, ge=1)
     """Processes that train together, one a GPU, each on its share of the tasks of an iteration; they must divide
     `tasks_per_iteration`. The adapter is the same up to the rounding of sums. Not with launcher `in_process`."""
