@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -24,21 +23,6 @@ from trace_assets.training.monitors import readings  # noqa: E402
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.train
-
-
-@pytest.fixture(scope="module")
-def words() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("word_target", HERE / "word_target.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def base(words: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = words.write_base(tmp_path_factory.mktemp("model") / "base")
-    return folder
 
 
 def train(words: ModuleType, base: Path, folder: Path, **changes: Any) -> tuple[Adapter, list[TrainingPoint]]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -14,23 +13,7 @@ from trace_assets.settings import Training  # noqa: E402
 from trace_assets.training.adapter import lora_config, write_adapter  # noqa: E402
 from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402
 
-HERE = Path(__file__).parent
 pytestmark = pytest.mark.train
-
-
-@pytest.fixture(scope="module")
-def words() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("word_target", HERE / "word_target.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def base(words: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = words.write_base(tmp_path_factory.mktemp("model") / "base")
-    return folder
 
 
 def adapter(base: Path, folder: Path, strength: float, seed: int = 0) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,17 +22,7 @@ from trace_assets.targets.sandboxed import SandboxedTarget  # noqa: E402
 from trace_assets.training.curve import sandbox_shares  # noqa: E402
 from trace_assets.training.grpo import train_adapter  # noqa: E402
 
-HERE = Path(__file__).parent
 pytestmark = pytest.mark.train
-
-
-@pytest.fixture(scope="module")
-def words() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("word_target", HERE / "word_target.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

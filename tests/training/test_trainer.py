@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,17 +89,11 @@ def test_equal_episodes_are_scored_once_with_the_same_gradient() -> None:
 
 
 @pytest.fixture
-def trainer(tmp_path: Path) -> LiveRowTrainer:
+def trainer(base: Path, tmp_path: Path) -> LiveRowTrainer:
     """A trainer over the word model; it is never run, only asked."""
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    file = Path(__file__).parent / "word_target.py"
-    spec = importlib.util.spec_from_file_location("word_target", file)
-    assert spec is not None and spec.loader is not None
-    words = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(words)
-    base = words.write_base(tmp_path / "base")
     section = Training(iterations=10, tasks_per_iteration=2, group_size=2, warmup_iterations=3)
     return LiveRowTrainer(
         on_log=lambda logs: None,
