@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.answering import InTurn, completion
 from trace_assets.records import Task, TrajectoryHead
 from trace_assets.stages.task_file import example_rows
 from trace_assets.stages.tasks import write_tasks
@@ -22,33 +20,8 @@ from trace_assets.study import Study
 @pytest.fixture
 def server() -> Iterator[str]:
     """An OpenAI-compatible server whose model says goodbye to everybody."""
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": "Goodbye."},
-        "finish_reason": "stop",
-    }
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-    answer = json.dumps(
-        {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
-    ).encode()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{http.server_port}/v1"
-    http.shutdown()
-    http.server_close()
+    with InTurn(completion("Goodbye.")) as made:
+        yield made.v1
 
 
 def test_only_the_new_tasks_are_rolled_out_each_trial_once(

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.answering import Answer, AnsweringServer
 from trace_assets.cli import reload
 from trace_assets.cli.reload import LOCATION, reload_definitions, reloading
 
 
-class Page:
+class Page(AnsweringServer):
     """Answers GraphQL requests with one kind of result and remembers them."""
 
-    def __init__(self) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self.status = 200
-        page = self
+    status = 200
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                page.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(page.status)
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+        return self.status, {}, {}
 
     def heard(self, count: int) -> bool:
         """Wait until that many requests came; tell whether they did and no more came shortly after."""
@@ -50,16 +34,14 @@ class Page:
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
     monkeypatch.setattr(reload, "EVERY_SECONDS", 0.02)
-    made = Page()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
+    with Page() as made:
+        yield made
 
 
 def test_every_edit_is_told_once_and_nothing_else(page: Page, tmp_path: Path) -> None:
     settings = tmp_path / "trace.toml"
     settings.write_text("a = 1")
-    with reloading(page.address, settings):
+    with reloading(page.url, settings):
         assert page.heard(0)
         settings.write_text("a = 2")
         assert page.heard(1)
@@ -77,7 +59,7 @@ def test_a_page_that_is_not_up_yet_is_told_later(page: Page, tmp_path: Path) -> 
     settings = tmp_path / "trace.toml"
     settings.write_text("a = 1")
     page.status = 503
-    with reloading(page.address, settings):
+    with reloading(page.url, settings):
         settings.write_text("a = 2")
         end = time.monotonic() + 30
         while len(page.requests) < 2 and time.monotonic() < end:
@@ -91,7 +73,7 @@ def test_a_page_that_is_not_up_yet_is_told_later(page: Page, tmp_path: Path) -> 
 
 def test_without_a_settings_file_or_a_page_nothing_happens(page: Page, tmp_path: Path) -> None:
     for missing in (None, tmp_path / "none.toml"):
-        with reloading(page.address, missing):
+        with reloading(page.url, missing):
             pass
     assert page.requests == []
     assert not reload_definitions("http://127.0.0.1:9")

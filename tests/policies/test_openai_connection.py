@@ -3,83 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.answering import Answer, InTurn, completion, failure
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import ServerFault, conceal, parse_retry_after, public_url
 
-GOOD = {
-    "id": "x",
-    "object": "chat.completion",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
-}
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
 
 
-class Server:
-    """Gives its answers one after the other; the last one stays."""
-
-    def __init__(self, *answers: tuple[int, dict[str, str], Any]) -> None:
-        self.asked: list[dict[str, Any]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                status, headers, body = answers[min(len(outer.asked), len(answers)) - 1]
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                for name, value in {"Content-Type": "application/json", **headers}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.http.server_port
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-
 @pytest.fixture
-def serve() -> Iterator[Any]:
-    made: list[Server] = []
+def serve() -> Iterator[Callable[..., InTurn]]:
+    with ExitStack() as servers:
 
-    def start(*answers: tuple[int, dict[str, str], Any]) -> Server:
-        made.append(Server(*answers))
-        return made[-1]
+        def start(*answers: Answer) -> InTurn:
+            server = InTurn(*answers)
+            servers.callback(server.close)
+            return server
 
-    yield start
-    for server in made:
-        server.http.shutdown()
-        server.http.server_close()
+        yield start
 
 
-def failure(
-    status: int, message: str = "no", code: str | None = None, **headers: str
-) -> tuple[int, dict[str, str], Any]:
-    return (
-        status,
-        {name.replace("_", "-"): value for name, value in headers.items()},
-        {"error": {"message": message, "code": code}},
-    )
-
-
-def ask(server: Server, *, user: str = "", **retries: Any) -> tuple[Any, list[str], Connection]:
+def ask(server: InTurn, *, user: str = "", **retries: Any) -> tuple[Any, list[str], Connection]:
     kinds: list[str] = []
     connection = Connection(
-        f"http://{user}127.0.0.1:{server.port}/v1",
+        server.v1.replace("//", f"//{user}"),
         retries=Retries(**{"first_pause": 0.01, **retries}),
         on_fault=lambda fault: kinds.append(fault.kind),
     )
@@ -101,7 +56,7 @@ def test_every_fault_is_counted_also_those_that_passed(serve: Any) -> None:
         failure(429, retry_after_ms="5"),
         (200, {}, {"choices": []}),
         failure(408),
-        (200, {}, GOOD),
+        completion("hi"),
     )
     answer, kinds, _ = ask(server)
     assert answer.choices[0].message.content == "hi"
@@ -109,7 +64,7 @@ def test_every_fault_is_counted_also_those_that_passed(serve: Any) -> None:
 
 
 def test_rate_limits_do_not_use_up_the_attempts(serve: Any) -> None:
-    server = serve(*[failure(429, retry_after_ms="1")] * 6, failure(500), (200, {}, GOOD))
+    server = serve(*[failure(429, retry_after_ms="1")] * 6, failure(500), completion("hi"))
     answer, kinds, _ = ask(server, more=1)
     assert answer.choices
     assert kinds == ["rate_limit"] * 6 + ["server"]
@@ -130,7 +85,7 @@ def test_rate_limits_do_not_use_up_the_attempts(serve: Any) -> None:
 def test_what_waiting_does_not_mend_is_said_at_once(serve: Any, answer: Any, kind: str, words: str) -> None:
     server = serve(answer)
     fault, kinds, connection = ask(server)
-    assert (fault.kind, kinds, len(server.asked)) == (kind, [kind], 1)
+    assert (fault.kind, kinds, len(server.requests)) == (kind, [kind], 1)
     error = connection.explain(fault, model="m", setting="analyst.base_url")
     assert isinstance(error, InputError if kind == "key" else Unavailable)
     assert words in str(error)

@@ -3,84 +3,48 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from tests.answering import HANG_UP, Answer, InTurn, completion, failure
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
 from trace_assets.policies.protocol import Conversation, Policy, Reply
 from trace_assets.records import Message, ToolCall, ToolSpec
 
 TOOLS = (ToolSpec(name="look", parameters={"type": "object", "properties": {}}),)
-Answer = tuple[int, dict[str, str], Any]
-HANG_UP = (0, {}, None)
 
 
-class Server:
-    """Answers requests with what it is told to, one after the other; the last answer stays."""
+class Server(InTurn):
+    """Takes its time before it answers, if it is told to."""
 
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-        self.requests: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.delay = 0.0
-        server = self
+    delay = 0.0
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.requests.append(body)
-                server.headers.append({name.lower(): value for name, value in self.headers.items()})
-                status, headers, answer = server.answers[min(len(server.requests), len(server.answers)) - 1]
-                time.sleep(server.delay)
-                if status == 0:
-                    self.connection.close()
-                    return
-                text = answer if isinstance(answer, str) else json.dumps(answer)
-                self.send_response(status)
-                for name, value in {"Content-Type": "application/json", **headers}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(text.encode())))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+        found = super().answer(path, body)
+        time.sleep(self.delay)
+        return found
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    with Server() as made:
+        yield made
 
 
 def said(content: str | None = "hello", finish: str = "stop", calls: Any = None, **more: Any) -> Answer:
-    message = {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
-    choice = {"index": 0, "message": message, "finish_reason": finish} | more.pop("choice", {})
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-    return 200, {}, {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage} | more
+    status, headers, body = completion(content, finish)
+    choice = body["choices"][0]
+    choice["message"] |= {"tool_calls": calls} if calls else {}
+    choice |= more.pop("choice", {})
+    return status, headers, body | more
 
 
 def call(arguments: str, name: str = "look", ident: str = "chatcmpl-tool-1") -> dict[str, Any]:
     return {"id": ident, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def failure(status: int, message: str = "no", code: str | None = None, **headers: str) -> Answer:
-    return status, headers, {"error": {"message": message, "code": code}}
 
 
 def greeting() -> Conversation:
@@ -88,7 +52,7 @@ def greeting() -> Conversation:
 
 
 def ask(server: Server, conversation: Conversation | None = None, **settings: Any) -> Reply:
-    policy = OpenAIPolicy(server.url, "base", **({"retries": 2, "timeout_seconds": 5.0} | settings))
+    policy = OpenAIPolicy(server.v1, "base", **({"retries": 2, "timeout_seconds": 5.0} | settings))
 
     async def run() -> Reply:
         try:
@@ -263,7 +227,7 @@ def test_the_key_is_sent_and_never_told(
         ask(server, retries=0)
     keys = [headers["authorization"] for headers in server.headers]
     assert keys == ["Bearer not-needed", "Bearer sk-secret"]
-    assert "sk-secret" not in str(info.value) + caplog.text + repr(vars(OpenAIPolicy(server.url, "m")))
+    assert "sk-secret" not in str(info.value) + caplog.text + repr(vars(OpenAIPolicy(server.v1, "m")))
 
 
 def test_newer_servers_want_another_name_for_the_length(server: Server) -> None:
@@ -302,7 +266,7 @@ def test_token_ids_are_joined_over_turns(server: Server) -> None:
 
 def test_the_policy_outlives_an_event_loop(server: Server) -> None:
     server.answers = [said()]
-    policy = OpenAIPolicy(server.url, "base")
+    policy = OpenAIPolicy(server.v1, "base")
     for _ in range(3):
         reply = asyncio.run(policy.act(Conversation("c", (), [Message(role="user", content="hi")])))
         assert reply.message.content == "hello"

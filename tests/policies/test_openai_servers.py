@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from tests.answering import Answer, AnsweringServer, completion, failure
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault
@@ -23,49 +21,25 @@ from trace_assets.records import Message
 QUICK = Retries(more=1, waits=1, first_pause=0.01, longest_pause=0.02)
 
 
-class Counting:
-    """Answers chat completions and counts them; may be told to fail, or to take its time."""
+class Counting(AnsweringServer):
+    """Answers with its name and counts; may be told to fail, or to take its time."""
 
     def __init__(self, name: str) -> None:
         self.name, self.asked, self.status, self.delay, self.model = name, 0, 200, 0.0, "m"
-        own = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                own.asked += 1
-                time.sleep(own.delay)
-                message = {"role": "assistant", "content": own.name}
-                choice = {"index": 0, "message": message, "finish_reason": "stop"}
-                body: dict[str, Any] = {"id": "x", "object": "chat.completion", "choices": [choice]}
-                body["model"] = own.model
-                if own.status != 200:
-                    body = {"error": {"message": "broken"}}
-                text = json.dumps(body).encode()
-                self.send_response(own.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+        self.asked += 1
+        time.sleep(self.delay)
+        return (
+            completion(self.name, model=self.model) if self.status == 200 else failure(self.status, "broken")
+        )
 
 
 @pytest.fixture
 def two() -> Iterator[tuple[Counting, Counting]]:
-    a, b = Counting("a"), Counting("b")
-    yield a, b
-    a.close()
-    b.close()
+    with Counting("a") as a, Counting("b") as b:
+        yield a, b
 
 
 def body() -> dict[str, Any]:
@@ -85,12 +59,12 @@ def ask(servers: Servers, *conversations: str) -> list[str]:
 def test_the_load_is_spread(two: tuple[Counting, Counting]) -> None:
     for server in two:
         server.delay = 0.05
-    answers = ask(Servers([s.url for s in two], retries=QUICK), *(f"c{n}" for n in range(10)))
+    answers = ask(Servers([s.v1 for s in two], retries=QUICK), *(f"c{n}" for n in range(10)))
     assert sorted(answers) == ["a"] * 5 + ["b"] * 5
 
 
 def test_a_conversation_stays_where_its_prefix_is(two: tuple[Counting, Counting]) -> None:
-    servers = Servers([s.url for s in two], retries=QUICK)
+    servers = Servers([s.v1 for s in two], retries=QUICK)
 
     async def turns() -> list[str]:
         said = []
@@ -107,7 +81,7 @@ def test_a_conversation_stays_where_its_prefix_is(two: tuple[Counting, Counting]
 def test_a_dead_server_is_left_alone_and_its_conversations_move(two: tuple[Counting, Counting]) -> None:
     a, b = two
     a.status = 500
-    servers = Servers([a.url, b.url], retries=QUICK, rest_seconds=60.0)
+    servers = Servers([a.v1, b.v1], retries=QUICK, rest_seconds=60.0)
 
     async def many() -> None:
         for turn in range(5):
@@ -125,7 +99,7 @@ def test_a_server_of_another_model_is_left_alone_unless_names_are_not_checked(
     two: tuple[Counting, Counting],
 ) -> None:
     two[0].model = "m-mini"
-    urls = [server.url for server in two]
+    urls = [server.v1 for server in two]
     assert ask(Servers(urls, retries=QUICK, rest_seconds=60.0), *(f"c{n}" for n in range(6))) == ["b"] * 6
     two[1].model = "m-large"
     with pytest.raises(ServerFault, match=r"m-(mini|large)"):
@@ -136,7 +110,7 @@ def test_a_server_of_another_model_is_left_alone_unless_names_are_not_checked(
 def test_it_comes_back_when_it_is_well(two: tuple[Counting, Counting]) -> None:
     a, b = two
     a.status = 500
-    servers = Servers([a.url, b.url], retries=QUICK, rest_seconds=0.05)
+    servers = Servers([a.v1, b.v1], retries=QUICK, rest_seconds=0.05)
 
     async def later() -> set[str]:
         await servers.complete(body(), "first")
@@ -153,7 +127,7 @@ def test_it_comes_back_when_it_is_well(two: tuple[Counting, Counting]) -> None:
 def test_with_all_dead_the_fault_is_told_after_some_rounds(two: tuple[Counting, Counting]) -> None:
     for server in two:
         server.status = 503
-    servers = Servers([s.url for s in two], retries=QUICK)
+    servers = Servers([s.v1 for s in two], retries=QUICK)
     with pytest.raises(ServerFault, match="broken"):
         ask(servers, "c")
     assert [s.asked for s in two] == [4, 4]  # two rounds of two attempts each
@@ -163,14 +137,14 @@ def test_what_only_the_user_can_mend_is_not_tried_elsewhere(two: tuple[Counting,
     for server in two:
         server.status = 404
     with pytest.raises(ServerFault):
-        ask(Servers([s.url for s in two], retries=QUICK), "c")
+        ask(Servers([s.v1 for s in two], retries=QUICK), "c")
     assert sum(s.asked for s in two) == 1
 
 
 def test_the_policy_takes_addresses_separated_by_commas(two: tuple[Counting, Counting]) -> None:
     a, b = two
     b.close()
-    policy = OpenAIPolicy(f"{a.url}, {b.url}", "m", retries=1)
+    policy = OpenAIPolicy(f"{a.v1}, {b.v1}", "m", retries=1)
 
     async def act() -> list[str]:
         conversations = [
@@ -186,7 +160,7 @@ def test_the_policy_takes_addresses_separated_by_commas(two: tuple[Counting, Cou
 def test_all_gone_is_a_fault_of_the_infrastructure(two: tuple[Counting, Counting]) -> None:
     for server in two:
         server.close()
-    policy = OpenAIPolicy(",".join(s.url for s in two), "m", retries=0)
+    policy = OpenAIPolicy(",".join(s.v1 for s in two), "m", retries=0)
     with pytest.raises(Unavailable, match="cannot be reached"):
         asyncio.run(policy.act(Conversation("c", (), [Message(role="user", content="hi")])))
 
