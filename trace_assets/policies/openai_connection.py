@@ -14,6 +14,7 @@ from trace_assets.policies.openai_faults import PASSING, ServerFault, conceal, p
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+    from openai.types import Completion
     from openai.types.chat import ChatCompletion
 
 
@@ -37,7 +38,7 @@ class Retries:
 
 
 class Connection:
-    """Sends chat completions.
+    """Sends chat completions, and prompts of token ids to be continued.
 
     Rate limits, server errors, time-outs, lost connections, bodies that are no completion and answers
     without a choice are tried again with growing pauses; a Retry-After holds back all requests of this
@@ -86,11 +87,21 @@ class Connection:
         Raises:
             ServerFault: The last fault, when it does not pass or did not in all attempts.
         """
+        answer: ChatCompletion = await self._send(lambda client: client.chat.completions, body)
+        return answer
+
+    async def continue_prompt(self, body: Mapping[str, Any]) -> Completion:
+        """Return what follows a prompt, with at least one choice; otherwise as `complete`."""
+        answer: Completion = await self._send(lambda client: client.completions, body)
+        return answer
+
+    async def _send(self, endpoint: Callable[[AsyncOpenAI], Any], body: Mapping[str, Any]) -> Any:
+        """Ask until there is an answer or a fault that does not pass."""
         attempts = waits = 0
         while True:
             await self._hold()
             try:
-                return await self._once(body)
+                return await self._once(endpoint, body)
             except ServerFault as fault:
                 self._on_fault(fault)
                 if fault.kind == "request" and self._renames(fault):
@@ -119,13 +130,13 @@ class Connection:
         while (left := self._not_before - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(left)
 
-    async def _once(self, body: Mapping[str, Any]) -> ChatCompletion:
+    async def _once(self, endpoint: Callable[[AsyncOpenAI], Any], body: Mapping[str, Any]) -> Any:
         named = {self._length_field if key == "max_tokens" else key: value for key, value in body.items()}
         client = self._connected()
         try:
             # The client's own limit is one on each read: a server that drips would hold us for ever.
             async with asyncio.timeout(self._timeout):
-                completion: ChatCompletion = await client.chat.completions.create(**named)
+                completion = await endpoint(client).create(**named)
         except TimeoutError:
             raise ServerFault("timeout", f"TimeoutError: no whole answer in {self._timeout:g} s") from None
         except Exception as error:

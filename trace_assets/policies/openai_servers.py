@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trace_assets.errors import InputError, TraceError
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import PASSING, ServerFault, is_same_model
 
 if TYPE_CHECKING:
+    from openai.types import Completion
     from openai.types.chat import ChatCompletion
 
+Answer = TypeVar("Answer")
 REST_SECONDS = 30.0
 """For how long a server that could not be reached is left alone."""
 
@@ -78,6 +80,15 @@ class Servers:
         Raises:
             ServerFault: No server could answer, or the request itself is at fault.
         """
+        return await self._spread(lambda one: one.complete(body), body, conversation)
+
+    async def continue_prompt(self, body: Mapping[str, Any], conversation: str) -> Completion:
+        """Return what follows a prompt of token ids; otherwise as `complete`."""
+        return await self._spread(lambda one: one.continue_prompt(body), body, conversation)
+
+    async def _spread(
+        self, send: Callable[[Connection], Awaitable[Answer]], body: Mapping[str, Any], conversation: str
+    ) -> Answer:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # clocks of loops differ
             self._loop = loop
@@ -90,8 +101,8 @@ class Servers:
             tried.append(server)
             server.in_flight += 1
             try:
-                completion = await server.connection.complete(body)
-                told = getattr(completion, "model", None)
+                answer = await send(server.connection)
+                told = getattr(answer, "model", None)
                 if self.check_model and not is_same_model(body["model"], told):
                     raise ServerFault("other_model", str(told)[:100])
             except ServerFault as fault:
@@ -107,7 +118,7 @@ class Servers:
             else:
                 server.rests_until, server.fault = 0.0, None
                 self._homes[conversation] = server
-                return completion
+                return answer
             finally:
                 server.in_flight -= 1
 

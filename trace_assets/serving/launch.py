@@ -33,6 +33,11 @@ class Launch:
         max_num_seqs: Conversations that are worked on at once.
         tool_parser: vLLM's tool-call parser; empty leaves calls in the text.
         kv_cache_gib: Key/value cache on a CPU build.
+        lora_rank: Highest rank of adapters that are handed over while it runs, one at a time acting; 0 takes
+            none but `adapters`.
+        logprobs_mode: Which log-probabilities it reports: `processed_logprobs` are those after temperature;
+            empty leaves vLLM's own (before it).
+        gpus: Those it sees, as in CUDA_VISIBLE_DEVICES; empty leaves what this process sees.
         extra: Further arguments, as they are.
     """
 
@@ -46,6 +51,9 @@ class Launch:
     max_num_seqs: int = 64
     tool_parser: str = "hermes"
     kv_cache_gib: int = 1
+    lora_rank: int = 0
+    logprobs_mode: str = ""
+    gpus: str = ""
     extra: Sequence[str] = ()
 
     @property
@@ -57,7 +65,7 @@ class Launch:
         """Return the arguments of `vllm serve`.
 
         Raises:
-            InputError: An adapter's folder cannot be read, or is of a rank that vLLM does not take.
+            InputError: An adapter's folder cannot be read, or a rank is none that vLLM takes.
         """
         words = [self.model, "--served-model-name", self.name, "--host", self.host, "--port", str(self.port)]
         words += ["--dtype", self.dtype, "--max-num-seqs", str(self.max_num_seqs)]
@@ -65,11 +73,16 @@ class Launch:
         words += ["--generation-config", "vllm"]
         if self.max_model_len:
             words += ["--max-model-len", str(self.max_model_len)]
+        ranks = [rank_of(folder) for folder in self.adapters.values()]
+        if self.lora_rank:
+            ranks.append(holding_rank(self.lora_rank))
+        if ranks:
+            words += ["--enable-lora", "--max-loras", str(max(1, len(self.adapters)))]
+            words += ["--max-lora-rank", str(max(ranks))]
         if self.adapters:
-            ranks = [rank_of(folder) for folder in self.adapters.values()]
-            words += ["--enable-lora", "--max-loras", str(len(self.adapters))]
-            words += ["--max-lora-rank", str(max(ranks)), "--lora-modules"]
-            words += [f"{name}={folder}" for name, folder in self.adapters.items()]
+            words += ["--lora-modules", *(f"{name}={folder}" for name, folder in self.adapters.items())]
+        if self.logprobs_mode:
+            words += ["--logprobs-mode", self.logprobs_mode]
         if self.tool_parser:
             words += ["--enable-auto-tool-choice", "--tool-call-parser", self.tool_parser]
         return [*words, *self.extra]
@@ -82,6 +95,8 @@ class Launch:
             "DO_NOT_TRACK": "1",
             # A folder is not looked up on the hub; a hub name is.
             **({"HF_HUB_OFFLINE": "1"} if Path(self.model).is_dir() else {}),
+            **({"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"} if self.lora_rank else {}),
+            **({"CUDA_VISIBLE_DEVICES": self.gpus} if self.gpus else {}),
         }
 
 
@@ -99,9 +114,18 @@ def rank_of(folder: Path) -> int:
         raise InputError(
             f"{file} is no LoRA configuration that can be read ({type(error).__name__}); train it again."
         ) from error
+    return holding_rank(rank, f"the adapter in {folder}")
+
+
+def holding_rank(rank: int, whose: str = "an adapter of this training") -> int:
+    """Return the smallest rank of vLLM's that holds an adapter of a rank.
+
+    Raises:
+        InputError: There is none.
+    """
     found = next((one for one in RANKS if rank <= one), None)
     if found is None:
-        raise InputError(f"the adapter in {folder} has rank {rank}; vLLM serves at most {RANKS[-1]}.")
+        raise InputError(f"{whose} has rank {rank}; vLLM serves at most {RANKS[-1]}.")
     return found
 
 

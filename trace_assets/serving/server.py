@@ -17,10 +17,13 @@ from trace_assets.errors import Unavailable
 from trace_assets.lifeline import ask_to_end_with_parent
 from trace_assets.progress import progress
 from trace_assets.serving.launch import Launch, find_vllm
+from trace_assets.serving.log import last_words
 
 START_SECONDS = 900.0
 """A large model is loaded for minutes."""
 STOP_SECONDS = 15.0
+_GROUP_OF_A_TRAINING = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Variables of processes that train together: a server started by one of them is none of them."""
 
 
 class ModelServer:
@@ -63,6 +66,7 @@ class ModelServer:
                 f"something answers at {self.launch.base_url} already; stop it, or choose another "
                 "serving.port."
             )
+        own = {key: value for key, value in os.environ.items() if key not in _GROUP_OF_A_TRAINING}
         with self.log.open("ab") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
@@ -71,7 +75,7 @@ class ModelServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self.launch.variables()},
+                env={**own, **self.launch.variables()},
                 start_new_session=True,
                 preexec_fn=ask_to_end_with_parent,
             )
@@ -87,7 +91,7 @@ class ModelServer:
         with progress("start the model server", 1) as bar:
             while time.monotonic() < until:
                 if not self.alive:
-                    raise Unavailable(f"the model server ended while it started{self._last_words()}")
+                    raise Unavailable(f"the model server ended while it started{last_words(self.log)}")
                 served = models_of(self.launch.base_url)
                 if served is not None and wanted <= served:
                     bar.advance(1)
@@ -97,15 +101,8 @@ class ModelServer:
                     raise Unavailable(f"the model server does not serve {missing}; see {self.log}.")
                 time.sleep(0.5)
         raise Unavailable(
-            f"the model server was not well within {self._start_seconds:g} s{self._last_words()}"
+            f"the model server was not well within {self._start_seconds:g} s{last_words(self.log)}"
         )
-
-    def _last_words(self) -> str:
-        with suppress(OSError):
-            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            told = [line for line in lines if "Error" in line] or lines
-            return f": {told[-1].strip()[-300:]} (the whole log: {self.log})."
-        return "."
 
     @property
     def alive(self) -> bool:
