@@ -9,9 +9,8 @@ from trace_assets.errors import InputError
 from trace_assets.records import NO_ADAPTER, Route, Task
 
 
-@runtime_checkable
-class Router(Protocol):
-    """Decides on the text of the first user message alone, so that a decision holds for a conversation."""
+class Chooser(Protocol):
+    """What decides between adapters, however it is asked."""
 
     @property
     def name(self) -> str:
@@ -20,13 +19,18 @@ class Router(Protocol):
 
     @property
     def version(self) -> str:
-        """Content hash of all that decides the probabilities."""
+        """Content hash of all that decides the probabilities, as far as it is known here."""
         ...
 
     @property
     def choices(self) -> tuple[str, ...]:
         """Adapter names in a fixed order, then `none`."""
         ...
+
+
+@runtime_checkable
+class Router(Chooser, Protocol):
+    """Decides on the text of the first user message alone, so that a decision holds for a conversation."""
 
     def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """Return for each text the probability of every choice; each sums to 1."""

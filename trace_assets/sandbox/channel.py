@@ -110,35 +110,29 @@ class SocketChannel:
 
     def _look(self, until: float) -> bytes:
         """What arrives before `until`, without sleeping; nothing if nothing does."""
-        receive, offer = self.sock.recv, os.sched_yield
-        while True:
-            try:
-                data = receive(65536)
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    return b""
-                offer()
-                continue
-            except OSError as error:
-                raise Closed from error
-            if not data:
-                raise Closed
-            return data
+        while (data := self._read()) is None:
+            if time.monotonic() > until:
+                return b""
+            os.sched_yield()
+        return data
 
     def _wait(self, deadline: float) -> bytes:
         """The next bytes, however long they take."""
         while True:
-            if not self._poll.poll(left(deadline) * 1000):
-                continue
-            try:
-                data = self.sock.recv(65536)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise Closed from error
-            if not data:
-                raise Closed
-            return data
+            if self._poll.poll(left(deadline) * 1000) and (data := self._read()) is not None:
+                return data
+
+    def _read(self) -> bytes | None:
+        """What has arrived; None if nothing has."""
+        try:
+            data = self.sock.recv(65536)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise Closed from error
+        if not data:
+            raise Closed
+        return data
 
     def quiet(self) -> None:
         """See `Channel`."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import duckdb
 
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES
 from trace_assets.store.catalog import quoted, statements
-from trace_assets.store.home import Home
+from trace_assets.store.home import Home, replacing_file
 from trace_assets.store.ready_query import ready_queries
 
 STORAGE_VERSION = "v1.5.0"
@@ -60,26 +58,24 @@ def build_warehouse(home: Home, file: Path, *, copy: bool = False) -> WarehouseF
     """
     target = file.expanduser().absolute()
     _may_replace(target)
-    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}.partial")
     try:
-        connection = duckdb.connect(":memory:")
-        try:
-            connection.execute(f"ATTACH {quoted(partial)} AS warehouse (STORAGE_VERSION '{STORAGE_VERSION}')")
-            connection.execute("USE warehouse")
-            made = _fill(connection, home, target, copy)
-        finally:
-            connection.close()
-        os.replace(partial, target)
+        with replacing_file(target) as partial:
+            connection = duckdb.connect(":memory:")
+            try:
+                connection.execute(
+                    f"ATTACH {quoted(partial)} AS warehouse (STORAGE_VERSION '{STORAGE_VERSION}')"
+                )
+                connection.execute("USE warehouse")
+                return _fill(connection, home, target, copy)
+            finally:
+                connection.close()
+                partial.with_name(partial.name + ".wal").unlink(missing_ok=True)
     except (OSError, duckdb.IOException) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise InputError(
             f"{file} cannot be written ({reason}); give a file in a folder that exists and that you may "
             "write to."
         ) from error
-    finally:
-        for left in (partial, partial.with_name(partial.name + ".wal")):
-            left.unlink(missing_ok=True)
-    return made
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, home: Home, target: Path, copy: bool) -> WarehouseFile:

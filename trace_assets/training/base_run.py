@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trace_assets.store.home import replacing_file
 from trace_assets.training.corpus import POOL_BATCHES, Batch, batches
 from trace_assets.training.tiny_agent import HEAD_DIM, new_agent, new_tokenizer
 
@@ -77,15 +77,14 @@ class BaseRun:
         import torch
 
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.checkpoint.with_suffix(".partial")
         state = {
             "step": self.step,
             "leg": list(self.leg),
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer, _ in self._optimizers],
         }
-        torch.save(state, partial)
-        os.replace(partial, self.checkpoint)
+        with replacing_file(self.checkpoint) as partial:
+            torch.save(state, partial)
 
     def train(self, stop: int, bar: Bar) -> None:
         """Take steps until `stop`, in one leg of the learning rate; saves at every pool and at the end.

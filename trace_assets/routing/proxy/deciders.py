@@ -13,7 +13,7 @@ import numpy as np
 from trace_assets.errors import Unavailable
 from trace_assets.routing.label_logits import LABELS, NAME, label_prompt
 from trace_assets.routing.logistic import softmax
-from trace_assets.routing.protocol import Router, all_choices
+from trace_assets.routing.protocol import Chooser, Router, all_choices
 from trace_assets.routing.proxy.upstream import Upstream
 from trace_assets.store.content import text_version
 
@@ -35,23 +35,8 @@ class Refused(Exception):
         self.status, self.body, self.content_type = status, body, content_type
 
 
-class Decider(Protocol):
-    """Decides on one opening."""
-
-    @property
-    def name(self) -> str:
-        """As in `Route.router`."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Content hash of all that decides, as far as it is known here."""
-        ...
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """Names that may come out, `none` last."""
-        ...
+class Decider(Chooser, Protocol):
+    """Decides on one opening at a time, for a client that waits."""
 
     async def decide(self, text: str, headers: Mapping[str, str]) -> dict[str, float]:
         """Return choice -> probability for an opening, on behalf of a request with these headers."""
