@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from trace_assets.assets.training_process import OnPoint, answer
 from trace_assets.errors import InputError
 from trace_assets.records import TrainingPoint
+from trace_assets.settings import Training
+from trace_assets.training.launch import launch_command
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -22,9 +25,14 @@ def work(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
         os._exit(7)
     # Something that a training starts: it knows nothing of pipes and of no parent.
     child = subprocess.Popen(["sleep", "600"])
-    Path(request["pids"]).write_text(f"{os.getpid()} {child.pid}")
+    with Path(request["pids"]).open("a") as pids:
+        pids.write(f"{os.getpid()} {child.pid} ")
+    if os.environ.get("RANK") == request.get("killed_rank", "none"):
+        os.kill(os.getpid(), signal.SIGKILL)
     if request["name"] == "hangs":
         child.wait()
+    if request["name"] == "counts":
+        return {"world": os.environ["WORLD_SIZE"], "rank": os.environ["RANK"]}
 
     def tell(point: TrainingPoint) -> None:
         on_point(point)
@@ -50,5 +58,11 @@ def work(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
     return {"episodes": 480, "recomputed": 9, "unconfirmed": 0}
 
 
+def several(request: dict[str, Any]) -> list[str] | None:
+    count = request.get("processes", 1)
+    return launch_command(Training(processes=count), sys.executable, "piped_words") if count > 1 else None
+
+
 if __name__ == "__main__":
-    sys.exit(answer(work))
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # where those find this file that it starts
+    sys.exit(answer(work, several))

@@ -2,53 +2,23 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from tests.training.piped_asset import gone, materialize, runs, within
 from trace_assets.assets.pipes_process import ProcessLauncher
-from trace_assets.assets.pipes_training import run_training
+from trace_assets.assets.pipes_training import elsewhere
+from trace_assets.errors import InputError
 from trace_assets.records import TrainingPoint
+from trace_assets.settings import Settings, Training
+from trace_assets.store import Home
+from trace_assets.study import Study
 
-HERE = Path(__file__).parent
-PROGRAM = [sys.executable, str(HERE / "piped_words.py")]
-POINT = Callable[[TrainingPoint], None]
-
-
-def materialize(
-    request: dict[str, Any], on_point: POINT = lambda point: None, command: list[str] = PROGRAM
-) -> list[Any]:
-    """Run one asset whose step trains in another process, and return what that said."""
-    said: list[Any] = []
-
-    @dg.asset
-    def words(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
-        said.append(run_training(context, ProcessLauncher(command), request, on_point))
-        yield dg.MaterializeResult()
-
-    dg.materialize([words], raise_on_error=True)
-    return said
-
-
-def gone(pids: Path, seconds: float = 15.0) -> bool:
-    """Say whether none of the processes runs any more (one that is dead and not waited for does not)."""
-    until = time.monotonic() + seconds
-    while any(map(runs, map(int, pids.read_text().split()))):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+looks_into_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 def test_what_it_says_is_wrong_is_said_by_the_step() -> None:
@@ -57,21 +27,37 @@ def test_what_it_says_is_wrong_is_said_by_the_step() -> None:
     with pytest.raises(Exception, match="ended with code 7 and without a result"):
         materialize({"name": "dies"})
     with pytest.raises(Exception, match=r"/no/python cannot be started .* mend training.python"):
-        materialize({"name": "dies"}, command=["/no/python"])
+        materialize({"name": "dies"}, launcher=ProcessLauncher(["/no/python"]))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_killed_step_leaves_no_training_behind(tmp_path: Path) -> None:
+def test_several_processes_are_not_the_step_alone(tmp_path: Path) -> None:
+    study = Study(Home.open(tmp_path), Settings(training=Training(processes=2)))
+    with pytest.raises(InputError, match="training.processes is 2 .* set training.launcher"):
+        elsewhere(study, dg.build_asset_context())
+
+
+@looks_into_proc
+def test_several_processes_speak_with_one_voice_and_end_together(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    code = (
-        f"import sys; sys.path.insert(0, {str(HERE)!r}); import test_pipes as t; "
-        f"t.materialize({{'name': 'hangs', 'pids': {str(pids)!r}}})"
-    )
-    step = subprocess.Popen([sys.executable, "-c", code], cwd=HERE.parents[1], stderr=subprocess.DEVNULL)
+    request = {"name": "counts", "pids": str(pids), "processes": 2}
+    assert materialize(request) == [{"world": "2", "rank": "0"}]
+    assert len(pids.read_text().split()) == 4
+    assert gone(pids, 0), "what a finished training had started went on"
+    pids.unlink()
+    with pytest.raises(Exception, match="ended with code 137 and without a result"):
+        materialize(request | {"name": "hangs", "killed_rank": "1"})
+    assert gone(pids, 0), "a process outlived the one that was killed"
+
+
+@looks_into_proc
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_killed_step_leaves_no_training_behind(tmp_path: Path, processes: int) -> None:
+    pids = tmp_path / "pids"
+    request = {"name": "hangs", "pids": str(pids), "processes": processes}
+    code = f"from tests.training.piped_asset import materialize; materialize({request!r})"
+    step = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 60
-        while not (pids.exists() and pids.read_text()) and time.monotonic() < until:
-            time.sleep(0.05)
+        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 60)
         assert all(map(runs, map(int, pids.read_text().split())))
     finally:
         step.kill()
@@ -80,18 +66,15 @@ def test_a_killed_step_leaves_no_training_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.train
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(tmp_path: Path) -> None:
+@looks_into_proc
+def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(
+    tmp_path: Path, base: Path, words: ModuleType
+) -> None:
     pytest.importorskip("trl")
-    sys.path.insert(0, str(HERE))
-    try:
-        import word_target
-    finally:
-        sys.path.remove(str(HERE))
     from trace_assets.training.adapter import adapter_id
     from trace_assets.training.grpo import train_adapter
 
-    base, folder, pids = word_target.write_base(tmp_path / "base"), tmp_path / "words", tmp_path / "pids"
+    folder, pids = tmp_path / "words", tmp_path / "pids"
     request = {"name": "words", "base": str(base), "folder": str(folder), "pids": str(pids)}
 
     def cancel(point: TrainingPoint) -> None:
@@ -116,10 +99,10 @@ def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(tmp_pat
         "kind": "capability",
         "capability_id": "words",
         "environment_id": None,
-        "target": word_target.WordTarget(),
+        "target": words.WordTarget(),
         "base_dir": base,
         "base_id": "base",
-        "section": word_target.SECTION,
+        "section": words.SECTION,
     }
     read, points = train_adapter(**arguments, folder=folder, on_point=never)
     assert (read.adapter_id, len(points)) == (adapter_id(folder), 12)

@@ -115,7 +115,8 @@ def container_body(
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges:true"],
             "ShmSize": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2,
-            "Ulimits": [{"Name": "memlock", "Soft": -1, "Hard": -1}],
+            # Transfers between GPUs pin memory; a daemon that may not lift the limit refuses to.
+            "Ulimits": [{"Name": "memlock", "Soft": -1, "Hard": -1}] if section.gpus else [],
             "LogConfig": {"Type": "none", "Config": {}},
             "DeviceRequests": device_requests(section.gpus),
         },
