@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import queue
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from trace_assets.rollout.episode import Trial
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import run_rollouts
 from trace_assets.targets.protocol import Target
+from trace_assets.variables import variables
 
 Make = Callable[[], tuple[Target, Policy]]
 """Opens target and policy inside a process; picklable, such as a partial of a module's function."""
@@ -68,7 +68,7 @@ def run_parallel(
         context = multiprocessing.get_context("spawn")
         reports: Any = context.Queue()
         bar = stack.enter_context(progress(title, len(trials)))
-        stack.enter_context(_environment(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false"))
+        stack.enter_context(variables(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false"))
         workers: list[BaseProcess] = [
             context.Process(
                 target=_work, args=(make, share, max_turns, concurrency, folder, reports), daemon=True
@@ -154,21 +154,6 @@ class _ReportingJournal(Journal):
     def _tell(self) -> None:
         self._reports.put(self._untold)
         self._untold = 0
-
-
-@contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    """Set environment variables for the processes started inside."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _stop(workers: Sequence[BaseProcess]) -> None:

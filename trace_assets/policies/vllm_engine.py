@@ -1,0 +1,206 @@
+"""vLLM inside this process as a policy: all waiting conversations are one continuous batch, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.token_policy import Sampled, TokenPolicy
+from trace_assets.serving.launch import Launch
+from trace_assets.store.content import folder_version
+
+if TYPE_CHECKING:
+    from trace_assets.policies.vllm_host import VllmHost
+
+
+class VllmPolicy(TokenPolicy):
+    """Plays with vLLM's engine, which is started here and ends with this process at the latest.
+
+    An adapter is known to the engine by the hash of its content: neither its weights nor its prefix cache can
+    be those of an earlier one. The same seed behind the same ids writes the same reply, up to the last bits
+    of the logits, which vary with the batch.
+
+    Unlike the transformers engine it may be used from several event loops, one after the other.
+
+    Args:
+        model_dir: Model folder (or hub name).
+        adapters: PEFT folders by the name that `Conversation.adapter` asks for.
+        temperature: 0 takes the likeliest token.
+        max_new_tokens: Longest reply.
+        max_context: Longest conversation in tokens; None takes the model's own limit, for which vLLM wants
+            room in its cache.
+        seed: Mixed into every conversation's seed.
+        name: How the policy is called in trajectories; None takes the folder's name.
+        base_id: What identifies the base model's weights; None hashes the folder's files when it is asked
+            for.
+        dtype: `float32`, `bfloat16`; `auto` takes the model's own.
+        max_num_seqs: Conversations that are worked on at once.
+        kv_cache_gib: Key/value cache of a CPU build.
+        lora_rank: Highest rank that `load_weights` will be given; 0 when it is not used.
+        extra: Further arguments as `vllm serve` takes them; what only a server knows is passed over.
+
+    Raises:
+        InputError: The folder, an adapter or an argument is not usable.
+        Unavailable: vLLM is not installed in this interpreter, or its engine does not start.
+    """
+
+    def __init__(
+        self,
+        model_dir: Path | str,
+        *,
+        adapters: Mapping[str, Path] | None = None,
+        temperature: float = 1.0,
+        max_new_tokens: int = 64,
+        max_context: int | None = None,
+        seed: int = 0,
+        name: str | None = None,
+        base_id: str | None = None,
+        dtype: str = "auto",
+        max_num_seqs: int = 128,
+        kv_cache_gib: int = 1,
+        lora_rank: int = 0,
+        extra: Sequence[str] = (),
+    ) -> None:
+        require_vllm()
+        from trace_assets.policies.vllm_host import VllmHost
+        from trace_assets.training.adapter import adapter_id
+
+        super().__init__(
+            model_dir,
+            temperature=temperature,
+            max_new_tokens=max_new_tokens,
+            max_context=max_context,
+            seed=seed,
+            name=name,
+        )
+        self._model_dir, self._base_id = Path(model_dir), base_id
+        folders = {adapter: Path(folder).resolve() for adapter, folder in (adapters or {}).items()}
+        contents = {adapter: adapter_id(folder) for adapter, folder in folders.items()}
+        launch = Launch(
+            str(model_dir),
+            self._name,
+            adapters=folders,
+            dtype=dtype,
+            max_model_len=self.max_context if max_context else 0,
+            max_num_seqs=max_num_seqs,
+            tool_parser="",
+            kv_cache_gib=kv_cache_gib,
+            lora_rank=lora_rank,
+            logprobs_mode="processed_logprobs",
+            extra=extra,
+        )
+        self._lora_rank = lora_rank
+        self._loras: dict[str | None, Any] = {}
+        self._last_lora = 0
+        self._host: VllmHost = VllmHost(launch)
+        try:
+            for adapter, folder in folders.items():
+                self._loras[adapter] = self._load(contents[adapter], folder)
+        except BaseException:
+            self._host.close()
+            raise
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """Names that a conversation may ask for."""
+        return tuple(adapter for adapter in self._loras if adapter is not None)
+
+    def load_weights(self, model: Any, adapter: str | None = None) -> None:
+        """Act with the LoRA of a model in training from now on; the model is only read.
+
+        The LoRA is handed over as an adapter, not merged: the sampler's forward pass has the trainer's own
+        products, and no rounding of a sum.
+
+        Args:
+            model: A PEFT model on this policy's base model.
+            adapter: The name it acts under; None replaces what acts when no adapter is asked for.
+
+        Raises:
+            InputError: Conversations with the earlier weights are still open, or the policy was opened
+                without `lora_rank`.
+            Unavailable: The engine is dead.
+        """
+        from trace_assets.training.adapter import write_adapter
+
+        if not self._lora_rank:
+            raise InputError(f"'{self._name}' was opened without lora_rank: it takes no weights in training.")
+        if self.is_open(adapter):
+            raise InputError(
+                f"cannot change the weights of adapter {adapter} of '{self._name}' in the middle of its "
+                "conversations; end them first."
+            )
+        folder = self._host.folder / f"adapter-{self._last_lora + 1}"
+        content = write_adapter(model, folder, self._name)
+        before = self._loras.get(adapter)
+        if before is not None and before.lora_name == content:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        self._loras[adapter] = self._load(content, folder)
+        if before is not None and before.lora_name not in [one.lora_name for one in self._loras.values()]:
+            self._host.wait(self._host.remove(before))
+            if Path(before.lora_path).parent == self._host.folder:
+                shutil.rmtree(before.lora_path, ignore_errors=True)
+
+    async def close(self) -> None:
+        """End the engine and its processes."""
+        await super().close()
+        await asyncio.to_thread(self._host.close)
+
+    async def _sample(
+        self, ids: Sequence[int], *, seed: int, adapter: str | None, max_tokens: int
+    ) -> Sampled:
+        if adapter is not None and adapter not in self._loras:
+            raise InputError(
+                f"policy '{self._name}' has no adapter '{adapter}' (it has: "
+                f"{', '.join(self.adapters) or 'none'}); give its folder in `adapters`."
+            )
+        written, logprobs = await self._host.ask(
+            self._host.sample(
+                ids,
+                self._loras.get(adapter),
+                temperature=self.temperature,
+                seed=seed,
+                max_tokens=max_tokens,
+                stop_token_ids=sorted(self.ends),
+            )
+        )
+        return Sampled(written, logprobs)
+
+    def _identity(self) -> Any:
+        if self._base_id is None:
+            local = self._model_dir.is_dir()
+            self._base_id = folder_version(self._model_dir) if local else str(self._model_dir)
+        loras = sorted((adapter or "", lora.lora_name) for adapter, lora in self._loras.items())
+        return [self._base_id, self._host.dtype, loras]
+
+    def _load(self, content: str, folder: Path) -> Any:
+        """Return an adapter that the engine has loaded; one of the same content is taken again."""
+        from vllm.lora.request import LoRARequest
+
+        for known in self._loras.values():
+            if known.lora_name == content:
+                return known
+        self._last_lora += 1
+        lora = LoRARequest(lora_name=content, lora_int_id=self._last_lora, lora_path=str(folder))
+        self._host.wait(self._host.add(lora))
+        return lora
+
+
+def require_vllm() -> None:
+    """Fail with the way to get it where vLLM is not installed in this interpreter.
+
+    Raises:
+        Unavailable: It is not.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("vllm") is None:
+        raise Unavailable(
+            "the engine 'vllm' needs vLLM in this interpreter, which has none: run `pip install "
+            "'trace-assets[train,serve]'` on a GPU machine, or `make .venv-serve/.vllm` for a CPU and then "
+            "its programs (.venv-serve/bin/trace); docs/serving.md says more."
+        )
