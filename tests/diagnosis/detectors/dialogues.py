@@ -1,0 +1,343 @@
+"""Small dialogues, and what each detector family makes of them: family, arguments, parts, label, evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trace_assets.diagnosis.detectors import Transcript
+from trace_assets.records import Message, ToolCall, Trajectory
+
+PENDING = '{"order": "K4821", "status": "pending", "window": "open"}'
+CLOSED = '{"order": "K4821", "status": "shipped", "window": "closed"}'
+OK = '{"ok": true}'
+
+
+def user(text: str) -> list[Message]:
+    return [Message(role="user", content=text)]
+
+
+def agent(text: str) -> list[Message]:
+    return [Message(role="assistant", content=text)]
+
+
+def call(
+    tool: str, result: str = OK, *, error: bool = False, by_user: bool = False, **arguments: Any
+) -> list[Message]:
+    role, requestor = ("user", "user") if by_user else ("assistant", "assistant")
+    made = ToolCall(id="c", name=tool, arguments=arguments)
+    return [
+        Message(role=role, tool_calls=(made,)),  # type: ignore[arg-type]
+        Message(
+            role="tool",
+            content=result,
+            tool_call_id="c",
+            tool_name=tool,
+            is_error=error,
+            requestor=requestor,  # type: ignore[arg-type]
+        ),
+    ]
+
+
+def transcript(*parts: list[Message], task: str = "x/0") -> Transcript:
+    messages = tuple(message for part in parts for message in part)
+    values = {"trajectory_id": "t", "task_id": task, "target": "x", "task_batch": "b", "policy": "p"}
+    return Transcript(Trajectory(**values, messages=messages))  # type: ignore[arg-type]
+
+
+CANCEL = {"tool": "cancel_order", "read": "get_order", "argument": "order", "cues": ["cancel"]}
+WINDOW = {
+    "tool": "refund_item",
+    "field": "window",
+    "value": "closed",
+    "instead": "transfer",
+    "argument": "order",
+    "cues": ["refund"],
+}
+EVERY = {"argument": "order", "pattern": "[A-Z][0-9]{4}"}
+ASK, REFUND, BOTH = user("cancel K4821"), user("refund K4821"), user("send K4821 and A0007 to Rome")
+
+CASES = [
+    ("write_without_read", CANCEL, [ASK, call("cancel_order", order="K4821")], "LACKING", (1,)),
+    (
+        "write_without_read",
+        CANCEL,
+        [ASK, call("get_order", PENDING, order="K4821"), call("cancel_order", order="K4821")],
+        "PRESENT",
+        (1, 3),
+    ),
+    (
+        "write_without_read",
+        CANCEL,
+        [ASK, call("get_order", PENDING, order="A0007"), call("cancel_order", order="K4821")],
+        "LACKING",
+        (3,),
+    ),
+    (
+        "write_without_read",
+        CANCEL,
+        [
+            ASK,
+            call("get_order", "no such order", error=True, order="K4821"),
+            call("cancel_order", order="K4821"),
+        ],
+        "LACKING",
+        (3,),
+    ),
+    ("write_without_read", CANCEL, [ASK, call("get_order", CLOSED, order="K4821")], "PRESENT", (0, 1)),
+    ("write_without_read", CANCEL, [ASK, agent("no")], "NA", ()),
+    ("write_without_read", CANCEL, [REFUND, call("get_order", CLOSED, order="K4821")], "NA", ()),
+    (
+        "write_against_state",
+        WINDOW,
+        [REFUND, call("get_order", CLOSED, order="K4821"), call("refund_item", order="K4821", item="rug")],
+        "LACKING",
+        (2, 3),
+    ),
+    (
+        "write_against_state",
+        WINDOW,
+        [REFUND, call("get_order", CLOSED, order="K4821"), call("transfer", order="K4821", reason="x")],
+        "PRESENT",
+        (2, 3),
+    ),
+    (
+        "write_against_state",
+        WINDOW,
+        [REFUND, call("get_order", PENDING, order="K4821"), call("refund_item", order="K4821", item="rug")],
+        "NA",
+        (),
+    ),
+    (
+        "write_against_state",
+        WINDOW,
+        [REFUND, call("get_order", CLOSED, order="K4821"), agent("bye")],
+        "NA",
+        (),
+    ),
+    (
+        "write_against_state",
+        WINDOW,
+        [ASK, call("get_order", CLOSED, order="K4821"), call("transfer", order="K4821", reason="x")],
+        "NA",
+        (),
+    ),
+    (
+        "write_against_state",
+        {**WINDOW, "instead": ""},
+        [REFUND, call("get_order", CLOSED, order="K4821"), agent("That is not possible.")],
+        "PRESENT",
+        (0, 2),
+    ),
+    (
+        "object_untouched",
+        EVERY,
+        [BOTH, call("update_address", order="K4821", city="Rome"), agent("done")],
+        "LACKING",
+        (0, 3),
+    ),
+    (
+        "object_untouched",
+        EVERY,
+        [BOTH, call("update_address", order="K4821"), call("update_address", order="A0007")],
+        "PRESENT",
+        (0, 1, 3),
+    ),
+    ("object_untouched", EVERY, [ASK, agent("done")], "NA", ()),
+    (
+        "unsupported_argument",
+        {"argument": "order", "tool": ""},
+        [ASK, call("get_order", PENDING, order="K4812")],
+        "LACKING",
+        (1,),
+    ),
+    (
+        "unsupported_argument",
+        {"argument": "pay.id", "tool": "buy"},
+        [ASK, call("get_user", '{"card": "visa_77"}'), call("buy", pay=[{"id": "visa_77"}])],
+        "PRESENT",
+        (3,),
+    ),
+    (
+        "unsupported_argument",
+        {"argument": "pay.id", "tool": "buy"},
+        [ASK, call("get_order", order="K4821")],
+        "NA",
+        (),
+    ),
+    (
+        "ended_with_work_open",
+        {"tool": "cancel_order", "cues": ["cancel"]},
+        [ASK, agent("bye")],
+        "LACKING",
+        (0, 1),
+    ),
+    (
+        "ended_with_work_open",
+        {"tool": "cancel_order", "cues": ["cancel"]},
+        [ASK, call("cancel_order", "no", error=True, order="K4821"), agent("bye")],
+        "LACKING",
+        (0, 3),
+    ),
+    (
+        "ended_with_work_open",
+        {"tool": "cancel_order", "cues": ["cancel"]},
+        [ASK, call("cancel_order", order="K4821")],
+        "PRESENT",
+        (0, 1),
+    ),
+    ("ended_with_work_open", {"tool": "cancel_order", "cues": ["cancel"]}, [REFUND, agent("bye")], "NA", ()),
+    (
+        "unanswered_state",
+        {"read": "", "field": "", "value": "Airplane mode is ON", "tool": "toggle_airplane_mode"},
+        [ASK, call("check_bar", "Bar: x\nAirplane mode is ON", by_user=True), agent("bye")],
+        "LACKING",
+        (2, 3),
+    ),
+    (
+        "unanswered_state",
+        {"read": "get_line", "field": "state.kind", "value": "suspended", "tool": "resume_line"},
+        [ASK, call("get_line", '{"state": {"kind": "suspended"}}'), call("resume_line")],
+        "PRESENT",
+        (2, 3),
+    ),
+    (
+        "unanswered_state",
+        {"read": "get_line", "field": "state.kind", "value": "suspended", "tool": "resume_line"},
+        [ASK, call("resume_line"), call("get_line", '{"state": {"kind": "active"}}')],
+        "NA",
+        (),
+    ),
+    (
+        "skipped_check",
+        {"tool": "check_sim", "cues": ["signal"]},
+        [user("no signal"), agent("bye")],
+        "LACKING",
+        (0, 1),
+    ),
+    (
+        "skipped_check",
+        {"tool": "check_sim", "cues": ["signal"]},
+        [user("no signal"), call("check_sim")],
+        "PRESENT",
+        (0, 1),
+    ),
+    (
+        "write_after_refusal",
+        {"tool": "cancel_order", "words": ["cancel"]},
+        [ASK, agent("I cannot cancel it."), user("do it"), call("cancel_order", order="K4821")],
+        "LACKING",
+        (1, 3),
+    ),
+    (
+        "write_after_refusal",
+        {"tool": "cancel_order", "words": ["cancel"]},
+        [ASK, agent("I'm unable to cancel it."), user("oh"), agent("Sorry.")],
+        "PRESENT",
+        (1,),
+    ),
+    (
+        "write_after_refusal",
+        {"tool": "cancel_order", "words": ["cancel"]},
+        [ASK, agent("I cannot refund it. Shall I cancel?"), user("yes"), call("cancel_order", order="K4821")],
+        "NA",
+        (),
+    ),
+    (
+        "write_without_consent",
+        {"tool": "cancel_order", "argument": "order"},
+        [ASK, call("get_order", PENDING, order="K4821"), call("cancel_order", order="K4821")],
+        "LACKING",
+        (3,),
+    ),
+    (
+        "write_without_consent",
+        {"tool": "cancel_order", "argument": "order"},
+        [
+            ASK,
+            agent("Cancel #K4821?"),
+            user("yes"),
+            call("get_order", order="K4821"),
+            call("cancel_order", order="K4821"),
+        ],
+        "PRESENT",
+        (1, 5),
+    ),
+    (
+        "claim_without_write",
+        {"writes": ["cancel_order"]},
+        [ASK, call("get_order", PENDING, order="K4821"), agent("Your order has been cancelled.")],
+        "LACKING",
+        (3,),
+    ),
+    (
+        "claim_without_write",
+        {"writes": ["cancel_order"]},
+        [ASK, call("cancel_order", order="K4821"), agent("Your order has been cancelled.")],
+        "PRESENT",
+        (2, 3),
+    ),
+    ("claim_without_write", {"writes": ["cancel_order"]}, [ASK, agent("I have looked at it.")], "NA", ()),
+    (
+        "unverified_write",
+        {"writes": ["reboot"], "reads": ["check_bar"]},
+        [ASK, call("check_bar"), call("reboot"), agent("bye")],
+        "LACKING",
+        (3, 5),
+    ),
+    (
+        "unverified_write",
+        {"writes": ["reboot"], "reads": ["check_bar"]},
+        [ASK, call("reboot"), call("check_bar", by_user=True)],
+        "PRESENT",
+        (1, 3),
+    ),
+    (
+        "repeated_error",
+        {},
+        [
+            ASK,
+            call("get_order", "no", error=True, order="K1"),
+            call("get_order", "no", error=True, order="K1"),
+        ],
+        "LACKING",
+        (2, 3),
+    ),
+    (
+        "repeated_error",
+        {},
+        [ASK, call("get_order", "no", error=True, order="K1"), call("get_order", PENDING, order="K4821")],
+        "PRESENT",
+        (2,),
+    ),
+    ("repeated_error", {}, [ASK, call("get_order", PENDING, order="K4821")], "NA", ()),
+    (
+        "unrecovered_error",
+        {"tool": ""},
+        [ASK, call("cancel_order", '{"error": "shipped"}', order="K4821"), agent("bye")],
+        "LACKING",
+        (2,),
+    ),
+    (
+        "unrecovered_error",
+        {"tool": "cancel_order"},
+        [ASK, call("cancel_order", "no", error=True, order="K1"), call("cancel_order", order="K4821")],
+        "PRESENT",
+        (2, 4),
+    ),
+    (
+        "idle_loop",
+        {"limit": 3, "writes": ["reboot"]},
+        [ASK, *[call("get_order", PENDING, order="K4821") for _ in range(3)]],
+        "LACKING",
+        (1, 3, 5),
+    ),
+    (
+        "idle_loop",
+        {"limit": 3, "writes": ["reboot"]},
+        [ASK, *[part for _ in range(3) for part in (call("check_bar"), call("reboot"))]],
+        "PRESENT",
+        (11,),
+    ),
+    ("empty_turn", {}, [ASK, agent("")], "LACKING", (1,)),
+    ("empty_turn", {}, [ASK, agent("hello")], "PRESENT", (1,)),
+]
