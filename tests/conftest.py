@@ -32,8 +32,9 @@ def require_docker(pytestconfig: pytest.Config) -> bool:
 def _private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACE_HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("TRACE_PROGRESS_DIR", raising=False)
+    # The last three are left in the environment by commands that a test before this one ran in this process.
+    for name in ("OPENAI_API_KEY", "TRACE_PROGRESS_DIR", "TRACE_CONFIG", "TRACE_SET", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
