@@ -24,7 +24,8 @@ def chat_ids(tokenizer: Any, text: str) -> list[int]:
     rendered = tokenizer.apply_chat_template(
         [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
     )
-    return list(tokenizer(rendered, add_special_tokens=False)["input_ids"])
+    # Not verbose: callers deal with what is longer than the context, so no warning of it.
+    return list(tokenizer(rendered, add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def load_tokenizer(base_dir: Path) -> Any:
