@@ -114,6 +114,19 @@ def test_tables_are_cut_with_a_note(trace: Run) -> None:
     assert "1 row\n" in out
 
 
+def test_what_does_not_fit_side_by_side_stands_in_blocks(trace: Run) -> None:
+    many = ", ".join(f"{number}/3 AS column_{number}" for number in range(20))
+    _, out, _ = trace(f"SELECT {many} FROM range(2)")
+    lines = out.splitlines()
+    assert [line[:5] for line in lines if line.startswith("row ")] == ["row 1", "row 2"]
+    assert lines[2].split() == ["column_1", "0.3333"]
+    assert len(lines) == 2 * 21 + 1
+    _, out, _ = trace(f"SELECT {many} LIMIT 0")
+    assert out.split()[:2] == ["column_0,", "column_1,"] and "0 rows" in out
+    _, out, _ = trace("SELECT 1/3 AS third, 2e6/3 AS more")
+    assert out.splitlines()[2].split() == ["0.3333", "│", "666667"]
+
+
 @pytest.mark.parametrize("query", ["lacking", "labels", "some.sql"])
 def test_query_is_a_ready_one_a_table_or_a_file(trace: Run, tmp_path: Path, query: str) -> None:
     (tmp_path / "some.sql").write_text("-- mine\nFROM labels WHERE label = 'LACKING' AND $x::INT = 1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import chain
@@ -21,6 +21,8 @@ from trace_assets.store.home import replacing_file
 
 CELL_CHARACTERS = 300
 """What a printed table shows of one value at most; the other formats hold it whole."""
+COLUMN_CHARACTERS = 12
+"""A column that needs more may be folded, but not below this."""
 
 
 class Format(StrEnum):
@@ -106,6 +108,8 @@ def write_parquet(frames: Iterable[pl.DataFrame], file: IO[bytes]) -> int:
 def print_table(frames: Iterable[pl.DataFrame], console: Console, limit: int) -> int:
     """Print the first `limit` rows as a table and say so when there are more; 0 prints all.
 
+    Columns that do not fit beside each other stand below each other, one block a row.
+
     Returns:
         The number of rows printed.
     """
@@ -119,12 +123,16 @@ def print_table(frames: Iterable[pl.DataFrame], console: Console, limit: int) ->
     shown = pl.concat(kept)
     more = bool(limit) and shown.height > limit
     shown = shown.head(limit) if limit else shown
-    table = Table(show_edge=False, pad_edge=False)
-    for name, dtype in shown.schema.items():
-        table.add_column(escape(name), justify="right" if dtype.is_numeric() else "left", overflow="fold")
-    for row in shown.iter_rows():
-        table.add_row(*(_cell(value) for value in row))
-    console.print(table)
+    cells = [[_cell(value) for value in row] for row in shown.iter_rows()]
+    if _needed(shown.columns, cells) > console.width:
+        _print_blocks(shown.columns, cells, console)
+    else:
+        table = Table(show_edge=False, pad_edge=False)
+        for name, dtype in shown.schema.items():
+            table.add_column(escape(name), justify="right" if dtype.is_numeric() else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*map(escape, row))
+        console.print(table)
     if more:
         console.print(
             f"[dim]the first {limit} rows, and there are more: --limit N shows N, 0 all; --output FILE.csv "
@@ -133,6 +141,26 @@ def print_table(frames: Iterable[pl.DataFrame], console: Console, limit: int) ->
     else:
         console.print(f"[dim]{shown.height} row{'' if shown.height == 1 else 's'}[/]")
     return shown.height
+
+
+def _needed(names: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """Return the width below which columns beside each other cannot be read."""
+    widest = [max(len(text) for text in column) for column in zip(names, *cells, strict=True)]
+    return sum(min(width, COLUMN_CHARACTERS) + 3 for width in widest)
+
+
+def _print_blocks(names: Sequence[str], cells: Sequence[Sequence[str]], console: Console) -> None:
+    if not cells:
+        console.print(escape(", ".join(names)))
+    width = max(len(name) for name in names)
+    for number, row in enumerate(cells, 1):
+        console.rule(f"[dim]row {number}[/]", align="left", style="dim", characters="─")
+        block = Table.grid(padding=(0, 2))
+        block.add_column(width=width, style="dim")
+        block.add_column(overflow="fold")
+        for name, text in zip(names, row, strict=True):
+            block.add_row(escape(name), escape(text))
+        console.print(block)
 
 
 def write_table(frames: Iterable[pl.DataFrame], file: IO[bytes], limit: int) -> int:
@@ -156,8 +184,10 @@ def flat(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1 else f"{value:.6g}"
     text = "" if value is None else str(value)
-    return escape(text if len(text) <= CELL_CHARACTERS else text[:CELL_CHARACTERS] + "…")
+    return text if len(text) <= CELL_CHARACTERS else text[:CELL_CHARACTERS] + "…"
 
 
 def _text(value: object) -> str | None:
