@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.jsonl import first_row, parse, read_rows
-from trace_assets.importers.openai_chat import read_conversation, task_of
+from trace_assets.importers.openai_chat import read_conversation
 from trace_assets.importers.problem import UNUSABLE, Problem
+from trace_assets.importers.reading import Reading
 from trace_assets.records import Task, Trajectory
 
 _ROLES: Mapping[str, str] = {"system": "system", "user": "user", "agent": "assistant"}
@@ -39,7 +38,7 @@ class AtifImporter:
 
     def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
         """Yield the trajectories, each task once; embedded ones of subagents follow their parent."""
-        known = set[str]()
+        reading = Reading(path)
         for row in _documents(path):
             if isinstance(row, Problem):
                 yield row
@@ -47,23 +46,11 @@ class AtifImporter:
             number, document = row
             position = f"line {number}" if number else ""
             try:
-                found = _trajectory(path, number, document)
-            except ValidationError as error:
-                reason = f"'{'.'.join(str(part) for part in error.errors()[0]['loc'])}' is not usable"
-                yield Problem(path=str(path), position=position, message=f"{reason}; it is left out")
-                continue
+                trajectory, notice = _trajectory(path, number, document)
             except UNUSABLE as error:
-                yield Problem(path=str(path), position=position, message=f"{error}; it is left out")
+                yield reading.left_out(error, position, "it")
                 continue
-            trajectory, notice = found
-            if trajectory.task_id not in known:
-                known.add(trajectory.task_id)
-                yield task_of(trajectory)
-            if notice:
-                yield Problem(
-                    path=str(path), position=position, message=notice, severity="notice", kind="not_judged"
-                )
-            yield trajectory
+            yield from reading.told(trajectory, notice, position)
 
 
 def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]] | Problem]:

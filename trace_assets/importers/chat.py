@@ -28,6 +28,11 @@ _TAKEN = _OWN | {"function_call", "name", "error", "reasoning", "reasoning_conte
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
 
 
+def first_words(messages: tuple[Message, ...]) -> str:
+    """Return what the user said first: what was asked, as far as a conversation tells."""
+    return next((one.content for one in messages if one.role == "user" and one.content), "")
+
+
 def read_chat(raw: Sequence[Any]) -> list[Message]:
     """Return the messages of a conversation.
 

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from trace_assets.importers.batch import batch_of
-from trace_assets.importers.chat import read_chat
+from trace_assets.importers.chat import first_words, read_chat
 from trace_assets.importers.elements import find_array, settle
 from trace_assets.importers.eval_zip import EvalZip
 from trace_assets.importers.jsonl import parse
-from trace_assets.importers.openai_chat import first_words
 from trace_assets.importers.outcome import Earned, earned, ended
 from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.records import Check, Task, Trajectory

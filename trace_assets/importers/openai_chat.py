@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from trace_assets.importers.batch import batch_of
-from trace_assets.importers.chat import read_chat
+from trace_assets.importers.chat import first_words, read_chat
 from trace_assets.importers.jsonl import first_row, read_rows
 from trace_assets.importers.outcome import earned, ended, prompt_id, score_checks
 from trace_assets.importers.problem import UNUSABLE, Problem
-from trace_assets.records import Check, Message, Task, Trajectory
+from trace_assets.importers.reading import Reading
+from trace_assets.records import Check, Task, Trajectory
 
 _REWARD = ("reward", "score")
 _SUCCESS = ("success", "passed", "correct", "resolved")
@@ -66,7 +65,7 @@ class OpenAIChatImporter:
 
     def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
         """Yield a task and a trajectory a line, each task once."""
-        known = set[str]()
+        reading = Reading(path)
         for row in read_rows(path):
             if isinstance(row, Problem):
                 yield row
@@ -75,23 +74,10 @@ class OpenAIChatImporter:
             position = f"line {number}"
             try:
                 trajectory, notice = read_conversation(path, number, value)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(str(part) for part in first["loc"])
-                message = f"'{where}' is not usable ({first['msg']}); this line is left out"
-                yield Problem(path=str(path), position=position, message=message)
-                continue
             except UNUSABLE as error:
-                yield Problem(path=str(path), position=position, message=f"{error}; this line is left out")
+                yield reading.left_out(error, position, "this line")
                 continue
-            if trajectory.task_id not in known:
-                known.add(trajectory.task_id)
-                yield task_of(trajectory)
-            if notice:
-                yield Problem(
-                    path=str(path), position=position, message=notice, severity="notice", kind="not_judged"
-                )
-            yield trajectory
+            yield from reading.told(trajectory, notice, position)
 
 
 def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[Trajectory, str]:
@@ -151,21 +137,6 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
         checks=_checks(row.get("checks")) or score_checks(parts),
     )
     return trajectory, got.notice
-
-
-def task_of(trajectory: Trajectory) -> Task:
-    """Return the task behind a trajectory of which nothing but the conversation is known."""
-    return Task(
-        task_id=trajectory.task_id,
-        target=trajectory.target,
-        task_batch=trajectory.task_batch,
-        instruction=first_words(trajectory.messages),
-    )
-
-
-def first_words(messages: tuple[Message, ...]) -> str:
-    """Return what the user said first: what was asked, as far as a conversation tells."""
-    return next((one.content for one in messages if one.role == "user" and one.content), "")
 
 
 def tokens(usage: Any, *names: str) -> int | None:

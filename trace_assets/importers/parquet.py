@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trace_assets.importers.openai_chat import read_conversation, task_of
+from trace_assets.importers.openai_chat import read_conversation
 from trace_assets.importers.problem import UNUSABLE, Problem
+from trace_assets.importers.reading import Reading
 from trace_assets.records import Task, Trajectory
 
 _SCOUT: Mapping[str, str] = {
@@ -46,7 +47,6 @@ class ParquetImporter:
 
     def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
         """Yield the rows, each task once."""
-        known = set[str]()
         try:
             file = pq.ParquetFile(path)
         except (pa.ArrowException, ValueError) as error:
@@ -54,7 +54,7 @@ class ParquetImporter:
             message = f"the Parquet file cannot be read ({reason}); it may be cut off"
             yield Problem(path=str(path), message=message, kind="broken_off")
             return
-        number = -1
+        number, reading = -1, Reading(path)
         with file:
             for chunk in file.iter_batches(batch_size=256):
                 for value in chunk.to_pylist():
@@ -63,22 +63,9 @@ class ParquetImporter:
                     try:
                         trajectory, notice = _trajectory(path, number, value)
                     except UNUSABLE as error:
-                        reason = str(error).splitlines()[0]
-                        message = f"{reason}; this row is left out"
-                        yield Problem(path=str(path), position=position, message=message)
+                        yield reading.left_out(error, position, "this row")
                         continue
-                    if trajectory.task_id not in known:
-                        known.add(trajectory.task_id)
-                        yield task_of(trajectory)
-                    if notice:
-                        yield Problem(
-                            path=str(path),
-                            position=position,
-                            message=notice,
-                            severity="notice",
-                            kind="not_judged",
-                        )
-                    yield trajectory
+                    yield from reading.told(trajectory, notice, position)
 
 
 def _trajectory(path: Path, number: int, value: dict[str, Any]) -> tuple[Trajectory, str]:

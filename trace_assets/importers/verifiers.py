@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from trace_assets.importers.jsonl import first_row, read_rows
-from trace_assets.importers.openai_chat import read_conversation, task_of
+from trace_assets.importers.openai_chat import read_conversation
 from trace_assets.importers.problem import UNUSABLE, Problem
+from trace_assets.importers.reading import Reading
 from trace_assets.records import Task, Trajectory
 
 _SCORING = ("TaskError", "EnvError")
@@ -38,7 +37,7 @@ class VerifiersImporter:
 
     def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
         """Yield a trajectory a trace of an agent that is trained or judged, each task once."""
-        known = set[str]()
+        reading = Reading(path)
         for row in read_rows(path):
             if isinstance(row, Problem):
                 yield row
@@ -51,23 +50,9 @@ class VerifiersImporter:
                     trajectory = Trajectory.model_validate(
                         {**dict(trajectory), "source": f"verifiers:{path.name}", **changes}
                     )
-                    if trajectory.task_id not in known:
-                        known.add(trajectory.task_id)
-                        yield task_of(trajectory)
-                    if notice:
-                        yield Problem(
-                            path=str(path),
-                            position=place,
-                            message=notice,
-                            severity="notice",
-                            kind="not_judged",
-                        )
-                    yield trajectory
-            except ValidationError as error:
-                reason = f"'{'.'.join(str(part) for part in error.errors()[0]['loc'])}' is not usable"
-                yield Problem(path=str(path), position=place, message=f"{reason}; this line is left out")
+                    yield from reading.told(trajectory, notice, place)
             except UNUSABLE as error:
-                yield Problem(path=str(path), position=place, message=f"{error}; this line is left out")
+                yield reading.left_out(error, place, "this line")
 
 
 def _rows(value: dict[str, Any], number: int) -> Iterator[Row]:

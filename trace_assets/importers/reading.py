@@ -1,0 +1,56 @@
+"""One file as it is read row by row: each task once, and what is wrong with a row in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from trace_assets.importers.chat import first_words
+from trace_assets.importers.problem import Problem
+from trace_assets.records import Task, Trajectory
+
+
+class Reading:
+    """One file of which nothing but conversations is known.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._known: set[str] = set()
+
+    def told(
+        self, trajectory: Trajectory, notice: str, position: str
+    ) -> Iterator[Task | Trajectory | Problem]:
+        """Yield a trajectory, before it its task where that is a new one, and why it is not judged."""
+        if trajectory.task_id not in self._known:
+            self._known.add(trajectory.task_id)
+            yield Task(
+                task_id=trajectory.task_id,
+                target=trajectory.target,
+                task_batch=trajectory.task_batch,
+                instruction=first_words(trajectory.messages),
+            )
+        if notice:
+            yield Problem(
+                path=self._path, position=position, message=notice, severity="notice", kind="not_judged"
+            )
+        yield trajectory
+
+    def left_out(self, error: Exception, position: str, what: str) -> Problem:
+        """Return the sentence about a row that raised one of `UNUSABLE`.
+
+        Args:
+            error: What it raised.
+            position: Where it is.
+            what: What it is called in a sentence, such as `this line`.
+        """
+        reason = str(error).partition("\n")[0]
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            reason = f"'{'.'.join(str(part) for part in first['loc'])}' is not usable ({first['msg']})"
+        return Problem(path=self._path, position=position, message=f"{reason}; {what} is left out")
