@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from trace_assets.diagnosis.agreement import agreement_of, consensus_of
 from trace_assets.diagnosis.contrast import contrast_matrix
-from trace_assets.diagnosis.halves import considered_tests, estimation_share
+from trace_assets.diagnosis.halves import considered_tests
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.outcome_leak import outcome_leak
 from trace_assets.diagnosis.selection import select
@@ -19,14 +18,13 @@ from trace_assets.records import (
     CapabilitySpec,
     Consensus,
     Contrast,
-    Label,
     SelectedCapability,
-    Triage,
 )
 from trace_assets.report.exhibits.diagnosis import (
     contrast_exhibit,
     selection_exhibit,
 )
+from trace_assets.stages.evidence import evidence_by_target
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -34,38 +32,6 @@ from trace_assets.study import Study
 
 def _names(study: Study) -> dict[str, str]:
     return {row.capability_id: row.name for row in study.store.read(Capability)}
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What one target's contrast rests on."""
-
-    target: str
-    capabilities: list[Capability]
-    labels: list[Label]
-    triage: list[Triage]
-
-
-def evidence_by_target(study: Study) -> list[Evidence]:
-    """Return candidates, labels and outcomes by target; outcomes of the half that proposed are left out."""
-    candidates: dict[str, list[Capability]] = defaultdict(list)
-    for row in study.store.read(Capability):
-        candidates[row.target].append(row)
-    target_of = {row.capability_id: row.target for own in candidates.values() for row in own}
-    labels: dict[str, list[Label]] = defaultdict(list)
-    for label in study.store.read(Label):
-        if label.capability_id in target_of:
-            labels[target_of[label.capability_id]].append(label)
-    triage = study.store.read(Triage)
-    return [
-        Evidence(
-            target,
-            candidates[target],
-            labels[target],
-            estimation_share((row for row in triage if row.target == target), candidates[target]),
-        )
-        for target in sorted(labels)
-    ]
 
 
 def estimate_contrast(study: Study) -> StageResult:

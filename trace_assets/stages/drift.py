@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from trace_assets.diagnosis.drift import drift
-from trace_assets.diagnosis.halves import estimation_share
-from trace_assets.records import Arrival, Capability, Drift, Label, TrajectoryHead
-from trace_assets.records import Triage as TriageRow
+from trace_assets.records import Arrival, Drift, Label, TrajectoryHead
+from trace_assets.stages.evidence import evidence_by_target
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.study import Study
 
@@ -28,20 +25,13 @@ def newest_batches(study: Study) -> dict[str, str]:
 
 def write_drift(study: Study) -> StageResult:
     """Write the table `drift` and check that no capability left its band."""
-    capabilities: dict[str, list[Capability]] = defaultdict(list)
-    for row in study.store.read(Capability):
-        capabilities[row.target].append(row)
-    target_of = {row.capability_id: row.target for own in capabilities.values() for row in own}
-    labels: dict[str, list[Label]] = defaultdict(list)
-    for label in study.store.read(Label):
-        if label.capability_id in target_of:
-            labels[target_of[label.capability_id]].append(label)
-    triage = study.store.read(TriageRow)
+    newest = newest_batches(study)
     rows: list[Drift] = []
-    for target, batch in newest_batches(study).items():
-        new = set(study.store.frame(TrajectoryHead, batch)["trajectory_id"].to_list())
-        own = estimation_share((row for row in triage if row.target == target), capabilities[target])
-        rows += drift(labels[target], own, study.settings.contrast, target, batch, new)
+    for one in evidence_by_target(study):
+        if one.target in newest:
+            batch = newest[one.target]
+            new = set(study.store.frame(TrajectoryHead, batch)["trajectory_id"].to_list())
+            rows += drift(one.labels, one.triage, study.settings.contrast, one.target, batch, new)
     version = study.store.write(rows, Drift)
     moved = [row for row in rows if row.drifted]
     return StageResult(

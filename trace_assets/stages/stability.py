@@ -8,7 +8,7 @@ from trace_assets.diagnosis.stability import Candidates, Sections, stability
 from trace_assets.progress import progress
 from trace_assets.records import SelectedCapability, Stability
 from trace_assets.stages.analysts import open_detectors
-from trace_assets.stages.diagnosis import Evidence, evidence_by_target
+from trace_assets.stages.evidence import Evidence, evidence_by_target
 from trace_assets.stages.result import StageResult
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
