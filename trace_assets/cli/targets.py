@@ -14,6 +14,7 @@ from rich.markup import escape
 from trace_assets.cli.console import console as make_console
 from trace_assets.cli.findings import report_findings
 from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.parity import parity
 from trace_assets.errors import InputError, TraceError
 from trace_assets.study import Study
 from trace_assets.targets.conformance import examine_target
@@ -24,6 +25,7 @@ from trace_assets.targets.registry import open_named
 from trace_assets.targets.template import write_template
 
 app = typer.Typer(name="targets", help="Where an agent can be rolled out: benchmarks, and your own targets.")
+app.command("parity")(parity)
 
 
 @app.command("list")

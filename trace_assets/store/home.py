@@ -86,6 +86,11 @@ class Home:
         return self.path / "targets"
 
     @property
+    def parities(self) -> Path:
+        """Comparisons with a benchmark's own program, one folder each."""
+        return self.path / "parity"
+
+    @property
     def reports(self) -> Path:
         """HTML pages."""
         return self.path / "reports"

@@ -3,10 +3,13 @@
 Options: `domain` (airline, retail, telecom, or telecom_solo), `user` (`model`, `scripted` or `none`),
 `user_model`, `user_base_url`, `user_temperature` for the simulated user, `score` (`official`, or `live` for
 the database hash and assertions of the running environment), `judge` (whether tasks that need a language
-model as judge get one), `commit` for the record.
+model as judge get one), `max_steps` (messages of all sides after which a conversation is cut off), `commit`
+for the record.
 
 The environment is driven directly, not through `tau2.gym`. The rules of a conversation are those of tau2's
-own orchestrator with `validate_communication`: a message is text or tool calls, never both and never empty.
+own orchestrator as `tau2 run` sets it: steps and errors are counted alike, a text beside tool calls reaches
+nobody but the evaluator, and only the user ends a conversation. Where tau2 gives up on an agent's message
+(an empty one, or in solo one without a call) and plays the task again, the agent has failed here.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from tau2_grading import ENDED, live_verdict, official_verdict, regraded
+from tau2_grading import ENDED, live_verdict, needs_judge, official_verdict, regraded
 from tau2_users import ScriptedUser, UserFailed, model_user
 
 import tau2
@@ -30,6 +33,7 @@ from tau2.agent.llm_agent import (
 )
 from tau2.data_model.message import AssistantMessage, MultiToolMessage, ToolCall
 from tau2.data_model.simulation import TerminationReason
+from tau2.environment.tool import as_tool
 from tau2.orchestrator.orchestrator import DEFAULT_FIRST_AGENT_MESSAGE
 from tau2.registry import registry
 from tau2.user.user_simulator import UserSimulator
@@ -38,16 +42,9 @@ from tau2.utils.utils import DATA_DIR
 OPERATIONS = ("regrade",)
 
 MAX_ERRORS = 10
+MAX_STEPS = 200
 MAX_USER_CALLS = 30
 """Calls a simulated user may make before it must speak: one that never stops is a fault of the user."""
-DONE = {
-    "type": "function",
-    "function": {
-        "name": LLMSoloAgent.STOP_FUNCTION_NAME,
-        "description": "Call this function when you are done with the task.",
-        "parameters": {"type": "object", "properties": {}},
-    },
-}
 
 
 class InputRefused(Exception):
@@ -70,6 +67,7 @@ class _State:
     user_state: Any = None
     messages: list[Any] = []
     errors = 0
+    steps = 0
     ended: Any = None
 
 
@@ -86,8 +84,15 @@ def describe(options: Any) -> Any:
         raise InputRefused(
             f"there is no domain '{domain}'; there are airline, retail, telecom and telecom_solo"
         )
-    defaults = {"user": "none" if S.solo else "model", "score": "official", "judge": False}
+    defaults = {
+        "user": "none" if S.solo else "model",
+        "score": "official",
+        "judge": False,
+        "max_steps": MAX_STEPS,
+    }
     S.options = {**defaults, **options}
+    if not isinstance(S.options["max_steps"], int) or S.options["max_steps"] < 1:
+        raise InputRefused("max_steps must be a whole number, at least 1")
     if S.options["user"] == "model" and not S.options.get("user_model"):
         raise InputRefused(
             "a user by language model needs user_model (and user_base_url); or set user to 'scripted'"
@@ -104,9 +109,9 @@ def describe(options: Any) -> Any:
         "user_model": str(S.options.get("user_model", "")) if S.options["user"] == "model" else "",
     }
     here = Path(__file__).parent
-    code = [path.read_bytes() for path in sorted(here.glob("*.py"))]
+    code = [path.read_bytes() for path in (Path(__file__), *sorted(here.glob("tau2_*.py")))]
     code += [path.read_bytes() for path in sorted(Path(tau2.__file__).parent.rglob("*.py"))]
-    decides = ("user", "user_model", "user_temperature", "score", "judge")
+    decides = ("user", "user_model", "user_temperature", "score", "judge", "max_steps")
     served = {name: S.options.get(name) for name in decides}
     digest = hashlib.sha256(json.dumps([domain, provenance["data"], served], sort_keys=True).encode())
     for text in code:
@@ -147,8 +152,18 @@ def _tools(env: Any) -> Any:
     tools = [_tool(tool, env) for tool in env.get_tools()]
     if S.solo:
         tools += [_tool(tool, env) for tool in env.get_user_tools()]
-        tools.append({**DONE, "mutates": False})
+        tools.append({**_done_tool().openai_schema, "mutates": False})
     return tools
+
+
+def _done_tool() -> Any:
+    """Return the tool by which a solo agent ends, as tau2's agent makes it."""
+
+    def done() -> Any:
+        """Call this function when you are done with the task."""
+        return LLMSoloAgent.STOP_TOKEN
+
+    return as_tool(done)
 
 
 def _tool(tool: Any, env: Any) -> Any:
@@ -175,7 +190,8 @@ def _row(name: Any) -> Any:
     state = task.initial_state.model_dump_json() if task.initial_state is not None else ""
     goal = task.evaluation_criteria.model_dump_json() if task.evaluation_criteria is not None else ""
     digest = hashlib.sha256(f"{state}/{goal}".encode()).hexdigest()[:16]
-    return {"id": name, "instruction": instruction, "payload": {"state": digest}}
+    tags = ["judge"] if needs_judge(task) else []
+    return {"id": name, "instruction": instruction, "payload": {"state": digest}, "tags": tags}
 
 
 def _task(payload: Any) -> Any:
@@ -187,7 +203,9 @@ def _task(payload: Any) -> Any:
 
 def reset(task: Any, seed: Any) -> Any:
     """Begin a conversation: the rules, the agent's greeting and the user's first words, or the ticket."""
-    S.task, S.env, S.errors, S.ended = _task(task), _environment(), 0, None
+    S.task, S.env, S.ended = _task(task), _environment(), None
+    # The first message of a solo agent is not counted by tau2's orchestrator.
+    S.errors, S.steps = 0, -1 if S.solo else 0
     state = S.task.initial_state
     if state is not None and state.message_history:
         raise InputRefused(f"task '{S.task.id}' starts in the middle of a conversation: not supported")
@@ -232,11 +250,10 @@ def _user(seed: Any) -> Any:
 
 def step(message: Any) -> Any:
     """Play one message of the agent, and what environment and user make of it."""
+    if S.ended is not None:  # the user's first words were its last
+        return _end(S.ended)
     calls = message.get("tool_calls") or []
     content = message.get("content") or None
-    if calls and content and content.strip():
-        # tau2 asks for one or the other; what was said beside a call is not heard by anybody.
-        content = None
     if not calls and not (content or "").strip():
         return _end(TerminationReason.AGENT_ERROR)
     if S.solo and (not calls or any(c["name"] == LLMSoloAgent.STOP_FUNCTION_NAME for c in calls)):
@@ -244,29 +261,43 @@ def step(message: Any) -> Any:
         said = AssistantMessage(role="assistant", content=LLMSoloAgent.STOP_TOKEN if finished else content)
         S.messages.append(said)
         answers = [_plain_tool(c["id"], c["name"], LLMSoloAgent.STOP_TOKEN, False) for c in calls]
-        return _end(TerminationReason.AGENT_STOP if finished else TerminationReason.AGENT_ERROR, answers)
+        reason = TerminationReason.AGENT_STOP if finished else TerminationReason.AGENT_ERROR
+        return _end(_counted() or reason, answers)
     if not calls:
         said = AssistantMessage(role="assistant", content=content)
         S.messages.append(said)
-        if UserSimulator.is_stop(said):  # an agent may end by tau2's own word
-            return _end(TerminationReason.AGENT_STOP)
-        heard = _user_speaks(said)
-        if S.ended is not None:
-            return {"messages": heard, "done": True, "truncated": False}
-        return {"messages": heard, "done": False, "truncated": False}
+        S.ended = _counted()
+        heard = _user_speaks(said) if S.ended is None else []
+        return _end(S.ended, heard) if S.ended is not None else _goes_on(heard)
     made = [
         ToolCall(id=c["id"], name=c["name"], arguments=_arguments(c), requestor="assistant") for c in calls
     ]
-    S.messages.append(AssistantMessage(role="assistant", content=None, tool_calls=made))
+    S.messages.append(AssistantMessage(role="assistant", content=content, tool_calls=made))
+    S.steps += 1
     answers = []
-    for call in made:
-        result = S.env.get_response(call)
-        S.messages.append(result)
-        S.errors += bool(result.error)
+    for call, result in zip(made, _answered(made), strict=True):
         answers.append(_plain_tool(call.id, call.name, result.content, bool(result.error)))
+    limit = _counted()
+    return _end(limit, answers) if limit is not None else _goes_on(answers)
+
+
+def _answered(calls: Any) -> Any:
+    """Let the environment answer calls, the agent's or the user's."""
+    results = [S.env.get_response(call) for call in calls]
+    S.messages.extend(results)
+    S.errors += sum(bool(result.error) for result in results)
+    return results
+
+
+def _counted() -> Any:
+    """Count a step, and return the limit that it has reached, as tau2's orchestrator does.
+
+    Not asked while the environment has the word: a call is always answered.
+    """
+    S.steps += 1
     if S.errors >= MAX_ERRORS:
-        return _end(TerminationReason.TOO_MANY_ERRORS, answers)
-    return {"messages": answers, "done": False, "truncated": False}
+        return TerminationReason.TOO_MANY_ERRORS
+    return TerminationReason.MAX_STEPS if S.steps >= S.options["max_steps"] else None
 
 
 def _arguments(call: Any) -> Any:
@@ -284,6 +315,10 @@ def _plain_tool(number: Any, name: Any, content: Any, error: Any) -> Any:
     }
 
 
+def _goes_on(heard: Any) -> Any:
+    return {"messages": heard, "done": False, "truncated": False}
+
+
 def _end(reason: Any, answers: Any = ()) -> Any:
     S.ended = reason
     done = reason in (*ENDED, TerminationReason.AGENT_ERROR)
@@ -299,13 +334,14 @@ def _user_speaks(message: Any) -> Any:
         if not said.is_tool_call():
             if not (said.content or "").strip():
                 raise UserFailed("it said nothing")
-            if UserSimulator.is_stop(said):
-                S.ended = TerminationReason.USER_STOP
+            stopped = TerminationReason.USER_STOP if UserSimulator.is_stop(said) else None
+            S.ended = _counted() or stopped
             return [{"role": "user", "content": said.content}]
-        results = []
-        for call in said.tool_calls:
-            results.append(S.env.get_response(call))
-        S.messages.extend(results)
+        S.steps += 1
+        results = _answered(said.tool_calls)
+        S.ended = _counted()
+        if S.ended is not None:
+            return []
         heard = results[0] if len(results) == 1 else MultiToolMessage(role="tool", tool_messages=results)
     raise UserFailed(f"it made {MAX_USER_CALLS} calls in a row and never spoke")
 

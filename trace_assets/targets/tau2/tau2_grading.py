@@ -33,11 +33,11 @@ def _check(name: str, passed: Any, score: Any = None, detail: str = "", kind: st
     }
 
 
-def _unjudged(task: Any) -> Any:
-    """Say whether a judge is wanted and missing: tasks name the basis even where they assert nothing."""
+def needs_judge(task: Any) -> Any:
+    """Say whether a language model judges a part: tasks name the basis even where they assert nothing."""
     criteria = task.evaluation_criteria
     wanted = criteria is not None and RewardType.NL_ASSERTION in criteria.reward_basis
-    return wanted and bool(criteria.nl_assertions)
+    return bool(wanted and criteria.nl_assertions)
 
 
 def official_verdict(
@@ -57,7 +57,7 @@ def official_verdict(
         termination_reason=reason.value,
         messages=messages,
     )
-    open_judge = _unjudged(task) and not judge and reason in ENDED
+    open_judge = needs_judge(task) and not judge and reason in ENDED
     info = evaluate_simulation(
         simulation=run,
         task=_without_judge(task) if open_judge else task,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import Any
 
@@ -54,6 +55,7 @@ def model_user(options: Any, task: Any, tools: Any, seed: Any) -> Any:
     model = str(options["user_model"])
     if options.get("user_base_url"):
         arguments["api_base"] = str(options["user_base_url"])
+        os.environ.setdefault("OPENAI_API_KEY", "not-needed")  # litellm asks for one, many servers do not
         if not model.startswith("openai/"):
             model = "openai/" + model
     user = UserSimulator(
