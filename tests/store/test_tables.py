@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
-from trace_assets.records import TABLES, Task, TrajectoryHead
+from trace_assets.records import TABLES, Task, TrainingPoint, TrajectoryHead
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store import Store, folder_version, frame_version
 from trace_assets.store.home import Home, replacing_folder
@@ -115,6 +115,19 @@ def test_row_that_does_not_fit_is_named(tmp_path: Path) -> None:
     frame = to_frame([task(1)], Task).with_columns(pl.lit("nowhere").alias("split"))
     with pytest.raises(InputError, match=r"row 0 of table 'tasks'.*'split'"):
         from_frame(frame, Task)
+
+
+def test_a_field_that_older_files_lack_has_its_default_there(tmp_path: Path) -> None:
+    """Also beside partitions that have it: their union holds nulls."""
+    store = Store(tmp_path)
+    point = TrainingPoint(name="old", iteration=1, reward_mean=0.5, reward_std=0.1, success_rate=0.5, n=8,
+                          dead_groups=0.0)  # fmt: skip
+    for name in ("old", "young"):
+        store.write([point.model_copy(update={"name": name})], TrainingPoint, name)
+    older = store.path(TrainingPoint, "old")
+    pl.read_parquet(older).drop("redrawn_groups", "rollouts").write_parquet(older)
+    assert [row.redrawn_groups for row in store.read(TrainingPoint)] == [0, 0]
+    assert store.read(TrainingPoint)[0] == point
 
 
 @pytest.mark.parametrize("partition", ["../x", "a/b", "", "a,b", ".hidden"])

@@ -108,17 +108,30 @@ def _load(value: Any, record: type[Record]) -> dict[str, Any]:
     return row
 
 
+def _filled(record: type[Record]) -> set[str]:
+    """Return the fields in which a null can only mean that the file is older than the field."""
+    return {
+        name
+        for name, field in record.model_fields.items()
+        if not field.is_required() and type(None) not in get_args(field.annotation)
+    }
+
+
 def from_frame(frame: pl.DataFrame, record: type[R]) -> list[R]:
     """Return the records of a table.
+
+    A field that files of an earlier version lack has its default there.
 
     Raises:
         InputError: A row does not fit the record; the message names the row and the column.
     """
     rows: list[R] = []
-    known: Sequence[str] = list(record.model_fields)
-    for number, row in enumerate(frame.select([name for name in known if name in frame.columns]).to_dicts()):
+    known: Sequence[str] = [name for name in record.model_fields if name in frame.columns]
+    filled = _filled(record)
+    for number, row in enumerate(frame.select(known).to_dicts()):
+        given = {name: value for name, value in row.items() if value is not None or name not in filled}
         try:
-            rows.append(record.model_validate(_load(row, record)))
+            rows.append(record.model_validate(_load(given, record)))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
