@@ -20,6 +20,8 @@ MIXED = "mixed"
 """Name of the adapter that was trained on the target itself; never a choice of a router."""
 MERGED = "merged:"
 """Begins the name, and the arm, of adapters merged into one; never a choice of a router either."""
+PROCESSES = 2
+"""That share the episodes, each with a transformers engine of its own."""
 
 
 def arm_of(choice: str) -> str:
@@ -46,7 +48,7 @@ def evaluate(
     oracle_choice: Mapping[str, str] | None,
     section: EvaluationSection,
     journal_dir: Path,
-    processes: int = 2,
+    processes: int = PROCESSES,
     *,
     split: Split = "test",
     limits: Limits | None = None,

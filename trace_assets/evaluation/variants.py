@@ -13,7 +13,7 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.records import NO_ADAPTER, Task, Trajectory
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.parallel import run_parallel
-from trace_assets.rollout.runner import Trial, run_rollouts
+from trace_assets.rollout.runner import Trial, closing_policy, run_rollouts
 from trace_assets.settings import EvaluationSection
 from trace_assets.targets.protocol import Target
 
@@ -115,15 +115,16 @@ def play_variants(
                 title="evaluating",
             )
         else:
-            rows = run_rollouts(
-                target,
-                trials,
-                make_policy(),
-                max_turns=limits.max_turns,
-                concurrency=limits.concurrency,
-                journal=journal,
-                title="evaluating",
-            )
+            with closing_policy(make_policy()) as policy:
+                rows = run_rollouts(
+                    target,
+                    trials,
+                    policy,
+                    max_turns=limits.max_turns,
+                    concurrency=limits.concurrency,
+                    journal=journal,
+                    title="evaluating",
+                )
     played: dict[str, list[Trajectory]] = {variant: [] for variant in variants}
     for row in sorted(rows, key=lambda row: (row.task_id, row.trial)):
         played[row.adapter or NO_ADAPTER].append(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 import os
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,7 +50,6 @@ class VllmHost:
         self.folder = Path(tempfile.mkdtemp(prefix="trace-vllm-"))
         self.log = self.folder / "log"
         self.dtype = ""
-        self._engine: Any = None
         self._requests = itertools.count(1)
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
@@ -83,7 +83,7 @@ class VllmHost:
             before = set(psutil.Process().children())
             try:
                 config = arguments.create_engine_config()
-                self._engine = AsyncLLM(
+                self._ending.engine = AsyncLLM(
                     vllm_config=config,
                     executor_class=mortal(Executor.get_class(config)),
                     log_stats=False,
@@ -97,7 +97,8 @@ class VllmHost:
                 self._ending.children = [
                     child for child in psutil.Process().children() if child not in before
                 ]
-            self._ending.engine = self._engine
+            # What a machine cannot do (a head width without a kernel) may show with the first token only.
+            await self.sample([0], None, temperature=0.0, max_tokens=1)
             self.dtype = str(config.model_config.dtype).removeprefix("torch.")
 
     async def sample(
@@ -125,7 +126,9 @@ class VllmHost:
             logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY, **sampling
         )
         prompt = TokensPrompt(prompt_token_ids=list(ids))
-        answers = self._engine.generate(prompt, params, f"{next(self._requests)}", lora_request=adapter)
+        answers = self._ending.engine.generate(
+            prompt, params, f"{next(self._requests)}", lora_request=adapter
+        )
         try:
             found = [answer async for answer in answers][-1:]  # one, the whole
         except Exception as error:
@@ -145,10 +148,10 @@ class VllmHost:
             InputError: vLLM refuses it.
         """
         try:
-            loaded = await self._engine.add_lora(adapter)
+            loaded = await self._ending.engine.add_lora(adapter)
         except Exception as error:
             told = self._told(error)
-            if isinstance(told, Unavailable) and not self._engine.errored:
+            if isinstance(told, Unavailable) and not self._ending.engine.errored:
                 told = InputError(f"vLLM refuses the adapter in {adapter.lora_path}: {_first_line(error)}")
             raise told from error
         if not loaded:
@@ -157,7 +160,7 @@ class VllmHost:
     async def remove(self, adapter: Any) -> None:
         """Forget an adapter."""
         try:
-            await self._engine.remove_lora(adapter.lora_int_id)
+            await self._ending.engine.remove_lora(adapter.lora_int_id)
         except Exception as error:
             raise self._told(error) from error
 
@@ -183,7 +186,7 @@ class VllmHost:
         """Return what a person is told of an error of the engine's."""
         if isinstance(error, TraceError):
             return error
-        if self._engine.errored:
+        if self._ending.engine.errored:
             self._ending.keep_folder = True
             return Unavailable(
                 f"vLLM's engine died{last_words(self.log) or '.'} Run again: what is finished is kept."
@@ -243,13 +246,13 @@ def _arguments(launch: Launch) -> Any:
 
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
     model, *words = launch.arguments()
+    said = io.StringIO()
     try:
-        parsed, _ = parser.parse_known_args(["--model", model, *words])
+        with redirect_stderr(said):
+            parsed, _ = parser.parse_known_args(["--model", model, *words])
     except SystemExit as error:
-        raise InputError(
-            f"vLLM does not take the arguments {' '.join(words)}; correct serving.extra (vLLM's own words "
-            "about it are above)."
-        ) from error
+        why = said.getvalue().strip().rpartition("error: ")[2].rstrip(".")
+        raise InputError(f"vLLM does not take its arguments: {why}; correct serving.extra.") from error
     arguments = AsyncEngineArgs.from_cli_args(parsed)
     arguments.skip_tokenizer_init = True
     if arguments.enable_lora:  # one more than act at once: a new one is there before the old one goes

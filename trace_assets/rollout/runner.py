@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.protocol import Policy
@@ -16,7 +18,10 @@ from trace_assets.rollout.episode import Rollout, Trial, play, run_identity, tra
 from trace_assets.rollout.journal import Journal
 from trace_assets.targets.protocol import Target
 
-__all__ = ["Rollout", "Trial", "roll_out", "run_rollouts"]
+__all__ = ["Rollout", "Trial", "closing_policy", "roll_out", "run_rollouts"]
+
+T = TypeVar("T")
+PolicyT = TypeVar("PolicyT", bound=Policy)
 
 ENOUGH_FAULTS = 20
 """Trials that must have ended before a run can be given up."""
@@ -44,13 +49,17 @@ def run_rollouts(
         title=title,
         fault_share=fault_share,
     )
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        rollouts = asyncio.run(work)
-    else:  # called from a notebook: its loop is busy with us
-        rollouts = _in_thread(work)
+    rollouts = _finish(work)
     return sorted((rollout.trajectory for rollout in rollouts), key=lambda item: item.trajectory_id)
+
+
+@contextmanager
+def closing_policy(policy: PolicyT) -> Iterator[PolicyT]:
+    """Close a policy when the block is left: an engine's processes do not wait for the collector."""
+    try:
+        yield policy
+    finally:
+        _finish(policy.close())
 
 
 async def roll_out(
@@ -160,13 +169,22 @@ class _Run:
         )
 
 
-def _in_thread(work: object) -> list[Rollout]:
-    result: list[list[Rollout]] = []
+def _finish(work: Coroutine[Any, Any, T]) -> T:
+    """Do work to its end, whether or not a loop is running here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return _in_thread(work)  # called from a notebook: its loop is busy with us
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    result: list[T] = []
     failure: list[BaseException] = []
 
     def run() -> None:
         try:
-            result.append(asyncio.run(work))  # type: ignore[arg-type]
+            result.append(asyncio.run(work))
         except BaseException as error:
             failure.append(error)
 

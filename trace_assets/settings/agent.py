@@ -58,9 +58,16 @@ class BaseModelSection(Section):
 class Rollouts(Section):
     """How the base policy is rolled out on the discovery tasks."""
 
-    added = frozenset({"check_model"})
+    added = frozenset({"check_model", "dtype", "max_context"})
 
-    engine: Literal["transformers", "openai"] = "transformers"
+    engine: Literal["transformers", "vllm", "openai"] = "transformers"
+    """`vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and `serving.extra`; `openai` any
+    server."""
+    dtype: str = "auto"
+    """For `vllm`: `float32`, `bfloat16`; `auto` takes the model's own. `transformers` computes in float32."""
+    max_context: int = Field(0, ge=0)
+    """For `vllm`: longest conversation in tokens; 0 takes the model's own limit, for which the cache needs
+    room."""
     base_url: str = ""
     """For `openai`: the server, such as http://127.0.0.1:8000/v1; several, separated by commas, share the
     load. The key comes from OPENAI_API_KEY."""

@@ -196,7 +196,7 @@ class Routing(Section):
 class EvaluationSection(Section):
     """How arms are compared on the test split."""
 
-    added = frozenset({"merges", "merge_density"})
+    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"})
 
     trials: int = Field(4, ge=1)
     resamples: int = Field(2000, ge=100)
@@ -207,3 +207,10 @@ class EvaluationSection(Section):
     tasks. Needs two adapters."""
     merge_density: float = Field(0.5, gt=0, le=1)
     """Share of an adapter's values that the ways other than `linear` keep."""
+    engine: Literal["transformers", "vllm"] = "transformers"
+    """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
+    `serving.extra`."""
+    dtype: str = "auto"
+    """For `vllm`, as `rollouts.dtype`."""
+    max_context: int = Field(0, ge=0)
+    """For `vllm`, as `rollouts.max_context`."""

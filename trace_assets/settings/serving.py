@@ -8,7 +8,11 @@ from trace_assets.settings.section import Section
 
 
 class Serving(Section):
-    """How `trace serve` starts vLLM. It decides nothing that is stored: no asset hangs on it."""
+    """How `trace serve` starts vLLM. It decides nothing that is stored: no asset hangs on it.
+
+    Where vLLM plays inside the process (`rollouts.engine`, `evaluation.engine`), `kv_cache_gib` and `extra`
+    hold for it as well: where and how fast it computes.
+    """
 
     command: str = ""
     """vLLM's program; empty looks beside this interpreter, then on the PATH."""

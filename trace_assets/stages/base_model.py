@@ -9,6 +9,7 @@ from trace_assets.errors import InputError, require_extra
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import BaseCheckpoint
 from trace_assets.report.exhibits.rollouts import base_model_exhibit
+from trace_assets.settings import EvaluationSection, Rollouts
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -105,6 +106,10 @@ def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Pol
             timeout_seconds=section.timeout_seconds,
             check_model=section.check_model,
         )
+    if section.engine == "vllm":
+        return open_vllm(
+            study, section, adapters, max_new_tokens=section.max_new_tokens, concurrency=section.concurrency
+        )
     require_extra("torch", "train", "the engine 'transformers'")
     from trace_assets.policies.transformers_engine import TransformersPolicy
 
@@ -113,4 +118,45 @@ def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Pol
         adapters=dict(adapters or {}),
         temperature=section.temperature,
         max_new_tokens=section.max_new_tokens,
+    )
+
+
+def open_vllm(
+    study: Study,
+    section: Rollouts | EvaluationSection,
+    adapters: Mapping[str, Path] | None,
+    *,
+    max_new_tokens: int,
+    concurrency: int,
+    seed: int = 0,
+) -> Policy:
+    """Open vLLM's engine in this process on the base model.
+
+    Args:
+        study: The study; `serving` says where and how fast the engine computes.
+        section: Temperature, numbers and longest conversation.
+        adapters: Adapter name to PEFT folder.
+        max_new_tokens: Longest reply.
+        concurrency: Conversations at once.
+        seed: Mixed into every conversation's seed.
+
+    Raises:
+        InputError: A folder or an argument is not usable.
+        Unavailable: vLLM is not installed in this interpreter, or its engine does not start.
+    """
+    from trace_assets.policies.vllm_engine import VllmPolicy
+
+    serving = study.settings.serving
+    return VllmPolicy(
+        base_folder(study),
+        adapters=adapters,
+        temperature=section.temperature,
+        max_new_tokens=max_new_tokens,
+        max_context=section.max_context or None,
+        seed=seed,
+        base_id=base_checkpoint(study).base_id,
+        dtype=section.dtype,
+        max_num_seqs=concurrency,
+        kv_cache_gib=serving.kv_cache_gib,
+        extra=serving.extra,
     )

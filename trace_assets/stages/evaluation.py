@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trace_assets.errors import require_extra
-from trace_assets.evaluation.arms import MERGED
+from trace_assets.evaluation.arms import MERGED, PROCESSES
 from trace_assets.evaluation.harm import excluded, no_harm, own_skills
 from trace_assets.evaluation.oracle import best_single_choice, oracle_choice
 from trace_assets.evaluation.split_lock import Configuration, how_often, open_test_split, openings
 from trace_assets.evaluation.summary import summarise
+from trace_assets.evaluation.variants import Limits, PolicyMaker
 from trace_assets.records import (
     Adapter,
     ArmSummary,
@@ -27,7 +28,7 @@ from trace_assets.report.data import shown_names
 from trace_assets.report.exhibits.result import evaluation_exhibit
 from trace_assets.report.exhibits.teaching import harm_exhibit
 from trace_assets.routing.regret import regret
-from trace_assets.stages.base_model import base_checkpoint, base_folder
+from trace_assets.stages.base_model import base_checkpoint, base_folder, open_vllm
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.routing import accepted_adapters, examples, usable_adapters
 from trace_assets.stages.training import read_adapters
@@ -51,6 +52,7 @@ def _play(
         for adapter in read_adapters(study)
         if split == "test" or adapter.kind == "capability"
     } | dict(merged or {})
+    engine = _engine(study, adapters)
     rows, trajectories = evaluate(
         study.target,
         base_folder(study),
@@ -60,8 +62,26 @@ def _play(
         study.settings.evaluation,
         study.home.journals / "evaluation" / split,
         split=split,
+        make_policy=engine,
+        # vLLM's engine is one batch, and takes all cores or the accelerator.
+        processes=1 if engine is not None else PROCESSES,
     )
     return [row.model_copy(update={"split": split}) for row in rows], trajectories
+
+
+def _engine(study: Study, adapters: Mapping[str, Path]) -> PolicyMaker | None:
+    """Return what makes vLLM's engine with all adapters, None for the transformers engine."""
+    section, limits = study.settings.evaluation, Limits()
+    if section.engine == "transformers":
+        return None
+    return lambda: open_vllm(
+        study,
+        section,
+        adapters,
+        max_new_tokens=limits.max_new_tokens,
+        concurrency=limits.concurrency,
+        seed=section.seed,
+    )
 
 
 def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:

@@ -108,7 +108,7 @@ def _foretold_check(study: Study, row: Learnability) -> StageCheck:
         return StageCheck(name, None, "the base policy was not rolled out in the environment.")
     if row.error is None:
         return StageCheck(name, None, "no adapter was trained in the environment.")
-    if rollouts.engine != "transformers" or (rollouts.temperature, rollouts.max_new_tokens) != (
+    if rollouts.engine == "openai" or (rollouts.temperature, rollouts.max_new_tokens) != (
         section.temperature,
         section.max_new_tokens,
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -16,6 +16,7 @@ from trace_assets.records import (
     UnconfirmedReward,
 )
 from trace_assets.report.exhibits.teaching import audit_exhibit
+from trace_assets.rollout.runner import closing_policy
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.recompute import RewardMismatch
@@ -72,9 +73,9 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         check = StageCheck("environment_accepted", None, "no environment was written.")
         return StageResult(version, 0, {"accepted": False}, checks=(check,))
     environment = read_environment(study, capability_id)
-    with sandbox_pool(study) as pool:
+    with sandbox_pool(study) as pool, ExitStack() as stack:
         obstacle = rollout_obstacle(study, environment.target)
-        policy = None if obstacle else open_policy(study)
+        policy = None if obstacle else stack.enter_context(closing_policy(open_policy(study)))
         played: list[Trajectory] = []
         checks = audit(
             environment,

@@ -11,7 +11,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import Task, ToldTask, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.rollout.journal import Journal
-from trace_assets.rollout.runner import Trial, run_rollouts
+from trace_assets.rollout.runner import Trial, closing_policy, run_rollouts
 from trace_assets.stages.analysts import model_figures, open_model
 from trace_assets.stages.base_model import open_policy, policy_home
 from trace_assets.stages.ingest import batches, inbox
@@ -110,15 +110,16 @@ def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
         for task in tasks
         for trial in range(section.trials)
     ]
-    return run_rollouts(
-        study.target,
-        trials,
-        open_policy(study),
-        max_turns=section.max_turns,
-        concurrency=section.concurrency,
-        journal=journal,
-        title=f"rollouts of {batch}",
-    )
+    with closing_policy(open_policy(study)) as policy:
+        return run_rollouts(
+            study.target,
+            trials,
+            policy,
+            max_turns=section.max_turns,
+            concurrency=section.concurrency,
+            journal=journal,
+            title=f"rollouts of {batch}",
+        )
 
 
 def triage_batch(study: Study, batch: str) -> StageResult:
