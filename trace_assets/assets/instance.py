@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import dagster as dg
 
+from trace_assets.allotment import whole_cores
 from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.task_inbox import task_batches
@@ -105,7 +106,7 @@ def _heavy_steps() -> int:
         gpus = sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
         if gpus:
             return gpus
-    return min(2, os.cpu_count() or 1)
+    return min(2, whole_cores())
 
 
 def register_batches(instance: dg.DagsterInstance, study: Study, *, live: bool) -> list[str]:

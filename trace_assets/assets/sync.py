@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import dagster as dg
 
+from trace_assets.allotment import whole_cores
 from trace_assets.assets.crew import Crew, WorkerDied
 from trace_assets.assets.heal import Healed, heal
 from trace_assets.assets.staleness import Item, Planner, Step
@@ -97,8 +97,9 @@ def sync(
     Raises:
         Unavailable: Another sync is at work, and `waiting` is None.
     """
-    width = min(2, os.cpu_count() or 1) if jobs is None else max(1, jobs)
-    threads = str(max(1, (os.cpu_count() or 1) // width))
+    cores = whole_cores()
+    width = min(2, cores) if jobs is None else max(1, jobs)
+    threads = str(max(1, cores // width))
     environment = {
         "OMP_NUM_THREADS": threads,  # two torches on all cores are slower than one
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours

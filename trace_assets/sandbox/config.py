@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from trace_assets.allotment import memory_bytes, whole_cores
 
 Backend = Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"]
 
@@ -60,13 +59,4 @@ class SandboxConfig(BaseModel):
         """Live sandboxes allowed."""
         if self.max_sandboxes:
             return self.max_sandboxes
-        return max(2, min(2 * len(os.sched_getaffinity(0)), _memory_bytes() // (self.memory_mb << 20)))
-
-
-def _memory_bytes() -> int:
-    """Memory of this machine, or of the control group that this process is held in."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # not there, or "max"
-            total = min(total, int(Path(path).read_text()))
-    return total
+        return max(2, min(2 * whole_cores(), memory_bytes() // (self.memory_mb << 20)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import socket
@@ -11,6 +10,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from trace_assets.allotment import group_number, memory_bytes, usable_cores
 from trace_assets.cli.checkup.finding import EVERY, Door, Finding, State
 
 GIB = 2**30
@@ -35,10 +35,7 @@ def python() -> Finding:
 
 def cores() -> Finding:
     """Look at how many processors this process may use, a container's quota included."""
-    n: float = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _cgroup_number("cpu.max", 0), _cgroup_number("cpu.max", 1)
-    if quota[0] and quota[1]:
-        n = min(n, quota[0] / quota[1])
+    n = usable_cores()
     few = n < 2
     return Finding(
         "cores",
@@ -52,9 +49,10 @@ def memory() -> Finding:
     """Look at the memory that is to be had, a container's limit included."""
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     free, total = (int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
-    limit, used = _cgroup_number("memory.max", 0), _cgroup_number("memory.current", 0)
-    if limit is not None and limit < total:
-        total, free = int(limit), min(free, int(limit - (used or 0)))
+    if memory_bytes() < total:
+        used = group_number("memory.current") or group_number("memory/memory.usage_in_bytes") or 0
+        total = memory_bytes()
+        free = min(free, max(0, total - int(used)))
     detail = f"{free / GIB:.1f} of {total / GIB:.1f} GiB free"
     fix = "end other programs (`top -o %MEM`)"
     return _enough("memory", free / GIB, detail, wanted=4, least=1.5, fix=fix)
@@ -72,14 +70,6 @@ def _enough(name: str, amount: float, detail: str, *, wanted: float, least: floa
     state: State = "ok" if amount >= wanted else "degraded" if amount >= least else "missing"
     more = "" if state == "ok" else f"; {wanted:g} GiB are wanted, {least:g} are the least"
     return Finding(name, state, detail + more, EVERY, "" if state == "ok" else fix)
-
-
-def _cgroup_number(name: str, field: int) -> float | None:
-    """Return a limit of this process's control group (version 2), None when there is none."""
-    try:
-        return float(Path("/sys/fs/cgroup", name).read_text().split()[field])
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def gpus() -> list[Finding]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+from trace_assets.allotment import whole_cores
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Message, Split, Task, ToolSpec, Verdict
 from trace_assets.targets.process import serve
@@ -76,7 +76,7 @@ class ProcessTarget:
             )
         self.config = config
         self._described: Description | None = None
-        self._pool = WorkerPool(self._start, config.processes or os.cpu_count() or 1)
+        self._pool = WorkerPool(self._start, config.processes or whole_cores())
         self._control: TargetWorker | None = None
         self._tasks: dict[Split, tuple[Task, ...]] | None = None
 
