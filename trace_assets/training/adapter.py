@@ -32,7 +32,48 @@ def lora_config(section: Training) -> LoraConfig:
     )
 
 
-def write_adapter(model: Any, folder: Path, base_name: str) -> str:
+def lora_tensors(model: Any) -> dict[str, Any]:
+    """Return a model's LoRA by the model's own names, whole and in the host's memory.
+
+    Of a model that is divided among processes every process must ask: each holds a part.
+
+    Args:
+        model: A `PeftModel`.
+    """
+    from torch.distributed.tensor import DTensor
+
+    found: dict[str, Any] = {
+        name: value.detach() for name, value in model.state_dict().items() if "lora_" in name
+    }
+    return {
+        name: (value.full_tensor() if isinstance(value, DTensor) else value).cpu()
+        for name, value in found.items()
+    }
+
+
+def lora_state(model: Any) -> dict[str, Any]:
+    """Return what `lora_tensors` does, by PEFT's names: as in an adapter's file, and for `load_lora`."""
+    from peft import get_peft_model_state_dict
+
+    found = get_peft_model_state_dict(model, state_dict=lora_tensors(model), save_embedding_layers=False)
+    return {name: value.contiguous() for name, value in found.items()}
+
+
+def load_lora(model: Any, weights: dict[str, Any]) -> None:
+    """Put weights, as `lora_state` returns them, into a LoRA; each process its part of a divided one."""
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    present = get_peft_model_state_dict(model, save_embedding_layers=False)
+    divided = {
+        name: distribute_tensor(value, present[name].device_mesh, present[name].placements)
+        for name, value in weights.items()
+        if isinstance(present[name], DTensor)
+    }
+    set_peft_model_state_dict(model, {**weights, **divided})
+
+
+def write_adapter(model: Any, folder: Path, base_name: str, tensors: dict[str, Any] | None = None) -> str:
     """Write the active LoRA of a PEFT model, replacing the folder in one step.
 
     PEFT's own configuration names the local folder of the base model and lists layers in the order of a set:
@@ -42,6 +83,8 @@ def write_adapter(model: Any, folder: Path, base_name: str) -> str:
         model: A `PeftModel`.
         folder: Where the adapter shall be.
         base_name: Name of the base model to write into the configuration.
+        tensors: What `lora_tensors` has returned where the model is divided among processes, of which one
+            writes; None asks the model.
 
     Returns:
         The adapter's id, as `adapter_id` gives it.
@@ -49,7 +92,7 @@ def write_adapter(model: Any, folder: Path, base_name: str) -> str:
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    model.save_pretrained(str(partial), save_embedding_layers=False)
+    model.save_pretrained(str(partial), save_embedding_layers=False, state_dict=tensors)
     for path in partial.iterdir():
         if path.name not in (CONFIG, WEIGHTS):
             path.unlink()

@@ -18,12 +18,13 @@ class Curve:
         path: The JSON-lines file; made on the first point.
         upto: Keep only the points up to this iteration: those after the checkpoint that training resumes
             from will be made again. None keeps all.
+        writes: Whether the file is this process's to write; one of several only keeps the points in mind.
     """
 
-    def __init__(self, path: Path, upto: int | None = None) -> None:
-        self.path = path
+    def __init__(self, path: Path, upto: int | None = None, writes: bool = True) -> None:
+        self.path, self._writes = path, writes
         self.points = [point for point in read_curve(path) if upto is None or point.iteration <= upto]
-        if path.exists():
+        if writes and path.exists():
             partial = path.with_suffix(".partial")
             partial.write_text("".join(_line(point) for point in self.points), encoding="utf-8")
             os.replace(partial, path)
@@ -37,6 +38,8 @@ class Curve:
         if self.points and point.iteration <= self.points[-1].iteration:
             raise ValueError(f"iteration {point.iteration} is not later than {self.points[-1].iteration}")
         self.points.append(point)
+        if not self._writes:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line(point))

@@ -15,6 +15,7 @@ from trace_assets.rollout.runner import Rollout, Trial, roll_out
 from trace_assets.targets.head_start import Prepares
 from trace_assets.targets.meter import Reading, reading_of
 from trace_assets.targets.protocol import Target
+from trace_assets.training.peers import ALONE, Peers
 
 MAX_FAULTS = 0.5
 """Share of broken episodes, after a second try, at which a batch says nothing and training stops."""
@@ -44,6 +45,8 @@ class Row:
 class Player:
     """Plays batches of episodes of one target with one policy, in one event loop for its whole life.
 
+    An episode is decided by its seed, its task and the weights: who plays it makes no difference.
+
     Args:
         target: The environment.
         policy: Who acts; it must fill `Conversation.tokens`.
@@ -51,6 +54,8 @@ class Player:
         max_turns: Assistant messages an episode.
         concurrency: Episodes in flight at once.
         adapter: Name of the adapter that acts; None for what acts without one.
+        peers: Those who play together: each is given all tasks, plays its share of them, and has the episodes
+            of all in its hands afterwards.
     """
 
     def __init__(
@@ -62,8 +67,9 @@ class Player:
         max_turns: int,
         concurrency: int,
         adapter: str | None = None,
+        peers: Peers = ALONE,
     ) -> None:
-        self.target, self.policy, self.adapter = target, policy, adapter
+        self.target, self.policy, self.adapter, self.peers = target, policy, adapter, peers
         self.seed, self.max_turns, self.concurrency = seed, max_turns, concurrency
         self._loop = asyncio.Runner()
 
@@ -101,13 +107,13 @@ class Player:
             )
         return rollouts
 
-    def prepare(self, tasks: Sequence[Task]) -> None:
-        """Have the episodes of the next batch begun in the background, where the target can."""
+    def prepare(self, *batches: Sequence[Task]) -> None:
+        """Have the episodes of the next batches begun in the background, where the target can."""
         if isinstance(self.target, Prepares):
-            self.target.prepare(tasks)
+            self.target.prepare([tasks[row] for tasks in batches for row in self.peers.share(len(tasks))])
 
     def reading(self) -> Reading | None:
-        """Return what the target's own calls have cost so far; None where it does not know."""
+        """Return what this process's calls of the target have cost so far; None where it does not know."""
         return reading_of(self.target)
 
     def _once(self, tasks: Sequence[Task], rows: Sequence[int], batch: str) -> list[Rollout]:
@@ -115,16 +121,20 @@ class Player:
             Trial(task=task, trial=row, seed=episode_seed(self.seed, batch, row), adapter=self.adapter)
             for task, row in zip(tasks, rows, strict=True)
         ]
-        return self._loop.run(
-            roll_out(
-                self.target,
-                trials,
-                self.policy,
-                max_turns=self.max_turns,
-                concurrency=self.concurrency,
-                fault_share=1.0,
+        own = [trials[position] for position in self.peers.share(len(trials))]
+        played = self.peers.each(
+            lambda: self._loop.run(
+                roll_out(
+                    self.target,
+                    own,
+                    self.policy,
+                    max_turns=self.max_turns,
+                    concurrency=self.concurrency,
+                    fault_share=1.0,
+                )
             )
         )
+        return [rollout for part in played for rollout in part]
 
 
 def is_broken(trajectory: Trajectory) -> bool:

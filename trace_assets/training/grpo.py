@@ -8,24 +8,23 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from trace_assets.errors import InputError, require_extra
-from trace_assets.progress import progress
+from trace_assets.progress import Bar, progress
 from trace_assets.records import Adapter, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.store.home import replace_folder
 from trace_assets.targets.protocol import Target
-from trace_assets.training.adapter import adapter_id, write_adapter
+from trace_assets.training.adapter import adapter_id, lora_tensors, write_adapter
 from trace_assets.training.curve import read_curve
+from trace_assets.training.peers import join_peers
 from trace_assets.training.plan import make_plan
+from trace_assets.training.sampler import open_sampler
 from trace_assets.training.validation import split_held_out
 from trace_assets.training.workplace import Workplace
-
-if TYPE_CHECKING:
-    from trace_assets.training.run import TrainablePolicy
 
 CURVE = "training_curve.jsonl"
 """The learning curve beside the weights."""
@@ -64,6 +63,9 @@ def train_adapter(
     other tasks (where there are enough) and fresh episodes, one a task, so that they do not carry the luck of
     the chosen checkpoint.
 
+    With `section.processes` above 1 each of so many processes (`trace_assets.training.launch`) calls this
+    with the same arguments, and all get the same result; the first one writes and calls `on_point`.
+
     Args:
         name: The adapter's name; also the name of its points.
         kind: Whether it is a capability's adapter or the mixed arm.
@@ -83,11 +85,13 @@ def train_adapter(
         The adapter, and the curve with every iteration once.
 
     Raises:
-        InputError: The target has no tasks, or the budget is no whole number of iterations.
+        InputError: The target has no tasks, the budget is no whole number of iterations, or there are not as
+            many processes as the settings say.
         Unavailable: The train extra is not installed, or so many episodes broke that a batch says nothing.
     """
     for module in ("torch", "transformers", "trl", "peft", "datasets"):
         require_extra(module, "train", "training an adapter")
+    peers = join_peers(section)
     plan = make_plan(target.tasks("discovery"), section, rollout_budget)
     held_out = target.tasks("validation")
     if not held_out:
@@ -106,24 +110,30 @@ def train_adapter(
         "environment_id": environment_id,
         "rejected": rejected,
     }
-    workplace = Workplace(folder, fingerprint)
-    found = _finished(folder, fingerprint)
+    workplace = peers.once(lambda: Workplace(folder, fingerprint))
+    found = peers.once(lambda: _finished(folder, fingerprint))
     if found is not None:
-        workplace.clear()
+        if peers.first:
+            workplace.clear()
         return found.model_copy(update={**whose, "path": path or folder.name}), read_curve(folder / CURVE)
     began = time.perf_counter()
-    with calm(), progress(f"training {name}", plan.iterations) as bar:
+    title = f"training {name}"
+    drawn = progress(title, plan.iterations) if peers.first else nullcontext(Bar(title, None, None))
+    with calm(), drawn as bar:
         from trace_assets.training.episodes import Player
         from trace_assets.training.run import Run
 
-        policy = open_policy(base_dir, section)
-        with Player(
-            target,
-            policy,
-            seed=section.seed,
-            max_turns=section.max_turns,
-            concurrency=section.concurrency,
-        ) as player:
+        with (
+            open_sampler(base_dir, section, workplace.path / "sampler", peers) as policy,
+            Player(
+                target,
+                policy,
+                seed=section.seed,
+                max_turns=section.max_turns,
+                concurrency=section.concurrency,
+                peers=peers,
+            ) as player,
+        ):
             run = Run(
                 name=name,
                 base_dir=base_dir,
@@ -136,17 +146,19 @@ def train_adapter(
                 on_point=on_point,
                 bar=bar,
             )
-            before = workplace.stored_rate("before")
+            before = peers.once(lambda: workplace.stored_rate("before"))
             if before is None:
                 before = run.measure(report_on, "held-out figures")
-                workplace.store_rate("before", before)
+                if peers.first:
+                    workplace.store_rate("before", before)
             run.train()
             best = run.load_best()
             after = run.measure(report_on, "held-out figures")
         points, spent = run.curve.points, run.rollouts
         finished = workplace.path / "adapter"
-        identity = write_adapter(run.model, finished, base_id if Path(base_dir).is_dir() else str(base_dir))
-        shutil.copyfile(workplace.curve, finished / CURVE)
+        called = base_id if Path(base_dir).is_dir() else str(base_dir)
+        tensors = lora_tensors(run.model)
+        identity = peers.once(lambda: write_adapter(run.model, finished, called, tensors))
     adapter = Adapter(
         adapter_id=identity,
         name=name,
@@ -167,12 +179,17 @@ def train_adapter(
         sandbox_version=getattr(target, "sandbox_version", ""),
         seconds=time.perf_counter() - began,
     )
-    record = {"run": fingerprint, "adapter": adapter.model_dump(mode="json")}
-    (finished / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    replace_folder(finished, folder)
-    workplace.clear()
-    return adapter, points
+
+    def keep() -> Adapter:
+        shutil.copyfile(workplace.curve, finished / CURVE)
+        record = {"run": fingerprint, "adapter": adapter.model_dump(mode="json")}
+        (finished / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        replace_folder(finished, folder)
+        workplace.clear()
+        return adapter
+
+    return peers.once(keep), points
 
 
 def _finished(folder: Path, fingerprint: dict[str, object]) -> Adapter | None:
@@ -184,15 +201,6 @@ def _finished(folder: Path, fingerprint: dict[str, object]) -> Adapter | None:
         return adapter if same and adapter_id(folder) == adapter.adapter_id else None
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
-
-
-def open_policy(base_dir: Path | str, section: Training) -> TrainablePolicy:
-    """Return the batched engine that plays training episodes with the base model's folder."""
-    from trace_assets.policies.transformers_engine import TransformersPolicy
-
-    return TransformersPolicy(
-        base_dir, temperature=section.temperature, max_new_tokens=section.max_new_tokens
-    )
 
 
 @contextmanager

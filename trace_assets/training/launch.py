@@ -1,8 +1,8 @@
 """Several processes for one training: they start together and end together.
 
 `python -m trace_assets.training.launch --processes 4 --parent PID MODULE` runs MODULE in four processes that
-find each other through the variables which `torch.distributed` and accelerate read. `accelerate launch` itself
-would give every worker a session of its own, which a step that kills its process group does not reach: here
+find each other through the variables which `torch.distributed` and accelerate read. `accelerate launch` would
+give every worker a session of its own, which a step that kills its process group does not reach: here
 all stay in the group of the launcher.
 """
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import torch
 
+from trace_assets.training.peers import ALONE, Peers
+
 
 class Mismatch:
     """Collects the policy's own tokens of one iteration, micro-batch after micro-batch.
@@ -17,10 +19,11 @@ class Mismatch:
 
     Args:
         epsilon: Half-width of the clip range of the loss, to count what lies outside.
+        peers: The processes that train together: the figures are over the tokens of all.
     """
 
-    def __init__(self, epsilon: float) -> None:
-        self._epsilon = epsilon
+    def __init__(self, epsilon: float, peers: Peers = ALONE) -> None:
+        self._epsilon, self._peers = epsilon, peers
         self._parts: list[torch.Tensor] = []
 
     def add(self, trained: torch.Tensor, sampled: torch.Tensor, own: torch.Tensor) -> None:
@@ -52,11 +55,19 @@ class Mismatch:
         """
         parts, self._parts = self._parts, []
         difference = torch.cat(parts) if parts else torch.empty(0)
-        if not len(difference):
-            return {}
         ratio = difference.exp()
+        said = (
+            len(difference),
+            float((ratio - 1 - difference).sum()),
+            float(difference.abs().max()) if len(difference) else 0.0,
+            int(((ratio - 1).abs() > self._epsilon).sum()),
+        )
+        tokens, divergence, largest, outside = zip(*self._peers.gather(said), strict=True)
+        n = sum(tokens)
+        if not n:
+            return {}
         return {
-            "sampler_kl": float((ratio - 1 - difference).mean()),
-            "sampler_difference": float(difference.abs().max()),
-            "outside_clip": float(((ratio - 1).abs() > self._epsilon).double().mean()),
+            "sampler_kl": sum(divergence) / n,
+            "sampler_difference": max(largest),
+            "outside_clip": sum(outside) / n,
         }

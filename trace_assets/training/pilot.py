@@ -77,6 +77,8 @@ def pilot_section(section: Training) -> Training:
             else 0,
             "validate_every": section.pilot_steps,
             "save_every": section.pilot_steps,
+            "processes": 1,  # it is played in the step's own process
+            "shard": False,
             "redraws": 0,  # every step has the same rollouts: what is compared are the steps
         }
     )
@@ -115,8 +117,9 @@ def run_pilot(
     """
     for module in ("torch", "transformers", "trl", "peft", "datasets"):
         require_extra(module, "train", "a pilot")
-    from trace_assets.training.grpo import calm, open_policy
+    from trace_assets.training.grpo import calm
     from trace_assets.training.run import Run
+    from trace_assets.training.sampler import open_sampler
     from trace_assets.training.workplace import Workplace
 
     own = pilot_section(section)
@@ -126,8 +129,7 @@ def run_pilot(
         raise InputError(f"{target.name} has no validation tasks to look at in a pilot; ask for more.")
     began = time.perf_counter()
     shutil.rmtree(folder, ignore_errors=True)
-    with calm():
-        policy = open_policy(base_dir, own)
+    with calm(), open_sampler(base_dir, own, folder / "sampler") as policy:
 
         def played(where: Target) -> Player:
             return Player(where, policy, seed=own.seed, max_turns=own.max_turns, concurrency=own.concurrency)

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import torch
 from datasets import Dataset
-from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -24,9 +23,11 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.progress import Bar
 from trace_assets.records import Task, TrainingPoint
 from trace_assets.settings import Training
-from trace_assets.training.adapter import lora_config
+from trace_assets.targets.meter import Reading
+from trace_assets.training.adapter import load_lora, lora_config, lora_state
 from trace_assets.training.curve import Curve
 from trace_assets.training.episodes import Player, Row, to_row
+from trace_assets.training.peers import Peers
 from trace_assets.training.plan import Plan
 from trace_assets.training.redraw import is_dead, redraw
 from trace_assets.training.trainer import LiveRowTrainer, grpo_config
@@ -44,6 +45,9 @@ class TrainablePolicy(Policy, Protocol):
 
 class Run:
     """A GRPO run that can be taken up where it was killed.
+
+    Of several processes that train together each makes one, with the same arguments and its own player and
+    policy. All know of all episodes; the first one's files are those of the run.
 
     Args:
         name: The adapter's name.
@@ -74,13 +78,14 @@ class Run:
     ) -> None:
         self.name, self.section, self.plan, self.compare_on = name, section, plan, compare_on
         self.player, self.policy, self.workplace = player, policy, workplace
+        self.peers: Peers = player.peers
         self._on_point, self._bar = on_point, bar
         self._batch: dict[str, Any] = {}
         self._last = False
         self._began, self._read = time.perf_counter(), player.reading()
-        resume = workplace.last_checkpoint()
+        resume = self.peers.once(workplace.last_checkpoint)
         self._resume = resume[0] if resume else None
-        self.curve = Curve(workplace.curve, upto=resume[1] if resume else 0)
+        self.curve = Curve(workplace.curve, upto=resume[1] if resume else 0, writes=self.peers.first)
         bar.advance(len(self.curve.points))
         self.player.prepare(self._next(len(self.curve.points)))
         tokenizer = AutoTokenizer.from_pretrained(str(base_dir), padding_side="left")
@@ -94,6 +99,7 @@ class Run:
         self.trainer = LiveRowTrainer(
             on_log=self._logged,
             warmup=section.warmup_iterations,
+            peers=self.peers,
             model=AutoModelForCausalLM.from_pretrained(
                 str(base_dir), dtype=torch.bfloat16 if section.bf16 else torch.float32
             ),
@@ -134,14 +140,14 @@ class Run:
         """
         judged = [point for point in self.curve.points if point.validation_rate is not None]
         best = max(judged, key=lambda point: (point.validation_rate or 0.0, -point.iteration))
-        weights = load_file(self.workplace.candidate(best.iteration))
-        set_peft_model_state_dict(self.model, weights)
+        load_lora(self.model, load_file(self.workplace.candidate(best.iteration)))
         return best.iteration
 
     def _rollouts(self, prompts: Sequence[str], trainer: LiveRowTrainer) -> dict[str, list[Any]]:
         iteration = trainer.state.global_step + 1
         self.policy.load_weights(self.model)
-        tasks = [self.plan.schedule[int(prompt)] for prompt in prompts]
+        asked = [prompt for part in self.peers.gather(list(prompts)) for prompt in part]
+        tasks = [self.plan.schedule[int(prompt)] for prompt in asked]
         rows = self._play(tasks, f"training iteration {iteration}")
         # What says how well the policy does is what was drawn first: what follows is chosen by its outcome.
         self._batch = batch_figures(rows, self.plan.group_size)
@@ -161,7 +167,8 @@ class Run:
         self._last = iteration == self.plan.iterations or self._left() - spent < self.plan.batch
         # First what is played first: a look at the held-out seeds follows the optimizer step.
         validated = list(self.compare_on) if self._is_validated(iteration) else []
-        self.player.prepare([*validated, *([] if self._last else self._next(iteration))])
+        self.player.prepare(validated, [] if self._last else self._next(iteration))
+        rows = [rows[position] for position in self.peers.share(len(rows))]  # whole groups: their advantages
         return {
             "prompt_ids": [row.prompt_ids for row in rows],
             "completion_ids": [row.completion_ids for row in rows],
@@ -199,7 +206,7 @@ class Run:
             rate = self.measure(self.compare_on, "comparison of checkpoints")
             self._keep_candidate(iteration)
         now, read = time.perf_counter(), self.player.reading()
-        inside = read.since(self._read) if read is not None and self._read is not None else None
+        seconds, cpu_seconds = self._inside(read)
         point = TrainingPoint(
             name=self.name,
             iteration=iteration,
@@ -215,16 +222,24 @@ class Run:
             validation_rate=rate.rate if rate else None,
             validation_n=rate.n if rate else None,
             seconds=now - self._began,
-            sandbox_seconds=inside.seconds if inside else None,
-            sandbox_cpu_seconds=inside.cpu_seconds if inside else None,
+            sandbox_seconds=seconds,
+            sandbox_cpu_seconds=cpu_seconds,
         )
         self._began, self._read = now, read
         self.curve.append(point)
         self._bar.advance(note=f"success {point.success_rate:.0%} of {point.n}")
-        if self._on_point:
+        if self._on_point and self.peers.first:
             self._on_point(point)
         if self._last:
             self.trainer.control.should_training_stop = True
+
+    def _inside(self, read: Reading | None) -> tuple[float | None, float | None]:
+        """Return the iteration's wall and CPU time in calls of the target: the mean over the processes."""
+        inside = read.since(self._read) if read is not None and self._read is not None else None
+        found = [one for one in self.peers.gather(inside) if one is not None]
+        if len(found) < self.peers.count:
+            return None, None
+        return fmean(one.seconds for one in found), fmean(one.cpu_seconds for one in found)
 
     def _refuse_nonsense(self, iteration: int, logs: dict[str, Any]) -> None:
         """Stop before weights that are no numbers are saved: the checkpoint before them stays the last."""
@@ -237,14 +252,13 @@ class Run:
                 )
 
     def _keep_candidate(self, iteration: int) -> None:
-        tensors = {
-            key: value.detach().cpu().contiguous()
-            for key, value in get_peft_model_state_dict(self.model).items()
-        }
-        path = self.workplace.candidate(iteration)
-        partial = path.with_suffix(".partial")
-        save_file(tensors, partial)
-        os.replace(partial, path)
+        weights = lora_state(self.model)
+        if self.peers.first:
+            path = self.workplace.candidate(iteration)
+            partial = path.with_suffix(".partial")
+            save_file(weights, partial)
+            os.replace(partial, path)
+        self.peers.wait()
 
 
 def batch_figures(rows: Sequence[Row], group_size: int) -> dict[str, Any]:

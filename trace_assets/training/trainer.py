@@ -21,6 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from trace_assets.settings import Training
 from trace_assets.training.mismatch import Mismatch
+from trace_assets.training.peers import ALONE, PATIENCE, Peers
 from trace_assets.training.plan import Plan
 from trace_assets.training.workplace import COMPLETE
 
@@ -40,16 +41,25 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
     Args:
         on_log: Receives TRL's metrics of each iteration, after its optimizer step.
         warmup: Iterations of linear warm-up; the rate is never 0, then falls linearly.
+        peers: The processes that train together. Each keeps as many rows as the one with the most live ones,
+            so that all make equal passes.
         keywords: For `GRPOTrainer`.
     """
 
-    def __init__(self, *, on_log: Callable[[dict[str, Any]], None], warmup: int, **keywords: Any) -> None:
-        self._on_log, self._warmup, self._dead = on_log, warmup, False
+    def __init__(
+        self,
+        *,
+        on_log: Callable[[dict[str, Any]], None],
+        warmup: int,
+        peers: Peers = ALONE,
+        **keywords: Any,
+    ) -> None:
+        self._on_log, self._warmup, self._peers, self._dead = on_log, warmup, peers, False
         self._scored: torch.Tensor | None = None
-        self._mismatch = Mismatch(keywords["args"].epsilon)
+        self._mismatch = Mismatch(keywords["args"].epsilon, peers)
         super().__init__(**keywords)
         self.remove_callback(PrinterCallback)
-        self.add_callback(_MarkComplete())
+        self.add_callback(_MarkComplete(peers))
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """Warm up from 1/(warm-up) instead of 0: the first iteration's rollouts are not thrown away."""
@@ -68,7 +78,12 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.beta == 0.0 and self.model.training:
-            batch = live_rows(batch, self.args.steps_per_generation, merge=self.loss_type == "dapo")
+            batch = live_rows(
+                batch,
+                self.args.steps_per_generation,
+                merge=self.loss_type == "dapo",
+                most=lambda live: max(self._peers.gather(live)),
+            )
             batch["num_items_in_batch"] = self.accelerator.gather(batch["num_items_in_batch"]).sum()
             self._dead = not bool(self.accelerator.gather((batch["advantages"] != 0).any()).any())
         return batch
@@ -148,12 +163,22 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
 
 
 class _MarkComplete(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (folder / COMPLETE).write_text("", encoding="utf-8")
+        self._peers.wait()  # each has written its part
+        if self._peers.first:
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            (folder / COMPLETE).write_text("", encoding="utf-8")
 
 
-def live_rows(batch: dict[str, Any], slices: int, merge: bool = False) -> dict[str, Any]:
+def live_rows(
+    batch: dict[str, Any],
+    slices: int,
+    merge: bool = False,
+    most: Callable[[int], int] = lambda live: live,
+) -> dict[str, Any]:
     """Drop rows without advantage, and the columns that only they needed.
 
     Args:
@@ -163,6 +188,8 @@ def live_rows(batch: dict[str, Any], slices: int, merge: bool = False) -> dict[s
         merge: Also make one row of equal episodes, with the sum of their advantages. The gradient is the same
             when the loss is a sum over tokens (`dapo`) and the importance ratio is 1: it is linear in the
             advantage. The token count stays that of all live episodes.
+        most: Is told how many rows are live here, and says how many are where there are most of them, among
+            processes that have batches of one size and must keep equally many.
 
     Returns:
         The batch with its live rows (and dead ones as filling, at least one a slice), token count adjusted.
@@ -179,7 +206,7 @@ def live_rows(batch: dict[str, Any], slices: int, merge: bool = False) -> dict[s
         advantages = torch.zeros_like(advantages)
         advantages[first] = summed
     order = torch.argsort((advantages != 0).int(), descending=True, stable=True)
-    live = int((advantages != 0).sum())
+    live = most(int((advantages != 0).sum()))
     keep = order[: min(len(order), max(slices, -(-live // slices) * slices))]
     changed = {**batch, "advantages": advantages}
     if "tool_mask" in batch:
@@ -209,9 +236,9 @@ def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
         plan: The run's budget.
         folder: Where checkpoints go.
     """
-    batch = plan.tasks_per_iteration * plan.group_size
+    batch = plan.tasks_per_iteration * plan.group_size // section.processes
     rows = section.micro_batch or batch
-    return GRPOConfig(
+    config = GRPOConfig(
         output_dir=str(folder),
         per_device_train_batch_size=rows,
         gradient_accumulation_steps=batch // rows,
@@ -238,4 +265,12 @@ def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
         report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
+        # Every weight that is trained takes part in every pass; buffers never change, and passes may be more
+        # in one process than in another.
+        ddp_find_unused_parameters=False,
+        ddp_broadcast_buffers=False,
+        ddp_timeout=int(PATIENCE.total_seconds()),
     )
+    if section.processes == 1:
+        config._n_gpu = min(config.n_gpu, 1)  # not torch's DataParallel over all that can be seen
+    return config

@@ -1,0 +1,155 @@
+"""Who plays the training's episodes: the engine of this package, a vLLM server, or vLLM in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trace_assets.errors import InputError
+from trace_assets.serving.launch import Launch, find_vllm
+from trace_assets.serving.server import ModelServer
+from trace_assets.settings import Training
+from trace_assets.training.peers import ALONE, Peers
+
+if TYPE_CHECKING:
+    from trace_assets.training.run import TrainablePolicy
+
+_EAGER = ("--enforce-eager",)
+MOST_AT_ONCE = 256
+"""Conversations that a server which is started here works on; further ones wait for their turn."""
+
+
+@contextmanager
+def open_sampler(
+    base_dir: Path | str, section: Training, folder: Path, peers: Peers = ALONE
+) -> Iterator[TrainablePolicy]:
+    """Open the policy that `training.sampler` names; what was started for it ends with the block.
+
+    All draw from the same distribution with the same seeds. Their arithmetic differs in the last bits, and
+    with it, once in a while, a sampled token: adapters are equal bit for bit only where the sampler is the
+    same, and vLLM's also depends on which conversations share a batch.
+
+    Args:
+        base_dir: Hugging Face folder (or hub name) of the base model.
+        section: The training settings.
+        folder: For adapters on their way to a server, and the log of one that is started.
+        peers: The processes that train together: one server for all, an engine for each.
+
+    Raises:
+        InputError: The settings contradict each other, or a server does not take what it is given.
+        Unavailable: A package, a program or a server is not there.
+    """
+    with ExitStack() as stack:
+        if section.sampler == "server":
+            policy = _on_servers(base_dir, section, folder, peers, stack)
+        elif section.sampler == "colocate":
+            policy = _in_process(base_dir, section)
+        else:
+            policy = _of_this_package(base_dir, section)
+        try:
+            yield policy
+        finally:
+            asyncio.run(policy.close())
+
+
+def _of_this_package(base_dir: Path | str, section: Training) -> TrainablePolicy:
+    from trace_assets.policies.transformers_engine import TransformersPolicy
+
+    return TransformersPolicy(
+        base_dir, temperature=section.temperature, max_new_tokens=section.max_new_tokens
+    )
+
+
+def _in_process(base_dir: Path | str, section: Training) -> TrainablePolicy:
+    from trace_assets.policies.vllm_engine import VllmPolicy
+
+    if section.shard:
+        raise InputError(
+            "training.sampler = 'colocate' holds the whole model in every process, and training.shard says "
+            "that it does not fit: take the sampler 'server'."
+        )
+    return VllmPolicy(
+        base_dir,
+        temperature=section.temperature,
+        max_new_tokens=section.max_new_tokens,
+        dtype=_dtype(section),
+        max_num_seqs=min(section.concurrency, MOST_AT_ONCE),
+        lora_rank=_highest_rank(base_dir, section),
+        extra=_arguments(section),
+    )
+
+
+def _on_servers(
+    base_dir: Path | str, section: Training, folder: Path, peers: Peers, stack: ExitStack
+) -> TrainablePolicy:
+    from trace_assets.training.server_sampler import ServerSampler
+
+    urls = [url.strip().rstrip("/") for url in section.sampler_url.split(",") if url.strip()]
+    started: list[ModelServer] = []
+
+    def start() -> list[str]:
+        folder.mkdir(parents=True, exist_ok=True)
+        server = _server(base_dir, section, folder / "vllm.log")
+        started.append(stack.enter_context(server))
+        return [server.launch.base_url]
+
+    policy = ServerSampler(
+        base_dir,
+        urls or peers.once(start),
+        folder,
+        temperature=section.temperature,
+        max_new_tokens=section.max_new_tokens,
+        peers=peers,
+        why_gone=lambda: started[0].why_gone() if started else "",
+    )
+    if urls:
+        stack.callback(policy.release)
+    return policy
+
+
+def _server(base_dir: Path | str, section: Training, log: Path) -> ModelServer:
+    """Return a server, not started, for this training alone."""
+    launch = Launch(
+        str(base_dir),
+        "base",
+        port=_free_port(),
+        dtype=_dtype(section),
+        max_num_seqs=min(section.concurrency, MOST_AT_ONCE),
+        tool_parser="",
+        lora_rank=_highest_rank(base_dir, section),
+        logprobs_mode="processed_logprobs",
+        gpus=section.sampler_gpus,
+        extra=_arguments(section),
+    )
+    command = find_vllm(section.sampler_command, "training.sampler_command", "set training.sampler_url")
+    return ModelServer(launch, log, command=command)
+
+
+def _dtype(section: Training) -> str:
+    return "bfloat16" if section.bf16 else "float32"
+
+
+def _arguments(section: Training) -> tuple[str, ...]:
+    """Return the settings' arguments; on a CPU kernels are not compiled, which takes longer than it saves."""
+    import torch
+
+    eager = () if torch.cuda.is_available() or "--enforce-eager" in section.sampler_arguments else _EAGER
+    return (*eager, *section.sampler_arguments)
+
+
+def _highest_rank(base_dir: Path | str, section: Training) -> int:
+    """Return the rank to make room for: PEFT doubles it for an expert's joint gate and up projection."""
+    from transformers import AutoConfig
+
+    mixture = getattr(AutoConfig.from_pretrained(str(base_dir)), "num_experts", None)
+    return section.lora_rank * (2 if mixture else 1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
