@@ -1,4 +1,4 @@
-"""tau2-bench's own program, `tau2 run`, played on an agent's server, and what it wrote down."""
+"""tau2-bench's own program, `tau2 run`, played on an agent's server."""
 
 from __future__ import annotations
 
@@ -14,76 +14,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import Unavailable
 from trace_assets.lifeline import ask_to_end_with_parent
 from trace_assets.progress import Bar, progress
+from trace_assets.targets.tau2.simulations import RESULTS, OfficialSimulation, begun_with, read_results
 
-RESULTS = "results.json"
-BROKEN = "infrastructure_error"
-"""How tau2 names a conversation that ended in an exception, the agent's half JSON among them."""
 _LOOK_EVERY = 0.5
 _STOP_SECONDS = 5.0
-
-
-class _Open(BaseModel):
-    """What another program wrote: fields that are not named here are its own."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class OfficialCall(_Open):
-    """A tool call."""
-
-    name: str
-    arguments: Any = None
-
-
-class OfficialMessage(_Open):
-    """A message of a simulation, the user's dealings with its own tools among them."""
-
-    role: str
-    content: str | None = None
-    tool_calls: tuple[OfficialCall, ...] | None = None
-    requestor: str = "assistant"
-    error: bool = False
-
-
-class OfficialReward(_Open):
-    """What the evaluator gave."""
-
-    reward: float
-
-
-class OfficialSimulation(_Open):
-    """One conversation as `tau2 run` recorded it."""
-
-    task_id: str
-    trial: int | None = None
-    termination_reason: str
-    reward_info: OfficialReward | None = None
-    messages: tuple[OfficialMessage, ...] = ()
-    info: dict[str, Any] | None = None
-
-    @property
-    def reward(self) -> float | None:
-        """The evaluator's reward, None where the conversation broke."""
-        if self.termination_reason == BROKEN or self.reward_info is None:
-            return None
-        return self.reward_info.reward
-
-    @property
-    def error(self) -> str:
-        """Why it broke, empty where it did not."""
-        if self.reward is not None:
-            return ""
-        told = self.info or {}
-        return " ".join(f"{told.get('error_type', '')}: {told.get('error', '')}".split())[:300]
-
-
-class _Results(_Open):
-    simulations: tuple[OfficialSimulation, ...]
 
 
 @dataclass(frozen=True)
@@ -191,10 +128,10 @@ def play_officially(
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / RESULTS, folder / "tau2_run.log"
     # tau2 refuses to go on with fewer tasks than it began with.
-    every = list(dict.fromkeys([*_begun(results), *tasks]))
-    # Its solo mode does not run as it is.
-    begun = [str(python), str(Path(__file__).with_name("solo_run.py"))] if run.solo else [str(program)]
-    command = [*begun, *run.arguments(folder, every)]
+    every = list(dict.fromkeys([*begun_with(results), *tasks]))
+    # Its solo mode does not run as it is; without -P this folder would come before its packages.
+    mended = [str(python), "-P", str(Path(__file__).with_name("solo_run.py"))]
+    command = [*(mended if run.solo else [str(program)]), *run.arguments(folder, every)]
     environment = {**os.environ, **variables}
     environment.setdefault("OPENAI_API_KEY", "not-needed")  # litellm asks for one, many servers do not
     with log.open("ab") as words:
@@ -229,35 +166,6 @@ def play_officially(
     if missing > 0:
         raise Unavailable(f"`tau2 run` left {missing} conversations out; the log {log} may say why.")
     return found
-
-
-def read_results(file: Path) -> dict[tuple[str, int], OfficialSimulation]:
-    """Return the simulations of a results file by task and trial.
-
-    Raises:
-        InputError: It is not one.
-    """
-    try:
-        found = _Results.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise InputError(
-            f"{file} is not a results file of tau2-bench ({type(error).__name__}); delete its folder to play "
-            "its conversations again."
-        ) from error
-    return {(one.task_id, one.trial or 0): one for one in found.simulations}
-
-
-def _begun(results: Path) -> list[str]:
-    """Return the tasks that an earlier call began with."""
-    if not results.is_file():
-        return []
-    try:
-        return [str(task["id"]) for task in json.loads(results.read_bytes())["tasks"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{results} is not a results file of tau2-bench ({type(error).__name__}); delete its folder to "
-            "play its conversations again."
-        ) from error
 
 
 def _wait(process: subprocess.Popen[bytes], results: Path, bar: Bar, patience: float) -> None:
