@@ -84,10 +84,13 @@ def lent() -> list[str]:
     return [str(path) for path in dict.fromkeys(folders) if path.is_dir() and not path.is_symlink()]
 
 
-def container(writable: Path, command: Sequence[str] = PROGRAM, **changes: str) -> ContainerLauncher:
+def container(
+    writable: Path, command: Sequence[str] = PROGRAM, readable: Sequence[Path] = (), **changes: Any
+) -> ContainerLauncher:
     """A container of this machine's own root that writes to one folder."""
     section = Training(**{"image": IMAGE, **changes})
-    return ContainerLauncher(command, section, Sight([writable], [Path(one) for one in lent()], False))
+    sight = Sight([writable], [*(Path(one) for one in lent()), *readable], sandboxes=False)
+    return ContainerLauncher(command, section, sight)
 
 
 def containers(owner: int) -> list[str]:

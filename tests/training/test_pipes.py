@@ -32,7 +32,7 @@ def test_what_it_says_is_wrong_is_said_by_the_step() -> None:
 
 def test_several_processes_are_not_the_step_alone(tmp_path: Path) -> None:
     study = Study(Home.open(tmp_path), Settings(training=Training(processes=2)))
-    with pytest.raises(InputError, match="training.processes is 2 .* set training.launcher"):
+    with pytest.raises(InputError, match=r"training.processes is 2 .* set training.launcher"):
         elsewhere(study, dg.build_asset_context())
 
 

@@ -1,0 +1,250 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from tests.training import piped_asset
+from tests.training.piped_asset import container, containers, materialize, within
+from trace_assets.assets.container_body import model_folders
+from trace_assets.assets.pipes_container import training_container
+from trace_assets.assets.pipes_training import elsewhere
+from trace_assets.assets.shared_folder import shared_folder, sweep
+from trace_assets.errors import InputError
+from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint
+from trace_assets.settings import Settings
+from trace_assets.store import Home
+from trace_assets.study import Study
+
+docker = pytest.mark.docker
+linux = pytest.mark.skipif(sys.platform != "linux", reason="lends a container this machine's own root")
+
+
+@pytest.fixture(scope="module")
+def image(docker_daemon: None) -> str:
+    return piped_asset.make_image()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "image" in request.fixturenames:
+        assert not containers(os.getpid()), "a container outlived its step"
+
+
+@docker
+@linux
+def test_what_is_wrong_is_one_sentence(image: str, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="the target has no tasks; ask for more"):
+        materialize({"name": "refused"}, launcher=container(tmp_path))
+    with pytest.raises(Exception, match=f"in a container of {image} ended with code 7 and without a result"):
+        materialize({"name": "dies"}, launcher=container(tmp_path))
+    with pytest.raises(Exception, match=r"there is no image nowhere:1 on the Docker daemon at unix://"):
+        materialize({"name": "dies"}, launcher=container(tmp_path, image="nowhere:1"))
+    with pytest.raises(Exception, match=r"could not start the training .*/no/python.*see training.image"):
+        materialize({"name": "dies"}, launcher=container(tmp_path, ["/no/python"]))
+    with pytest.raises(Exception, match=r"the training's container shall see /nothing, which is not there"):
+        materialize({"name": "dies"}, launcher=container(tmp_path, readable=[Path("/nothing")]))
+
+
+@docker
+@linux
+@pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there are GPUs here")
+def test_gpus_that_docker_cannot_give_are_one_sentence(image: str, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"could not start the training .*gpu.*see .*training.gpus"):
+        materialize({"name": "dies"}, launcher=container(tmp_path, gpus="all"))
+
+
+def test_a_daemon_that_is_not_here_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://far.away:2376")
+    with pytest.raises(Exception, match=r"DOCKER_HOST is tcp://far.away:2376, and .* shares this machine's"):
+        materialize({"name": "dies"}, launcher=container(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    with pytest.raises(Exception, match=r"no Docker daemon answers at unix://.*/none.sock"):
+        materialize({"name": "dies"}, launcher=container(tmp_path))
+
+
+@docker
+@linux
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_killed_step_leaves_no_container_behind(image: str, tmp_path: Path, processes: int) -> None:
+    pids = tmp_path / "pids"
+    request = {"name": "hangs", "pids": str(pids), "processes": processes}
+    code = (
+        "from tests.training.piped_asset import *; "
+        f"materialize({request!r}, launcher=container(Path({str(tmp_path)!r})))"
+    )
+    step = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 60)
+        assert len(containers(step.pid)) == 1
+    finally:
+        step.kill()
+        step.wait()
+    assert within(lambda: not containers(step.pid), 15), "the container outlived the step"
+
+
+def test_a_scratch_folder_of_the_dead_is_removed_and_no_other(tmp_path: Path) -> None:
+    code = (
+        "import os; from pathlib import Path; from trace_assets.assets.shared_folder import shared_folder; "
+        f"held = shared_folder(Path({str(tmp_path)!r})); held.__enter__(); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (dead,) = tmp_path.iterdir()
+    with shared_folder(tmp_path) as held:
+        assert dead.exists(), "it is younger than its maker may need"
+        for folder in (dead, held):
+            os.utime(folder, (0, 0))
+        sweep(tmp_path)
+        assert [*tmp_path.iterdir()] == [held]
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_of_links_is_seen_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the hub's cache keeps them."""
+    model, blobs, cache = tmp_path / "snapshots" / "1", tmp_path / "blobs", tmp_path / "cache"
+    for folder in (model, blobs, cache):
+        folder.mkdir(parents=True)
+    (blobs / "f00").write_text("{}")
+    (model / "config.json").symlink_to(blobs / "f00")
+    assert model_folders(model) == [model, blobs]
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+    assert model_folders(Path("Qwen/Qwen3-4B")) == [cache]
+
+
+@docker
+@linux
+@pytest.mark.train
+def test_a_cancelled_training_leaves_no_container_and_goes_on_to_the_same_adapter(
+    image: str, tmp_path: Path, base: Path, words: ModuleType
+) -> None:
+    pytest.importorskip("trl")
+    from trace_assets.training.adapter import adapter_id
+    from trace_assets.training.grpo import train_adapter
+
+    folder = tmp_path / "words"
+    request = {"name": "words", "base": str(base), "folder": str(folder), "pids": str(tmp_path / "pids")}
+    launcher = container(tmp_path, readable=[base])
+
+    def cancel(point: TrainingPoint) -> None:
+        if point.iteration == 5:
+            os.kill(os.getpid(), signal.SIGINT)  # as a cancelled run is told
+
+    with pytest.raises((dg.DagsterExecutionInterruptedError, KeyboardInterrupt)):
+        materialize({**request, "waits_at": 5}, cancel, launcher)
+    assert not containers(os.getpid()), "the container outlived the cancelled step"
+    assert not folder.exists()
+    told: list[TrainingPoint] = []
+    assert materialize(request, told.append, launcher)[0]["episodes"] == 480
+    assert [point.iteration for point in told] == list(range(5, 13)), "it did not go on from the checkpoint"
+    here, _ = train_adapter(
+        name="words",
+        kind="capability",
+        capability_id="words",
+        environment_id=None,
+        target=words.WordTarget(),
+        base_dir=base,
+        base_id="base",
+        section=words.SECTION,
+        folder=tmp_path / "here",
+    )
+    assert here.adapter_id == adapter_id(folder)
+
+
+# An environment of the word target, as a model may have written it.
+SOURCE = """
+WORDS = ("red", "blue", "green", "one", "two")
+episode = {}
+
+
+def tools():
+    return []
+
+
+def reset(seed):
+    episode.clear()
+    episode.update(word=WORDS[seed % 5], said="")
+    return [{"role": "user", "content": "say " + episode["word"]}]
+
+
+def step(message):
+    episode["said"] = message["content"] or ""
+    return {"messages": [], "done": True, "truncated": False}
+
+
+def verdict():
+    success = episode["said"].split()[:1] == [episode["word"]]
+    check = {"name": "word", "kind": "communicate", "passed": success, "score": None, "gates": True, "detail": ""}
+    return {"reward": float(success), "success": success, "checks": [check]}
+
+
+def oracle(seed):
+    return [{"role": "assistant", "content": WORDS[seed % 5]}]
+"""  # noqa: E501
+
+
+def a_study(home: Path, words: ModuleType, base: Path, **changes: Any) -> Study:
+    """A home with the word model as its base, outside of it, and that environment."""
+    section = words.SECTION.model_copy(
+        update={"iterations": 2, "validate_every": 2, "mounts": tuple(piped_asset.lent()), **changes}
+    )
+    study = Study(Home.open(home), Settings(training=section))
+    checkpoint = BaseCheckpoint(
+        base_id="words", path=str(base), parameters=1, steps=1, pass_rate=None, pass_rate_low=None,
+        pass_rate_high=None, n=0,
+    )  # fmt: skip
+    study.store.write([checkpoint], BaseCheckpoint)
+    environment = Environment(
+        environment_id="e", capability_id="words", target="words", writer="test", source=SOURCE
+    )
+    study.store.write([environment], Environment, "words")
+    verdict = EnvironmentVerdict(capability_id="words", environment_id="e", accepted=True)
+    study.store.write([verdict], EnvironmentVerdict, "words")
+    return study
+
+
+def test_settings_that_cannot_work_are_one_sentence(tmp_path: Path, base: Path, words: ModuleType) -> None:
+    study = a_study(tmp_path, words, base, launcher="docker")
+    with pytest.raises(InputError, match=r"needs training.image: build one with"):
+        training_container(study, "words")
+    section = study.settings.training.model_copy(update={"image": "some"})
+    sandbox = study.settings.sandbox.model_copy(update={"backend": "bubblewrap"})
+    settings = study.settings.model_copy(update={"training": section, "sandbox": sandbox})
+    with pytest.raises(InputError, match=r"'bubblewrap' do not go together"):
+        training_container(Study(study.home, settings), "words")
+
+
+@docker
+@linux
+@pytest.mark.train
+def test_a_capability_is_trained_in_a_container_with_its_sandboxes_beside_it(
+    image: str, tmp_path: Path, base: Path, words: ModuleType
+) -> None:
+    pytest.importorskip("trl")
+    from trace_assets.stages.training import make_adapter
+
+    here = a_study(tmp_path / "here", words, base)
+    there = a_study(tmp_path / "there", words, base, launcher="docker", image=image, python=sys.executable)
+    points: list[TrainingPoint] = []
+
+    def train(context: dg.AssetExecutionContext) -> Any:
+        placed = elsewhere(there, context)
+        assert placed is not None
+        return placed("words", points.append)
+
+    (recomputed,) = piped_asset.in_a_step(train)
+    assert [point.iteration for point in points] == [1, 2]
+    assert points[0].sandbox_seconds, "it played without a sandbox"
+    made, curve, _ = make_adapter(there, "words", points.append)
+    assert len(points) == 2, "the step did not find the finished run"
+    assert [point.iteration for point in curve] == [1, 2]
+    assert recomputed.episodes > 0 and recomputed.unconfirmed == 0
+    assert (made.isolation_level, made.recomputed) == ("docker", 0)
+    same, _, _ = make_adapter(here, "words", lambda point: None)
+    assert same.adapter_id == made.adapter_id
