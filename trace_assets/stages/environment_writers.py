@@ -59,26 +59,21 @@ class WriterDesk:
                 "a model that writes environments needs a server: set writer.base_url (or analyst.base_url), "
                 "such as http://127.0.0.1:8000/v1."
             )
-        answers: list[Reply] = []
         where = (self.study.store, home.answers, section, ASSET, self.capability_id, "synthesis")
         with open_account(*where) as account:
             server = ModuleServer(section, Answers(home.answers), account)
-
-            async def work(asked: ModuleQuestion) -> None:
-                answers.append(await server.ask(asked))
-
             try:
-                complete = server.run([question], work)
+                answer = server.ask_alone(question)
             except Unanswered as error:
                 raise NotAnswered(self._unanswered(error.reason)) from None
             finally:
                 self._add(account.figures, server.remembered)
-        if not complete:
+        if answer is None:
             raise CheckFailed(
                 f"the cap on spending was reached while the environment of '{self.capability_id}' was "
                 "written: what was answered is kept; raise writer.cap_usd (or cap_calls) and run it again."
             )
-        return answers[0]
+        return answer
 
     def _unanswered(self, reason: str) -> str:
         if reason == "full":

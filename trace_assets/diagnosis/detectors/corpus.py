@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id
@@ -68,6 +68,13 @@ class Corpus:
     def mutating(self) -> frozenset[str]:
         """Tools whose calls change the environment's state."""
         return mutating_tools(self.transcripts, self._specs)
+
+    def object_writes(self, least: int) -> Iterator[tuple[str, str]]:
+        """Yield what the agent writes with in at least so many trajectories: tool, argument of its object."""
+        for tool in sorted(self.mutating & self.agent_tools.keys()):
+            argument = self.object_argument(tool)
+            if argument is not None and self.agent_tools[tool] >= least:
+                yield tool, argument
 
     @cached_property
     def reading(self) -> frozenset[str]:

@@ -35,9 +35,9 @@ class WriteAgainstState:
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Cross each writing tool with the states in which its objects were seen."""
         proposals = []
-        for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
-            argument = corpus.object_argument(tool)
-            if argument is None or corpus.agent_tools[tool] < MIN_USES or not (cues := corpus.cues(tool)):
+        for tool, argument in corpus.object_writes(MIN_USES):
+            cues = corpus.cues(tool)
+            if not cues:
                 continue
             for field, value in self._states(corpus, tool, argument):
                 args = {"tool": tool, "field": field, "value": value, "argument": argument, "cues": cues}

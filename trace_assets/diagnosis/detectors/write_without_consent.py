@@ -25,23 +25,18 @@ class WriteWithoutConsent:
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose every writing tool of the agent that acts on an object."""
-        proposals = []
-        for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
-            argument = corpus.object_argument(tool)
-            if argument is None or corpus.agent_tools[tool] < MIN_USES:
-                continue
-            proposals.append(
-                Proposal(
-                    args={"tool": tool, "argument": argument},
-                    name=f"Ask the user before {gerund(tool)}",
-                    description=(
-                        f"Before '{spoken(tool)}', say what is about to be done to which object and wait for "
-                        "the user's answer."
-                    ),
-                    subject=(tool,),
-                )
+        return [
+            Proposal(
+                args={"tool": tool, "argument": argument},
+                name=f"Ask the user before {gerund(tool)}",
+                description=(
+                    f"Before '{spoken(tool)}', say what is about to be done to which object and wait for "
+                    "the user's answer."
+                ),
+                subject=(tool,),
             )
-        return proposals
+            for tool, argument in corpus.object_writes(MIN_USES)
+        ]
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""

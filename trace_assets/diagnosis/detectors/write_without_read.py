@@ -28,10 +28,7 @@ class WriteWithoutRead:
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Pair each writing tool with the reads that are made of the same kind of object."""
         proposals = []
-        for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
-            argument = corpus.object_argument(tool)
-            if argument is None or corpus.agent_tools[tool] < MIN_USES:
-                continue
+        for tool, argument in corpus.object_writes(MIN_USES):
             reads: dict[str, int] = {}
             for one in corpus.transcripts:
                 for name in {normal(step.arguments.get(argument)) for step in one.calls(tool)}:

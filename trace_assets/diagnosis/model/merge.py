@@ -116,18 +116,13 @@ def merge(
     by: Literal["model", "name"] = "name"
     reason, complete = "", True
     if len(first) > 1:
-        answers: list[MergeAnswer] = []
-
-        async def work(question: Question[MergeAnswer]) -> None:
-            nonlocal reason
-            try:
-                answers.append(await server.ask(question))
-            except Unanswered as fault:
-                reason = fault.reason
-
-        complete = server.run([merge_question(section, first)], work)
-        if answers:
-            by, groups = "model", [_with_ids(group, first) for group in answers[0].groups]
+        try:
+            answer = server.ask_alone(merge_question(section, first))
+            complete = answer is not None
+            if answer is not None:
+                by, groups = "model", [_with_ids(group, first) for group in answer.groups]
+        except Unanswered as fault:
+            reason = fault.reason
     return _merged(groups, by_name, first, section, analyst, target, by, reason, complete)
 
 

@@ -82,20 +82,15 @@ def recognise(server: ModelServer, section: Discovery, merged: Merged, known: Se
     rest = sorted((one for one in known if one.capability_id not in found), key=lambda one: one.capability_id)
     if not new or not rest:
         return _applied(merged, found)
-    answers: list[RecogniseAnswer] = []
-    reason = ""
-
-    async def work(question: Question[RecogniseAnswer]) -> None:
-        nonlocal reason
-        try:
-            answers.append(await server.ask(question))
-        except Unanswered as fault:
-            reason = fault.reason
-
-    complete = server.run([recognise_question(section, new, rest)], work)
-    if answers:
+    answer, reason, complete = None, "", True
+    try:
+        answer = server.ask_alone(recognise_question(section, new, rest))
+        complete = answer is not None
+    except Unanswered as fault:
+        reason = fault.reason
+    if answer is not None:
         news, olds = _named("N", new), _named("K", rest)
-        for pair in answers[0].same:
+        for pair in answer.same:
             found[news[pair.new].capability_id] = (olds[pair.known], "model")
     else:
         found |= by_wording(new, rest)

@@ -108,6 +108,23 @@ class ModelServer:
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(asyncio.run, self._run(items, work)).result()
 
+    def ask_alone(self, question: Question[A]) -> A | None:
+        """Ask one question and close the connections.
+
+        Returns:
+            The answer; None when the cap left nothing to ask it with.
+
+        Raises:
+            Unanswered: There is none.
+            TraceError: The server cannot be used.
+        """
+        answers: list[A] = []
+
+        async def work(asked: Question[A]) -> None:
+            answers.append(await self.ask(asked))
+
+        return answers[0] if self.run([question], work) else None
+
     async def _run(self, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> bool:
         left = iter(items)
         stopped: list[Exception] = []
