@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -96,6 +97,8 @@ class ScriptedServer:
         """Manner of the conversations that begin at these places, whatever their script says."""
         self.begun = 0
         self.order = list(order)
+        self.patience = 1000
+        """Turns after which the user ends the conversation."""
         self._lock = threading.Lock()
         outer = self
 
@@ -140,6 +143,8 @@ class ScriptedServer:
             if turn == 0:
                 self.begun += 1
             self.asked.append(Asked("user", self.task, body))
+            if turn >= self.patience:
+                return {"content": f"That is enough. {STOP}"}
             return user_reply(messages, {tool["function"]["name"] for tool in body.get("tools") or ()})
         if self.solo and turn == 0:
             self.begun += 1
@@ -170,7 +175,8 @@ def user_reply(messages: Sequence[dict[str, Any]], tools: set[str]) -> dict[str,
     """Say what is wanted, do every call that the agent spells out, consent, and end after a goodbye."""
     last = messages[-1]
     if len(messages) == 2:
-        return {"content": "Hello, I have a request."}
+        number = zlib.crc32(messages[0]["content"].encode()) % 1000
+        return {"content": f"Hello, I have request {number}."}
     if last["role"] == "tool":
         return {"content": f"I did that. {last['content']}"}
     said = last["content"] or ""

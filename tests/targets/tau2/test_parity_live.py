@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.targets.tau2.scripted_server import Manner, Script, ScriptedServer
+from tests.targets.tau2.scripted_server import Manner
+from tests.targets.tau2.table import Table, judge_by
 from trace_assets.cli.parity import agrees
-from trace_assets.stages.tau2_parity import ParityPlan, compare_with_official
-from trace_assets.study import Study
-from trace_assets.targets.installed import read_installed
-from trace_assets.targets.registry import open_named
-from trace_assets.targets.tau2.parity import ParityReport
 
 HOME = os.environ.get("TRACE_TAU2_HOME", "")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not HOME, reason="tau2-bench is not installed: TRACE_TAU2_HOME names no home"),
 ]
-DOMAINS = ("airline", "retail", "telecom", "telecom_solo")
 MANNERS: dict[bool, tuple[Manner, ...]] = {
     False: ("right", "chatty", "null", "stopper", "erring", "endless"),
     True: ("right", "null", "erring", "endless"),
@@ -33,82 +25,6 @@ MANNERS: dict[bool, tuple[Manner, ...]] = {
 """Those that both programs judge, by whether the agent is alone."""
 EVERY = bool(os.environ.get("TRACE_TAU2_EVERY_TASK"))
 """All tasks instead of the first: minutes."""
-
-
-@dataclass
-class Table:
-    """A home with tau2 in it, the domain's tasks and their reference solutions."""
-
-    study: Study
-    target: str
-    scripts: dict[str, Script]
-    ours: list[str]
-    official: list[str]
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def solo(self) -> bool:
-        return self.target.endswith("_solo")
-
-    def server(self, manners: Sequence[Manner], tasks: int, rounds: int = 2) -> ScriptedServer:
-        """Make a server for the first tasks, their agents' manners dealt out in turn."""
-        ours = self.ours[:tasks]
-        order = [ours, [name for name in self.official if name in set(ours)]]
-        scripts = {
-            name: Script(name, self.scripts[name].reference, manners[place % len(manners)])
-            for place, name in enumerate(ours)
-        }
-        return ScriptedServer(
-            scripts, [name for side in order * (rounds // 2) for name in side], solo=self.solo
-        )
-
-    def compare(self, url: str, tasks: int, *overrides: str, user_url: str = "") -> tuple[ParityReport, Path]:
-        """Compare on the first tasks, one conversation at a time."""
-        user = {"user_model": "user", "user_base_url": user_url or url} if not self.solo else {}
-        options = json.dumps({**user, "judge": True, **self.options})
-        words = [
-            "rollouts.engine=openai",
-            f"rollouts.base_url={url}",
-            "rollouts.model=agent",
-            "rollouts.temperature=0",
-            "targets.processes=1",
-            "targets.call_seconds=120",
-            *overrides,
-        ]
-        words += [
-            f"targets.options.{name}={json.dumps(value)}" for name, value in json.loads(options).items()
-        ]
-        study = Study.open(self.study.home.path, overrides=words)
-        plan = ParityPlan(
-            self.target, ("discovery", "validation", "test"), tasks=tasks, concurrency=1, patience=300.0
-        )
-        return compare_with_official(study, plan)
-
-
-@pytest.fixture(params=DOMAINS)
-def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "targets").symlink_to(Path(HOME).absolute() / "targets")
-    study = Study.open(home, overrides=[])
-    name = f"tau2:{request.param}"
-    target: Any = open_named(study.settings.targets, name, study.home.targets, serverless=True)
-    try:
-        tasks = [task for split in ("discovery", "validation", "test") for task in target.tasks(split)]
-        ours = [task.payload["id"] for task in tasks]
-        scripts = {task.payload["id"]: Script(task.payload["id"], target.oracle(task)) for task in tasks}
-    finally:
-        target.close()
-    data = Path(read_installed(study.home.targets, "tau2").variables["TAU2_DATA_DIR"])
-    file = data / "tau2" / "domains" / request.param.removesuffix("_solo") / "tasks.json"
-    listed = [task["id"] for task in json.loads(file.read_text(encoding="utf-8"))]
-    return Table(study, name, scripts, ours, [one for one in listed if one in set(ours)])
-
-
-def judge_by(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tau2's own judge, whose server cannot be set otherwise, ask this one."""
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "not-needed")
 
 
 def plain(body: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +87,7 @@ def test_an_agent_that_acts_otherwise_there_shows(table: Table, monkeypatch: pyt
 def test_what_tau2_gives_up_on_is_not_compared_and_played_again(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with table.server(("right", "empty", "half"), 3, rounds=2) as server:
+    with table.server(("right", "empty", "half"), 3) as server:
         judge_by(server, monkeypatch)
         # tau2 plays a conversation that broke four times in all, and each one begins anew.
         ours, theirs = server.order[:3], server.order[3:]
