@@ -14,7 +14,7 @@ Two questions, two rules, both answered on validation seeds and tasks only:
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -64,11 +64,11 @@ def own_skills(
         unneeded_cost: As in the routing settings.
     """
     skill = {task.task_id: skill_of(task) for task in tasks}
-    need: dict[str, Counter[str]] = defaultdict(Counter)
+    need: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for example in examples:
         if skill.get(example.task_id):
             for choice, share in example.need().items():
-                need[skill[example.task_id]][choice] += share  # type: ignore[assignment]
+                need[skill[example.task_id]][choice] += share
     owned: dict[str, set[str]] = defaultdict(set)
     for tag, shares in need.items():
         owned[called_for(shares, unneeded_cost)].add(tag)

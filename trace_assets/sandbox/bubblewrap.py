@@ -59,7 +59,9 @@ class BubblewrapBackend:
         self._program = program
         self._python, self._folders = _interpreter()
         self._filter = compile_profile()
-        self._drop = {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
+        root = os.geteuid() == 0
+        self._user: int | None = _NOBODY if root else None
+        self._groups: tuple[int, ...] | None = () if root else None
         release = self._probe([self._python, "-c", "import platform; print(platform.python_version())"])
         version = self._ask([program, "--version"])
         flags = {"options": BUBBLEWRAP, "memory_mb": config.memory_mb, "worker": WORKER_FLAGS, **ENVIRONMENT}
@@ -79,7 +81,9 @@ class BubblewrapBackend:
             check=False,
             cwd="/",
             env=ENVIRONMENT,
-            **self._drop,  # type: ignore[call-overload]
+            user=self._user,
+            group=self._user,
+            extra_groups=self._groups,
         )
         if done.returncode != 0:
             raise SandboxUnavailable(
@@ -113,7 +117,13 @@ class BubblewrapBackend:
             seal = ["--seccomp", str(filter_fd)]
             command = [*self._wrap(), *inside, *seal, self._python, *WORKER_FLAGS, "/worker.py"]
             return start_process(
-                command, self.config, pass_fds=(worker_fd, filter_fd), env=ENVIRONMENT, **self._drop
+                command,
+                self.config,
+                pass_fds=(worker_fd, filter_fd),
+                env=ENVIRONMENT,
+                user=self._user,
+                group=self._user,
+                extra_groups=self._groups,
             )
         finally:
             os.close(worker_fd)

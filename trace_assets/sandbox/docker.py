@@ -38,13 +38,18 @@ class DockerContainer:
         self._folder = folder
         self._began = int(time.time()) - 1
 
+    @property
+    def api(self) -> Any:
+        """The daemon's API, as the SDK gives it to this thread."""
+        return self._backend.client().api
+
     def kill(self) -> None:
         """See `Container`."""
         import docker.errors
         import requests
 
         with contextlib.suppress(docker.errors.APIError, requests.RequestException):
-            self._backend.client().api.remove_container(self.id, force=True)
+            self.api.remove_container(self.id, force=True)
         self._backend.forget_connections()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -57,7 +62,7 @@ class DockerContainer:
         reason, until = None, time.monotonic() + _POST_MORTEM_SECONDS
         while reason is None and time.monotonic() < until:
             try:
-                events = self._backend.client().api.events(
+                events = self.api.events(
                     since=self._began,
                     until=f"{time.time():.6f}",  # in the future it would wait for more
                     filters={"container": self.id, "event": ["oom", "die"]},

@@ -13,7 +13,7 @@ from trace_assets.conformance import Broken, Undecided
 from trace_assets.errors import InputError
 from trace_assets.records import Message, Record, Split, Task, ToolCall, Verdict
 from trace_assets.statistics.wilson import wilson
-from trace_assets.targets.protocol import Target
+from trace_assets.targets.protocol import Solving, Target
 
 NULL_WORDS = "Goodbye."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -51,7 +51,7 @@ class Subject:
     @cached_property
     def has_oracle(self) -> bool:
         """Whether the target brings solutions."""
-        if not hasattr(self.target, "oracle"):
+        if not isinstance(self.target, Solving):
             return False
         try:
             self.target.oracle(self.tasks[0])
@@ -61,10 +61,9 @@ class Subject:
 
     def oracle(self, task: Task) -> list[Message]:
         """Return the target's own solution."""
-        if not self.has_oracle:
+        if not (self.has_oracle and isinstance(self.target, Solving)):
             raise Undecided("the target has no oracle(task)")
-        solution: list[Message] = self.target.oracle(task)  # type: ignore[attr-defined]
-        return solution
+        return list(self.target.oracle(task))
 
     def need(self, check: str) -> None:
         """Say that nothing can be told where an earlier check failed."""

@@ -86,6 +86,15 @@ class Target(Protocol):
 
 
 @runtime_checkable
+class Solving(Protocol):
+    """A target that can solve its own tasks."""
+
+    def oracle(self, task: Task) -> Sequence[Message]:
+        """Return messages of an agent that earn success; `InputError` where a task has no solution."""
+        ...
+
+
+@runtime_checkable
 class Sourced(Protocol):
     """A target that was brought from elsewhere and knows from where."""
 

@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from trace_assets.sandbox.battery.victim import Bait
+from trace_assets.sandbox.docker import DockerContainer
+from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.sandbox import Sandbox
 
 _SETTINGS = ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "kernel/domainname")
@@ -125,7 +127,7 @@ class Watch:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.container = sandbox.container
-        self._id: str | None = getattr(sandbox.container, "id", None)
+        self._docker = sandbox.container if isinstance(sandbox.container, DockerContainer) else None
         self._known: set[tuple[int, str]] = set()
         self._rss = own_memory_mb()
         self.note()
@@ -138,25 +140,24 @@ class Watch:
                 self._known.add((pid, started[0]))
 
     def _members(self) -> list[int]:
-        if self._id is not None:
-            return container_processes(self._id)
-        process: Any = getattr(self.container, "process", None)
-        return process_tree(process.pid) if process is not None else []
+        if self._docker is not None:
+            return container_processes(self._docker.id)
+        assert isinstance(self.container, ProcessContainer)
+        return process_tree(self.container.process.pid)
 
     def _listed(self) -> bool:
         """Whether the daemon still knows the container."""
-        if self._id is None:
+        if self._docker is None:
             return False
-        api = self.container._backend.client().api  # type: ignore[attr-defined]
-        return bool(api.containers(all=True, filters={"id": self._id}))
+        return bool(self._docker.api.containers(all=True, filters={"id": self._docker.id}))
 
     def left(self) -> list[str]:
         """Wait for the end of all processes, and return those that do not end and what else is left."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             alive = [(pid, start) for pid, start in self._known if _lives(pid, start)]
-            if self._id is not None:
-                alive += [(pid, "") for pid in container_processes(self._id)]
+            if self._docker is not None:
+                alive += [(pid, "") for pid in container_processes(self._docker.id)]
             if not alive or time.monotonic() > deadline:
                 break
             time.sleep(0.01)

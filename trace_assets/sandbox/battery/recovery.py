@@ -13,7 +13,9 @@ from trace_assets.sandbox.backend import make_backend
 from trace_assets.sandbox.battery.host import Watch, container_processes, process_tree, running
 from trace_assets.sandbox.battery.outcome import Outcome, of_fault
 from trace_assets.sandbox.battery.scenario import Scenario
+from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.faults import SandboxError
+from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
@@ -72,19 +74,18 @@ def say(text: str) -> dict[str, object]:
 def _first_process(box: Sandbox) -> int:
     """Number of the sandbox's first process, as the host counts."""
     container = box.container
-    process = getattr(container, "process", None)
-    if process is not None:
-        return int(process.pid)
-    api = container._backend.client().api  # type: ignore[attr-defined]
-    return int(api.inspect_container(container.id)["State"]["Pid"])  # type: ignore[attr-defined]
+    if isinstance(container, DockerContainer):
+        return int(container.api.inspect_container(container.id)["State"]["Pid"])
+    assert isinstance(container, ProcessContainer)
+    return container.process.pid
 
 
 def _kill_first_process(box: Sandbox) -> None:
     container = box.container
-    if getattr(container, "process", None) is not None:
+    if isinstance(container, DockerContainer):  # whose processes may belong to another user
+        container.api.kill(container.id)
+    else:
         os.kill(_first_process(box), signal.SIGKILL)
-        return
-    container._backend.client().api.kill(container.id)  # type: ignore[attr-defined]
 
 
 def worker_killed(pool: SandboxPool) -> Outcome:

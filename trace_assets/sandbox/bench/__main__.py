@@ -12,6 +12,7 @@ from trace_assets.sandbox.bench import baselines, damage
 from trace_assets.sandbox.bench.figure import Figure
 from trace_assets.sandbox.bench.speed import resets_in_all, speed
 from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.pool import SandboxPool, open_pool
 
 _HEAD = ["", "unit", "n", "p50", "p95", "target", ""]
@@ -27,10 +28,10 @@ def measure(pool: SandboxPool, arguments: argparse.Namespace) -> list[Figure]:
     with open_pool(hasty) as second:
         found.append(damage.control(second, arguments.starts))
     found += baselines.plain_process(arguments.starts, arguments.repeat)
-    if pool.isolation_level == "docker":
+    if isinstance(pool.backend, DockerBackend):
         found.append(baselines.docker_exec(pool, arguments.starts))
         if arguments.image:
-            found += baselines.offline_image(pool.backend.client())  # type: ignore[attr-defined]
+            found += baselines.offline_image(pool.backend.client())
     return found
 
 

@@ -14,6 +14,7 @@ from trace_assets.sandbox import image as images
 from trace_assets.sandbox.bench.example import ACTION, EXAMPLE
 from trace_assets.sandbox.bench.figure import Figure, figure, scaled, seconds
 from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.docker import DockerBackend, DockerContainer
 from trace_assets.sandbox.pool import SandboxPool, open_pool
 
 
@@ -33,12 +34,14 @@ def plain_process(starts: int = 10, repeat: int = 2000) -> list[Figure]:
 
 def docker_exec(pool: SandboxPool, repeat: int = 10) -> Figure:
     """`docker exec` of an interpreter that does nothing, in a container that runs already."""
-    api = pool.backend.client().api  # type: ignore[attr-defined]
+    assert isinstance(pool.backend, DockerBackend)
+    api = pool.backend.client().api
     with pool.environment(EXAMPLE).reset(1) as session:
-        name = session._leaf.sandbox.container.id  # type: ignore[attr-defined]
+        container = session._leaf.sandbox.container
+        assert isinstance(container, DockerContainer)
 
         def run() -> None:
-            api.exec_start(api.exec_create(name, ["python3", "-S", "-c", "pass"])["Id"])
+            api.exec_start(api.exec_create(container.id, ["python3", "-S", "-c", "pass"])["Id"])
 
         return figure("docker exec of one command", "ms", scaled(seconds(repeat, run), 1e3))
 

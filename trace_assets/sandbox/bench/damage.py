@@ -9,7 +9,9 @@ from pathlib import Path
 
 from trace_assets.sandbox.bench.example import ACTION, EXAMPLE, LOOP
 from trace_assets.sandbox.bench.figure import Figure, figure
+from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.faults import Timeout
+from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import Sandbox
 
@@ -60,21 +62,18 @@ def memory(pool: SandboxPool, repeat: int = 3) -> Figure:
         with pool.environment(f"{EXAMPLE}# memory {number}\n").reset(1) as session:
             session.step(ACTION)
             time.sleep(0.3)
-            megabytes.append(_held(pool, session._leaf.sandbox) / 1e6)
+            megabytes.append(_held(session._leaf.sandbox) / 1e6)
     return figure("memory of a sandbox", "MB", megabytes, 12)
 
 
-def _held(pool: SandboxPool, box: Sandbox) -> int:
-    if pool.isolation_level == "docker":
-        account = pool.backend.client().api.stats(  # type: ignore[attr-defined]
-            box.container.id,  # type: ignore[attr-defined]
-            stream=False,
-            one_shot=True,
-        )["memory_stats"]
+def _held(box: Sandbox) -> int:
+    container = box.container
+    if isinstance(container, DockerContainer):
+        account = container.api.stats(container.id, stream=False, one_shot=True)["memory_stats"]
         details = account["stats"]
         return int(account["usage"] - details.get("inactive_file", details.get("total_inactive_file", 0)))
-    pid = box.container.process.pid  # type: ignore[attr-defined]
-    return sum(_share(one) for one in _family(pid))
+    assert isinstance(container, ProcessContainer)
+    return sum(_share(one) for one in _family(container.process.pid))
 
 
 def _family(pid: int) -> list[int]:
