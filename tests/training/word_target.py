@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from trace_assets.errors import Unavailable
 from trace_assets.records import Message, Split, Task, ToolSpec, TrainingPoint, Verdict
@@ -81,7 +82,7 @@ class WordTarget:
         return WordEpisode(task.payload["word"], self.breaks(task, seed))
 
 
-def write_base(folder: Path) -> Path:
+def write_base(folder: Path, head_dim: int = 16) -> Path:
     """Write the base model: 20 thousand parameters, taught to answer with the word or any other."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -103,7 +104,7 @@ def write_base(folder: Path) -> Path:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        head_dim=16,
+        head_dim=head_dim,
         tie_word_embeddings=True,
         initializer_range=0.2,
         bos_token_id=None,
@@ -111,6 +112,16 @@ def write_base(folder: Path) -> Path:
         pad_token_id=0,
     )
     model = Qwen3ForCausalLM(config)
+    teach(model)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def teach(model: Any) -> None:
+    """Teach a model of the words to answer with the word or any other."""
+    import torch
+
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(120):
         asked, answered = torch.randint(5, 10, (2, 64))
@@ -121,9 +132,6 @@ def write_base(folder: Path) -> Path:
         model(input_ids=ids, labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 def train_and_die(base: Path, folder: Path, at: int) -> None:

@@ -106,8 +106,8 @@ class Training(Section):
     """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
     sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""
     sampler: Literal["transformers", "server", "colocate"] = "transformers"
-    """Who plays the episodes: the engine of this package; a vLLM server that is given the adapter before every
-    batch (`server`); or vLLM in the training's own process (`colocate`)."""
+    """Who plays the episodes: the engine of this package; a vLLM server that is given the adapter before
+    every batch (`server`); or vLLM in the training's own process (`colocate`)."""
     sampler_url: str = ""
     """For `server`: address of a running vLLM, or several separated by commas, that can read the training's
     folder; empty starts one for the length of the training."""
@@ -131,8 +131,9 @@ class Training(Section):
     """Further folders and files that a container sees, at the same path and read-only. The home, and the
     model that `base_model.path` names, it sees anyway."""
     processes: int = Field(1, ge=1)
-    """Processes that train together, one a GPU, each on its share of the tasks of an iteration; they must divide
-    `tasks_per_iteration`. The adapter is the same up to the rounding of sums. Not with launcher `in_process`."""
+    """Processes that train together, one a GPU, each on its share of the tasks of an iteration; they must
+    divide `tasks_per_iteration`. The adapter is the same up to the rounding of sums. Not with launcher
+    `in_process`."""
     shard: bool = False
     """Divide the model among the processes (FSDP) instead of holding all of it in each: for a model that does
     not fit one device."""
