@@ -79,19 +79,13 @@ def compare(
     )
 
 
-def test_it_says_what_the_transformers_engine_says(models: Launch, target: EmbeddedTarget) -> None:
-    def likeliest(kind: Any, **options: Any) -> Policy:
-        policy: Policy = kind(
-            models.model, adapters=models.adapters, temperature=0.0, max_new_tokens=24, **options
-        )
-        return policy
-
-    ours, theirs = likeliest(TransformersPolicy), likeliest(VllmPolicy, **OPTIONS)
-    try:
-        for adapter in (None, CANCEL, MULTI):
-            assert said(play(target, theirs, adapter, 6)) == said(play(target, ours, adapter, 6))
-    finally:
-        asyncio.run(theirs.close())
+def test_it_says_what_the_transformers_engine_says(
+    models: Launch, target: EmbeddedTarget, engine: VllmPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "temperature", 0.0)
+    ours = TransformersPolicy(models.model, adapters=models.adapters, temperature=0.0, max_new_tokens=32)
+    for adapter in (None, CANCEL, MULTI):
+        assert said(play(target, engine, adapter, 6)) == said(play(target, ours, adapter, 6))
 
 
 def test_every_adapter_says_what_the_trained_model_says(
@@ -118,61 +112,6 @@ def test_seeds_repeat_and_traces_are_whole(target: EmbeddedTarget, engine: VllmP
         assert len(trace.ids) == len(trace.mask) == len(trace.logprobs)
         assert all((value < 0) == bool(own) for value, own in zip(trace.logprobs, trace.mask, strict=True))
     assert isinstance(engine, Policy)
-
-
-def trained(models: Launch, seed: int) -> Any:
-    import torch
-    from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
-
-    torch.manual_seed(seed)
-    config = LoraConfig(
-        r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False
-    )
-    return get_peft_model(AutoModelForCausalLM.from_pretrained(models.model), config)
-
-
-def test_it_follows_a_model_in_training(models: Launch, target: EmbeddedTarget, tmp_path: Path) -> None:
-    """Each of several updates acts at once: neither weights nor cached prefixes of the one before do."""
-    policy = VllmPolicy(models.model, max_new_tokens=32, lora_rank=8, **OPTIONS)
-    model, versions = trained(models, 7), {policy.version}
-    tasks = list(target.tasks("validation"))[:4]
-    import torch
-
-    try:
-        for step in range(4):
-            with torch.no_grad():
-                for name, value in model.named_parameters():
-                    if "lora_B" in name:
-                        value.mul_(-1.5)
-            policy.load_weights(model)
-            folder = tmp_path / str(step)
-            model.save_pretrained(folder)
-            found = adapter_parity(
-                target, tasks, policy, None, base_dir=models.model, folder=folder, max_turns=3
-            )
-            assert found.problem is None, found.problem
-            assert found.max_difference < 1e-4
-            versions.add(policy.version)
-        assert len(versions) == 5
-        loaded = policy._host.wait(policy._host._ending.engine.list_loras())
-        assert len(loaded) == 1
-        policy.load_weights(model)  # the same again
-        assert policy.version in versions
-        assert policy._host.wait(policy._host._ending.engine.list_loras()) == loaded
-
-        async def interrupted() -> None:
-            conversation = Conversation("c", (), [Message(role="user", content="Cancel order K00.")])
-            await policy.act(conversation)
-            with pytest.raises(InputError, match="in the middle"):
-                policy.load_weights(trained(models, 8))
-            await policy.forget(conversation)
-
-        asyncio.run(interrupted())
-    finally:
-        asyncio.run(policy.close())
-    with pytest.raises(Unavailable, match="was closed"):
-        asyncio.run(policy.act(Conversation("d", (), [Message(role="user", content="x")])))
 
 
 def test_a_cancelled_conversation_leaves_the_engine_usable(
@@ -218,22 +157,17 @@ def test_what_cannot_be_started_is_told(models: Launch, tmp_path: Path) -> None:
 
 
 PLAYER = """
-import asyncio, sys, time
+import sys
 from trace_assets.policies.vllm_engine import VllmPolicy
 
 if __name__ == "__main__":
     policy = VllmPolicy(sys.argv[1], dtype="float32", extra=("--enforce-eager",))
-    children = [child.pid for child in policy._host._ending.children]
     print("ready", flush=True)
     sys.stdin.readline()
-    if sys.argv[2] == "close":
-        asyncio.run(policy.close())
-        print("closed", flush=True)
-        sys.stdin.readline()
 """
 
 
-@pytest.mark.parametrize("how", ["close", "leave", "kill"])
+@pytest.mark.parametrize("how", ["leave", "kill"])
 def test_nothing_it_started_outlives_it(models: Launch, tmp_path: Path, how: str) -> None:
     script = tmp_path / "player.py"
     script.write_text(textwrap.dedent(PLAYER))
@@ -255,14 +189,9 @@ def test_nothing_it_started_outlives_it(models: Launch, tmp_path: Path, how: str
         else:
             process.stdin.write("\n")
             process.stdin.flush()
-        if how == "close":
-            assert process.stdout.readline() == "closed\n"
-            assert all(gone(pid) for pid in engines)
-            assert not list(tmp_path.glob("trace-vllm-*"))
-            process.stdin.write("\n")
-            process.stdin.flush()
-        if how != "kill":
+        if how == "leave":
             assert process.wait(60) == 0
+            assert not list(tmp_path.glob("trace-vllm-*"))
         eventually(lambda: all(gone(pid) for pid in engines), 15.0)
     finally:
         process.kill()
@@ -270,7 +199,7 @@ def test_nothing_it_started_outlives_it(models: Launch, tmp_path: Path, how: str
 
 
 def test_an_engine_killed_in_the_middle_costs_only_what_was_in_the_air(
-    models: Launch, target: EmbeddedTarget, tmp_path: Path
+    models: Launch, target: EmbeddedTarget, engine: VllmPolicy, tmp_path: Path
 ) -> None:
     trials = [Trial(task) for task in target.tasks("validation")[:24]]
     asked = 0
@@ -284,7 +213,7 @@ def test_an_engine_killed_in_the_middle_costs_only_what_was_in_the_air(
                     child.kill()
             return await super()._sample(*args, **more)
 
-    killer = Killer(models.model, max_new_tokens=32, **OPTIONS)
+    killer = Killer(models.model, adapters=models.adapters, max_new_tokens=32, **OPTIONS)
     try:
         played = run_rollouts(
             target,
@@ -302,12 +231,8 @@ def test_an_engine_killed_in_the_middle_costs_only_what_was_in_the_air(
     assert {one.fault for one in faults} == {"infrastructure"}
     assert all("engine died" in (one.error or "") for one in faults)
     assert all(one.reward is None for one in faults)
-    policy = VllmPolicy(models.model, max_new_tokens=32, **OPTIONS)
-    try:
-        assert policy.version == killer.version
-        again = run_rollouts(target, trials, policy, max_turns=3, journal=Journal(tmp_path))
-    finally:
-        asyncio.run(policy.close())
+    assert engine.version == killer.version
+    again = run_rollouts(target, trials, engine, max_turns=3, journal=Journal(tmp_path))
     assert not [one for one in again if one.fault is not None]
 
     def kept(rows: list[Trajectory]) -> dict[str, str]:
@@ -319,3 +244,66 @@ def test_an_engine_killed_in_the_middle_costs_only_what_was_in_the_air(
         }
 
     assert kept(again) == kept(played)
+
+
+def test_it_follows_a_model_in_training(
+    models: Launch, target: EmbeddedTarget, engine: VllmPolicy, tmp_path: Path
+) -> None:
+    """Each of several updates acts at once: neither weights nor cached prefixes of the one before do."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(7)
+    config = LoraConfig(
+        r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False
+    )
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(models.model), config)
+    versions, loaded = {engine.version}, {len(engine.adapters)}
+    tasks = list(target.tasks("validation"))[:4]
+
+    def loras() -> set[int]:
+        found: set[int] = engine._host.wait(engine._host._ending.engine.list_loras())
+        return found
+
+    for step in range(4):
+        with torch.no_grad():
+            for name, value in model.named_parameters():
+                if "lora_B" in name:
+                    value.mul_(-1.5)
+        engine.load_weights(model, "live")
+        model.save_pretrained(tmp_path / f"{step}")
+        found = adapter_parity(
+            target, tasks, engine, "live", base_dir=models.model, folder=tmp_path / f"{step}", max_turns=3
+        )
+        assert found.problem is None, found.problem
+        assert found.max_difference < 1e-4
+        versions.add(engine.version)
+        loaded.add(len(loras()))
+    assert len(versions) == 5
+    assert loaded == {2, 3}  # the two of the start, and one that is replaced
+    before = loras()
+    engine.load_weights(model, "live")  # the same again
+    assert engine.version in versions
+    assert loras() == before
+
+    async def interrupted() -> None:
+        conversation = Conversation(
+            "c", (), [Message(role="user", content="Cancel order K00.")], adapter="live"
+        )
+        await engine.act(conversation)
+        with pytest.raises(InputError, match="in the middle"):
+            engine.load_weights(model, "live")
+        await engine.forget(conversation)
+
+    asyncio.run(interrupted())
+
+
+def test_what_was_closed_says_so(engine: VllmPolicy) -> None:
+    folder, children = engine._host.folder, [child.pid for child in engine._host._ending.children]
+    assert children and folder.is_dir()
+    asyncio.run(engine.close())
+    assert all(gone(pid) for pid in children)
+    assert not folder.exists()
+    with pytest.raises(Unavailable, match="was closed"):
+        asyncio.run(engine.act(Conversation("d", (), [Message(role="user", content="x")])))

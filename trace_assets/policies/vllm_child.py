@@ -6,6 +6,7 @@ executor is the first of our code that runs in that child. Import this where vLL
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from vllm.v1.executor.abstract import Executor
@@ -13,6 +14,7 @@ from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from trace_assets.lifeline import die_with_parent
+from trace_assets.policies.vllm_host import LOG_VARIABLE
 
 
 class _Mortal:
@@ -20,6 +22,9 @@ class _Mortal:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         die_with_parent()
+        with open(os.environ[LOG_VARIABLE], "ab") as log:  # theirs too, who are started from here
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
         super().__init__(*args, **kwargs)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import io
 import itertools
 import json
+import multiprocessing
 import os
 import shutil
 import tempfile
@@ -21,8 +22,10 @@ from trace_assets.serving.launch import Launch
 from trace_assets.serving.log import last_words
 from trace_assets.variables import variables
 
-CLOSE_SECONDS = 20.0
+CLOSE_SECONDS = 10.0
 """How long the engine's processes may take to end before they are killed."""
+LOG_VARIABLE = "TRACE_VLLM_LOG"
+"""Names the file for what the engine's processes print."""
 
 T = TypeVar("T")
 
@@ -72,6 +75,7 @@ class VllmHost:
             # A fork would copy the locks of our threads in whatever state they are.
             "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
             "VLLM_LOGGING_CONFIG_PATH": str(_logging(self.folder, self.log)),
+            LOG_VARIABLE: str(self.log),
         }
         with variables(**settings):
             from vllm.v1.engine.async_llm import AsyncLLM
@@ -80,7 +84,7 @@ class VllmHost:
             from trace_assets.policies.vllm_child import mortal
 
             arguments = _arguments(launch)
-            before = set(psutil.Process().children())
+            before = set(multiprocessing.active_children())
             try:
                 config = arguments.create_engine_config()
                 self._ending.engine = AsyncLLM(
@@ -94,9 +98,8 @@ class VllmHost:
                     f"vLLM's engine does not start with {launch.model}{last_words(self.log)}"
                 ) from error
             finally:
-                self._ending.children = [
-                    child for child in psutil.Process().children() if child not in before
-                ]
+                started = [child.pid for child in multiprocessing.active_children() if child not in before]
+                self._ending.children = [psutil.Process(pid) for pid in started if psutil.pid_exists(pid)]
             # What a machine cannot do (a head width without a kernel) may show with the first token only.
             await self.sample([0], None, temperature=0.0, max_tokens=1)
             self.dtype = str(config.model_config.dtype).removeprefix("torch.")
@@ -215,9 +218,7 @@ class _Ending:
         for child in self.children:
             with suppress(psutil.Error):
                 family += child.children(recursive=True)
-        if self.engine is not None:
-            self._loop.call_soon_threadsafe(self._shut_down)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
         self._thread.join(2 * CLOSE_SECONDS)
         _, alive = psutil.wait_procs(family, timeout=0.5 if self.engine is None else CLOSE_SECONDS)
         for process in alive:
@@ -230,9 +231,15 @@ class _Ending:
         if not self.keep_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _shut_down(self) -> None:
+    async def _shut_down(self) -> None:
         with suppress(Exception):  # whatever it leaves is killed
-            self.engine.shutdown(timeout=CLOSE_SECONDS)
+            if self.engine is not None:
+                self.engine.shutdown(timeout=CLOSE_SECONDS)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        self._loop.stop()
 
 
 def _arguments(launch: Launch) -> Any:
@@ -254,7 +261,7 @@ def _arguments(launch: Launch) -> Any:
         why = said.getvalue().strip().rpartition("error: ")[2].rstrip(".")
         raise InputError(f"vLLM does not take its arguments: {why}; correct serving.extra.") from error
     arguments = AsyncEngineArgs.from_cli_args(parsed)
-    arguments.skip_tokenizer_init = True
+    arguments.skip_tokenizer_init, arguments.use_tqdm_on_load = True, False
     if arguments.enable_lora:  # one more than act at once: a new one is there before the old one goes
         arguments.max_cpu_loras = arguments.max_loras + 1
     return arguments
