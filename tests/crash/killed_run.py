@@ -14,26 +14,28 @@ from trace_assets.store.locks import item_lock
 from trace_assets.store.presence import announce
 
 
-@dg.asset(pool="gpu", config_schema={"home": str, "seconds": float, "after": bool})
+@dg.asset(pool="gpu", config_schema={"home": str, "seconds": float, "at": str})
 def weights(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
-    """Book what it cost, then be at work for a while, before or after it is recorded."""
-    home, seconds = (
-        Home.open(context.op_execution_context.op_config["home"]),
-        context.op_execution_context.op_config["seconds"],
-    )
-    with item_lock(home, "weights") as lock:
+    """Book what it cost, and be at work for a while: before it is recorded, once it is, or after all."""
+    given = context.op_execution_context.op_config
+    home = Home.open(given["home"])
+
+    def work(moment: str) -> None:
+        if given["at"] == moment:
+            (home.path / "at_work").touch()
+            time.sleep(given["seconds"])
+
+    with item_lock(home, "weights", by=context.run.run_id) as lock:
         with metered(Store(home.tables), stage="test", asset="weights", run_id=context.run.run_id):
             pass
-        if not context.op_execution_context.op_config["after"]:
-            (home.path / "at_work").touch()
-            time.sleep(seconds)
+        work("before")
         yield dg.MaterializeResult(data_version=dg.DataVersion("1"))
+        work("recorded")
         lock.settle()
-        (home.path / "at_work").touch()
-        time.sleep(seconds)
+        work("after")
 
 
-def run(folder: str, seconds: float, after: bool = False, tagged: bool = True) -> bool:
+def run(folder: str, seconds: float, at: str = "before", tagged: bool = True) -> bool:
     """Materialize the asset; tell whether it went well."""
     home = Home.open(folder)
     with prepare_instance(home) as instance:
@@ -41,7 +43,7 @@ def run(folder: str, seconds: float, after: bool = False, tagged: bool = True) -
             [weights],
             instance=instance,
             run_config={
-                "ops": {"weights": {"config": {"home": folder, "seconds": seconds, "after": after}}},
+                "ops": {"weights": {"config": {"home": folder, "seconds": seconds, "at": at}}},
                 "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
             },
             tags={PROCESS_TAG: announce(home)} if tagged else {},
@@ -54,4 +56,4 @@ if __name__ == "__main__":
     if kind == "crew":
         Crew(1).submit(run, folder, 60.0)
         time.sleep(60)
-    run(folder, 60.0, after=kind == "after", tagged=kind != "untagged")
+    run(folder, 60.0, kind if kind in ("recorded", "after") else "before", tagged=kind != "untagged")

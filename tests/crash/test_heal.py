@@ -16,7 +16,7 @@ from trace_assets.assets.heal import heal
 from trace_assets.assets.instance import prepare_instance
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import INTERRUPTED, due_items
+from trace_assets.store.locks import INTERRUPTED, due_items, mark_due
 from trace_assets.store.presence import living
 
 HERE = Path(__file__).parent
@@ -85,13 +85,20 @@ def test_a_killed_run_is_failed_its_slot_freed_and_its_item_due(home: Home, kind
         assert not heal(instance, home) and len(store.partitions(LedgerEntry)) == 1
 
 
-def test_a_run_killed_after_its_work_was_recorded_keeps_its_books(home: Home) -> None:
-    process = start(home, "after")
+@pytest.mark.parametrize("moment", ["recorded", "after"])
+def test_a_run_killed_after_its_work_was_recorded_keeps_its_books(home: Home, moment: str) -> None:
+    """In the first case the mark of the interrupted item still lies there: made again it is booked twice."""
+    (earlier, other) = (mark_due(home, name, "", "new files") for name in ("weights", "labels"))
+    process = start(home, moment)
+    assert earlier.exists() == (moment == "recorded")
+    later = mark_due(home, "weights", "", "newer files")
     kill(process)
     with prepare_instance(home) as instance:
         healed = heal(instance, home)
         assert len(healed.runs) == 1 and not healed.ledger
-        assert due_items(home) == {} and len(Store(home.tables).partitions(LedgerEntry)) == 1
+        assert due_items(home) == {("weights", ""): "newer files", ("labels", ""): "new files"}
+        assert later.exists() and other.exists() and not earlier.exists()
+        assert len(Store(home.tables).partitions(LedgerEntry)) == 1
 
 
 def test_a_run_of_another_program_is_judged_by_its_processes(

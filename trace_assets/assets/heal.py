@@ -14,6 +14,7 @@ from trace_assets.records import LedgerEntry
 from trace_assets.sandbox.reaper import sweep_folders
 from trace_assets.store import Home, Store
 from trace_assets.store.leftovers import clear_half_made
+from trace_assets.store.locks import settle_recorded
 from trace_assets.store.presence import forget_dead, is_alive
 
 PROCESS_TAG = "trace/process"
@@ -74,6 +75,7 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
     dead = dead_runs(instance, home)
     ledger = [name for run in dead for name in _drop_unrecorded(instance, Store(home.tables), run.run_id)]
     for run in dead:
+        settle_recorded(home, run.run_id, lambda *item, of=run.run_id: of in _runs_that_made(instance, *item))
         instance.report_run_failed(run, KILLED)
     slots = tuple(_free_slots(instance))
     half_made = tuple(clear_half_made(home, _SPARED_SECONDS))
@@ -133,17 +135,21 @@ def _drop_unrecorded(instance: dg.DagsterInstance, store: Store, run_id: str) ->
         frame = store.frame(LedgerEntry, name)
         if not frame.height or frame["run_id"][0] != run_id:
             continue
-        asset, partition = frame["asset"][0], frame["partition"][0]
-        recorded = instance.fetch_materializations(
-            dg.AssetRecordsFilter(
-                asset_key=dg.AssetKey(asset.split("/")),
-                asset_partitions=[partition] if partition else None,
-            ),
-            limit=20,
-        ).records
-        if run_id not in {one.event_log_entry.run_id for one in recorded}:
+        if run_id not in _runs_that_made(instance, frame["asset"][0], frame["partition"][0]):
             store.drop(LedgerEntry, name)
             yield name
+
+
+def _runs_that_made(instance: dg.DagsterInstance, asset: str, partition: str) -> set[str]:
+    """Return the ids of the latest runs whose materialization of an item is recorded."""
+    recorded = instance.fetch_materializations(
+        dg.AssetRecordsFilter(
+            asset_key=dg.AssetKey(asset.split("/")),
+            asset_partitions=[partition] if partition else None,
+        ),
+        limit=20,
+    ).records
+    return {one.event_log_entry.run_id for one in recorded}
 
 
 def stale_claims(instance: dg.DagsterInstance, dead: Collection[str] = ()) -> list[tuple[str, str]]:

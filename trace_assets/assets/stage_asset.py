@@ -88,7 +88,7 @@ def stage_asset(
                 context.log.info(f"another process makes this now: {holder}; waiting for it")
 
             # Two runs, of a sync and of the UI for instance, never write one item at once.
-            with item_lock(study.home, name, partition, waiting=waiting) as lock:
+            with item_lock(study.home, name, partition, waiting=waiting, by=context.run.run_id) as lock:
                 try:
                     with metered(
                         study.store, stage=group, asset=name, partition=partition, run_id=context.run.run_id
@@ -118,7 +118,8 @@ def stage_asset(
                         **({UNFINISHED: "true"} if set(stopped) & set(unfinished) else {}),
                     },
                 )
-                # Only here the materialization is recorded: a process that dies before leaves the item due.
+                # Only here the materialization is recorded: a process that dies before leaves the item due. Of
+                # one that dies just now `heal` removes the mark.
                 lock.settle()
                 if result.recorded is not None:
                     result.recorded()

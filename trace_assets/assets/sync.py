@@ -135,7 +135,7 @@ def sync(
                     items = run.running.pop(future)
                     if isinstance(future.exception(), WorkerDied):
                         heal(instance, study.home)  # it held a slot that others wait for
-                    if not run.try_again(future, items):
+                    if not run.try_again(future, items, study.home):
                         run.end(_results(future, items))
             elif not run.look_again(study.home):
                 return run.done
@@ -179,12 +179,13 @@ class _Run:
                 self.listen("start", step.item, step)
         return not taken
 
-    def try_again(self, future: Future[list[Outcome]], items: tuple[Item, ...]) -> bool:
+    def try_again(self, future: Future[list[Outcome]], items: tuple[Item, ...], home: Home) -> bool:
         """Tell whether items stay due because their worker was killed, for the first time."""
         if not isinstance(future.exception(), WorkerDied) or self.lost & set(items):
             return False
         self.lost |= set(items)
-        self.force |= dict.fromkeys(items, INTERRUPTED)
+        marked = due_items(home)  # what it had recorded before it died is not among them any more
+        self.force |= {item: INTERRUPTED for item in items if (item.asset, item.partition) in marked}
         self.steps = self.planner.look({item.asset for item in items}, self.force)
         return True
 

@@ -126,6 +126,7 @@ def item_lock(
     *,
     waiting: Callable[[Holder | None], None] = lambda _: None,
     patience: float | None = None,
+    by: str = "",
 ) -> Iterator[ItemLock]:
     """Hold an item while it is being made, and leave a mark if it is not made to the end.
 
@@ -138,6 +139,7 @@ def item_lock(
         partition: Partition key, empty when the asset has none.
         waiting: Told once who is in the way.
         patience: Seconds to wait at most; None waits as long as it takes.
+        by: Id of the run that makes it, by which `settle_recorded` finds the mark again.
 
     Raises:
         TimeoutError: Somebody else works on it for longer than that.
@@ -145,7 +147,7 @@ def item_lock(
     name = _name(asset, partition)
     with exclusive(_folder(home, "items") / f"{name}.lock", name, waiting=waiting, patience=patience):
         found = tuple(mark for mark in _marks(home) if _item_of(mark) == name)
-        yield ItemLock((*found, mark_due(home, asset, partition, INTERRUPTED)))
+        yield ItemLock((*found, mark_due(home, asset, partition, INTERRUPTED, by)))
 
 
 def is_item_held(home: Home, asset: str, partition: str = "") -> bool:
@@ -153,15 +155,22 @@ def is_item_held(home: Home, asset: str, partition: str = "") -> bool:
     return is_held(_folder(home, "items") / f"{_name(asset, partition)}.lock")
 
 
-def mark_due(home: Home, asset: str, partition: str, reason: str) -> Path:
+def mark_due(home: Home, asset: str, partition: str, reason: str, by: str = "") -> Path:
     """Say that an item has to be made again, for a reason that Dagster cannot see; it outlives this process.
+
+    Args:
+        home: The home.
+        asset: Asset name.
+        partition: Partition key, empty when the asset has none.
+        reason: Why, for those who ask what is due.
+        by: Id of the run that lays the mark, where one does.
 
     Returns:
         The mark. The next materialization that begins after this removes it.
     """
     folder = _folder(home, "due")
     folder.mkdir(parents=True, exist_ok=True)
-    mark = folder / f"{_name(asset, partition)}.{uuid4().hex[:12]}.due"
+    mark = folder / f"{_name(asset, partition)}.{_short(by) or uuid4().hex[:12]}.due"
     mark.write_text(reason, encoding="utf-8")
     return mark
 
@@ -175,11 +184,39 @@ def due_items(home: Home) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for mark in _marks(home):
         name = _item_of(mark)
-        asset, _, partition = name.replace("~", "/").partition("@")
         if not is_held(_folder(home, "items") / f"{name}.lock"):
             with suppress(FileNotFoundError):
-                found[asset, partition] = mark.read_text(encoding="utf-8") or INTERRUPTED
+                found[_parts(name)] = mark.read_text(encoding="utf-8") or INTERRUPTED
     return found
+
+
+def settle_recorded(home: Home, run: str, recorded: Callable[[str, str], bool]) -> None:
+    """Remove the marks of a dead run from the items whose materialization it recorded before it died.
+
+    What made such an item due is done with: made again, it would be booked twice.
+
+    Args:
+        home: The home.
+        run: Id of the run, which is over.
+        recorded: Tells of an asset and a partition whether the run's materialization is recorded.
+    """
+    for own in _marks(home):
+        if own.name.rsplit(".", 2)[1] != _short(run) or not recorded(*_parts(_item_of(own))):
+            continue
+        laid = own.stat().st_mtime_ns
+        for mark in _marks(home):  # also the earlier ones that it found; later ones are news
+            if _item_of(mark) == _item_of(own) and mark.stat().st_mtime_ns <= laid:
+                mark.unlink(missing_ok=True)
+
+
+def _short(run: str) -> str:
+    return run.replace("-", "")[:12]
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Return the asset and the partition of an item's name."""
+    asset, _, partition = name.replace("~", "/").partition("@")
+    return asset, partition
 
 
 def _folder(home: Home, kind: str) -> Path:
