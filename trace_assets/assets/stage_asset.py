@@ -118,8 +118,8 @@ def stage_asset(
                         **({UNFINISHED: "true"} if set(stopped) & set(unfinished) else {}),
                     },
                 )
-                # Only here the materialization is recorded: a process that dies before leaves the item due. Of
-                # one that dies just now `heal` removes the mark.
+                # Only here the materialization is recorded: a process that dies before leaves the item due.
+                # Where one dies just now `heal` removes the mark.
                 lock.settle()
                 if result.recorded is not None:
                     result.recorded()
