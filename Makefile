@@ -1,7 +1,7 @@
 # make demo   set up .venv and run the whole loop on this machine's CPU
 # make test   set up .venv, lint and run the tests; the long ones are left to make test-slow
 # make test-loop  the golden run: the whole loop at a small size
-# make test-serve  the tiny model on a real vLLM (its CPU build goes into an environment of its own, 3.5 GB)
+# make test-serve  the tiny model on a real vLLM (its CPU build and ours go into an environment of their own, 4.2 GB)
 # make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations
 # make base   set up .venv for diagnosis alone: no torch
 
