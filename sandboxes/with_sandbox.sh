@@ -26,7 +26,7 @@ leave() {
     fi
 }
 
-if ! docker version >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+if ! docker version >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v flock >/dev/null; then
     dir=${TRACE_DOCKER_DIR:-/tmp/trace-docker}
     mkdir -p "$dir"
     exec 9>"$dir/users"
