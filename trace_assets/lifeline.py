@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import NoReturn
 
 
@@ -48,24 +49,20 @@ def ask_to_end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
-def ask_to_end_with_stdin(patience: float) -> None:
-    """Send this process SIGTERM when its standard input ends: whoever holds the other end is gone.
+def ask_to_end_with_holder(held: Path, patience: float) -> None:
+    """Send this process SIGTERM when whoever holds a locked file or folder (`flock`) lets go of it, or dies.
 
-    Works from outside a container as well, where neither process numbers nor signals of the kernel reach.
-    Nothing must ever be written there. What was the standard input is replaced by the null device, so that
-    no child holds it.
+    Works from inside a container as well, where neither process numbers nor the kernel's signals reach.
 
     Args:
+        held: What it holds, locked exclusively.
         patience: Seconds that cleaning up may take after the signal; then the process, and its group where it
             leads one, are killed.
     """
-    held, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    descriptor = os.open(held, os.O_RDONLY | os.O_CLOEXEC)
 
     def watch() -> None:
-        while os.read(held, 1):
-            pass
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(patience)
         end_group()

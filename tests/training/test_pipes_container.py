@@ -13,9 +13,9 @@ import pytest
 from tests.training import piped_asset
 from tests.training.piped_asset import container, containers, materialize, within
 from trace_assets.assets.container_body import model_folders
+from trace_assets.assets.held_folder import held_folder, sweep
 from trace_assets.assets.pipes_container import training_container
 from trace_assets.assets.pipes_training import elsewhere
-from trace_assets.assets.shared_folder import shared_folder, sweep
 from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint
 from trace_assets.settings import Settings
@@ -92,12 +92,12 @@ def test_a_killed_step_leaves_no_container_behind(image: str, tmp_path: Path, pr
 
 def test_a_scratch_folder_of_the_dead_is_removed_and_no_other(tmp_path: Path) -> None:
     code = (
-        "import os; from pathlib import Path; from trace_assets.assets.shared_folder import shared_folder; "
-        f"held = shared_folder(Path({str(tmp_path)!r})); held.__enter__(); os.kill(os.getpid(), 9)"
+        "import os; from pathlib import Path; from trace_assets.assets.held_folder import held_folder; "
+        f"held = held_folder(Path({str(tmp_path)!r})); held.__enter__(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
     (dead,) = tmp_path.iterdir()
-    with shared_folder(tmp_path) as held:
+    with held_folder(tmp_path) as held:
         assert dead.exists(), "it is younger than its maker may need"
         for folder in (dead, held):
             os.utime(folder, (0, 0))

@@ -102,9 +102,6 @@ def container_body(
         # Looked up by who shares this process's numbers and removed when it is dead; by nobody else, however
         # long the training takes.
         "Labels": {**reaper.owner_labels(), f"{reaper.PROJECT}.expires": "inf", "trace-assets.training": "1"},
-        "OpenStdin": True,
-        "StdinOnce": True,
-        "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,
         "HostConfig": {

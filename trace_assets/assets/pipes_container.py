@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.assets.container_body import Sight, container_body, model_folders, passed_on
-from trace_assets.assets.shared_folder import shared_folder
+from trace_assets.assets.held_folder import held_folder
 from trace_assets.assets.training_process import GRACE_SECONDS, MODULE
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.progress import PROGRESS_DIR
@@ -19,6 +19,8 @@ from trace_assets.settings import Training
 from trace_assets.stages.training import MIXED
 from trace_assets.study import Study
 
+SCRATCH = "/tmp"
+"""Where the folder lies that a container shares with the step: paths of sockets in it have to be short."""
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 _API_SECONDS = 60
 _REMOVAL_SECONDS = 30.0
@@ -40,7 +42,7 @@ def training_container(study: Study, name: str) -> ContainerLauncher:
     if not section.image:
         raise InputError(
             "training.launcher is 'docker', which needs training.image: build one with `docker build -f "
-            "trainer/Dockerfile -t trace-training .`."
+            "sandboxes/trainer.Dockerfile -t trace-training .`."
         )
     if name != MIXED and backend == "bubblewrap":
         raise InputError(
@@ -60,8 +62,8 @@ class ContainerLauncher:
     """Starts a training in a container of the daemon that `DOCKER_HOST` names.
 
     The daemon has to be on this machine: the container sees the home's files, not a copy. It takes the step's
-    user and network, none of its capabilities, and no more of its files than `sight`. Its standard input is
-    this process's: when that one is killed, the daemon closes it and the training ends itself.
+    user and network, none of its capabilities, and no more of its files than `sight`. When this process is
+    killed, or the daemon, the training ends itself.
 
     Args:
         command: Interpreter and module, as the image has them.
@@ -76,7 +78,7 @@ class ContainerLauncher:
 
     def folder(self) -> AbstractContextManager[Path]:
         """See `Launcher`."""
-        return shared_folder()
+        return held_folder(Path(SCRATCH))
 
     def start(self, environment: Mapping[str, str], folder: Path) -> StartedContainer:
         """See `Launcher`."""
@@ -104,7 +106,7 @@ class ContainerLauncher:
             client.close()
             raise InputError(
                 f"there is no image {self._section.image} on the Docker daemon at {self._address}: pull it, "
-                "build it from trainer/Dockerfile, or mend training.image."
+                "build it from sandboxes/trainer.Dockerfile, or mend training.image."
             ) from None
         except (docker.errors.DockerException, requests.RequestException) as error:
             client.close()
@@ -145,7 +147,7 @@ class StartedContainer:
         self._stream: Any = None
         try:
             # Before the start: afterwards a container that ends at once has said and left nothing.
-            params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+            params = {"stdout": 1, "stderr": 1, "stream": 1}
             self._stream = client.api.attach_socket(container_id, params)
             self._words = threading.Thread(target=self._pass_words_on, name="training's words", daemon=True)
             self._words.start()

@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from trace_assets.assets.held_folder import held_folder
 from trace_assets.assets.training_process import GRACE_SECONDS
 from trace_assets.errors import Unavailable
 
@@ -28,18 +29,16 @@ class ProcessLauncher:
         self._command = list(command)
         self.where = self._command[0]
 
-    @contextmanager
-    def folder(self) -> Iterator[Path]:
+    def folder(self) -> AbstractContextManager[Path]:
         """See `Launcher`."""
-        with tempfile.TemporaryDirectory(prefix="trace-training-") as folder:
-            yield Path(folder)
+        return held_folder(Path(tempfile.gettempdir()))
 
     def start(self, environment: Mapping[str, str], folder: Path) -> StartedProcess:
         """See `Launcher`."""
         try:
             process = subprocess.Popen(
                 self._command,
-                stdin=subprocess.PIPE,  # ends with this process, and the training with it
+                stdin=subprocess.DEVNULL,
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
@@ -70,5 +69,3 @@ class StartedProcess:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()

@@ -46,7 +46,10 @@ class Launcher(Protocol):
         """What messages call the place."""
 
     def folder(self) -> AbstractContextManager[Path]:
-        """Open an empty folder which this process and the training see at the same path."""
+        """Open an empty folder which this process and the training see at the same path, and lock it.
+
+        The training ends when the lock does: with this process, or with the context.
+        """
 
     def start(self, environment: Mapping[str, str], folder: Path) -> Started:
         """Start the training; it ends when this process is gone.
@@ -146,7 +149,7 @@ def run_training(
             context=context,
             context_injector=dg.PipesFileContextInjector(str(folder / "context")),
             message_reader=dg.PipesFileMessageReader(str(folder / "messages")),
-            extras=request,
+            extras={**request, "lifeline": str(folder)},
         ) as session,
     ):
         started = launcher.start(session.get_bootstrap_env_vars(), folder)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NoReturn
 
 from dagster_pipes import (
@@ -25,7 +26,7 @@ from dagster_pipes import (
 
 from trace_assets.assets.decided_by import DECIDED_BY
 from trace_assets.errors import InputError, TraceError
-from trace_assets.lifeline import ask_to_end_with_stdin, end_group
+from trace_assets.lifeline import ask_to_end_with_holder, end_group
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Settings
 from trace_assets.sources import source_version
@@ -60,12 +61,12 @@ def answer(make: Make, several: Several = lambda request: None) -> int:
     signal.signal(signal.SIGTERM, _end)
     rank = os.environ.get("RANK")
     try:
-        if rank is None:
-            ask_to_end_with_stdin(GRACE_SECONDS)
         request = _request()
-        command = several(request) if rank is None else None
-        if command is not None:
-            return _wait_for(command)
+        if rank is None:
+            ask_to_end_with_holder(Path(request["lifeline"]), GRACE_SECONDS)
+            command = several(request)
+            if command is not None:
+                return _wait_for(command)
         if rank not in (None, "0"):
             return _help(make, request)
         with open_dagster_pipes() as pipes:

@@ -1,4 +1,4 @@
-"""A scratch folder that this process shares with a container, removed however this process ends."""
+"""A scratch folder that is locked while its maker lives, and removed however that one ends."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _YOUNG_SECONDS = 60.0
 
 
 @contextmanager
-def shared_folder(parent: Path = Path("/tmp")) -> Iterator[Path]:
-    """Open an empty folder with a short path, for sockets are made in it.
+def held_folder(parent: Path) -> Iterator[Path]:
+    """Open an empty folder, locked (`flock`) until the end of the body or of this process.
 
-    It is locked while this process lives, so that whoever comes later can tell it from what the dead left,
-    also across containers, where process numbers say nothing.
+    By the lock whoever comes later tells it from what the dead left, and a training learns that its step is
+    gone; also across containers, where process numbers say nothing.
 
     Args:
         parent: Where it lies.

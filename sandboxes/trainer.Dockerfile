@@ -1,0 +1,20 @@
+# What trains in a container (training.launcher = "docker"): this package with its train extra. From the checkout:
+#
+#   docker build -f sandboxes/trainer.Dockerfile -t trace-training .
+#   docker build -f sandboxes/trainer.Dockerfile -t trace-training --build-arg TORCH="torch==2.13.0" .
+#
+# The first has torch for CPUs, where pip finds that build (TORCH_INDEX), the second pip's own, which brings CUDA. The
+# step refuses an image of other training code than its own: build it again with each new version.
+ARG BASE_IMAGE=python:3.11-slim
+FROM ${BASE_IMAGE}
+ARG TORCH="torch==2.13.0+cpu"
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+WORKDIR /opt/trace
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY trace_assets trace_assets
+COPY sandboxes sandboxes
+COPY sql sql
+RUN python3 -m pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" "$TORCH" \
+    && python3 -m pip install --no-cache-dir -c constraints.txt ".[train]"
+# The step gives user, command and folders; nothing here is written to.
+CMD ["python3", "-c", "import trace_assets; print('started by the step of an adapter: training.launcher = \"docker\"')"]
