@@ -104,6 +104,8 @@ def compare_with_official(study: Study, plan: ParityPlan) -> tuple[ParityReport,
         try:
             with exclusive(folder / "lock", "trace targets parity", patience=0.0):
                 ours = _play(target, run, tasks, rollouts, Journal(folder / "ours"))
+                if all(one.fault is not None for one in ours):
+                    raise Unavailable(f"no conversation came to its end by our runner: {ours[0].error}")
                 names = [task.payload["id"] for task in tasks]
                 theirs = play_officially(
                     run,
