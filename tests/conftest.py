@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,19 @@ def docker_daemon(require_docker: bool) -> None:
         if require_docker:
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+@pytest.fixture
+def own_daemon(docker_daemon: None, project_root: Path) -> Iterator[str]:
+    """The address of a Docker daemon of this test's own, without images: it may be killed."""
+    if os.geteuid() != 0 or shutil.which("dockerd") is None:
+        pytest.skip("a daemon of one's own needs root and dockerd")
+    folder = Path("/tmp", f"trace-daemon-{os.getpid()}")
+    script = ["sh", str(project_root / "sandboxes" / "start_docker.sh")]
+    subprocess.run([*script, "up", str(folder)], check=True, capture_output=True, timeout=120)
+    try:
+        yield f"unix://{folder}/docker.sock"
+    finally:
+        subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=120)
+        subprocess.run(["umount", str(folder / "data")], check=False, capture_output=True)  # left by a kill
+        shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,6 +90,43 @@ def test_a_killed_step_leaves_no_container_behind(image: str, tmp_path: Path, pr
         step.kill()
         step.wait()
     assert within(lambda: not containers(step.pid), 15), "the container outlived the step"
+
+
+@docker
+@linux
+@pytest.mark.slow
+def test_a_killed_daemon_takes_the_training_with_it(
+    own_daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can remove nothing, and what it had started would go on: into the same folder as the next run."""
+    monkeypatch.setenv("DOCKER_HOST", own_daemon)
+    piped_asset.make_image()
+    pids, daemon = tmp_path / "pids", Path(own_daemon.removeprefix("unix://")).with_name("docker.pid")
+    launcher = container(tmp_path, [*piped_asset.PROGRAM, str(tmp_path)])
+    found: list[int] = []
+
+    def kill() -> None:
+        assert within(pids.exists, 60)
+        found.extend(started_with(str(tmp_path)))
+        os.kill(int(daemon.read_text()), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(Exception, match="the Docker daemon went away during the training in a container of"):
+        materialize({"name": "hangs", "pids": str(pids)}, launcher=launcher)
+    killer.join()
+    assert len(found) == 1
+    assert within(lambda: not any(map(piped_asset.runs, found)), 15), "it outlived daemon and step"
+
+
+def started_with(argument: str) -> list[int]:
+    """The processes of this machine, also those in containers, that were started with an argument."""
+    pids = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if argument.encode() in path.read_bytes().split(b"\0"):
+                pids.append(int(path.parent.name))
+    return pids
 
 
 def test_a_scratch_folder_of_the_dead_is_removed_and_no_other(tmp_path: Path) -> None:

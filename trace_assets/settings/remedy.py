@@ -124,7 +124,7 @@ class Training(Section):
     """Interpreter for `pipes` and `docker`, with this package and its train extra; empty takes the present
     one, in a container `python3`."""
     image: str = ""
-    """Image for `docker`, which holds this package with its train extra: `sandboxes/trainer.Dockerfile` makes one."""
+    """Image for `docker`, with this package and its train extra: `sandboxes/trainer.Dockerfile` makes one."""
     gpus: str = ""
     """GPUs that a container is given: `all`, or numbers or ids such as `0,1`; empty gives none."""
     mounts: tuple[str, ...] = ()

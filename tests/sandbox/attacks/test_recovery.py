@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -37,22 +35,6 @@ def test_what_is_left_works_and_nothing_else_is_left(pool: SandboxPool, name: st
     scenario = next(one for one in RECOVERY if one.name == name)
     played = scenario.play(pool)
     assert played.status == "pass", f"{played.outcome}: {played.detail}"
-
-
-@pytest.fixture
-def own_daemon(project_root: Path, attacked_docker: SandboxPool) -> Iterator[str]:
-    """A Docker daemon of this test's own, with the image of the shared one: it may be killed."""
-    if os.geteuid() != 0 or shutil.which("dockerd") is None:
-        pytest.skip("a daemon of one's own needs root and dockerd")
-    folder = Path("/tmp", f"trace-daemon-{os.getpid()}")
-    script = ["sh", str(project_root / "sandboxes" / "start_docker.sh")]
-    subprocess.run([*script, "up", str(folder)], check=True, capture_output=True, timeout=120)
-    try:
-        yield f"unix://{folder}/docker.sock"
-    finally:
-        subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=120)
-        subprocess.run(["umount", str(folder / "data")], check=False, capture_output=True)  # left by a kill
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.slow
