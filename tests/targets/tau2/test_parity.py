@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from trace_assets.cli.main import app
 from trace_assets.cli.parity import agrees
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Message, ToolCall, Trajectory
@@ -213,3 +216,29 @@ def test_only_an_installed_tau2_is_compared_with(tmp_path: Path) -> None:
         compare_with_official(study, ParityPlan("tau2:airline"))
     with pytest.raises(InputError, match="not a target of tau2"):
         compare_with_official(study, ParityPlan("embedded"))
+
+
+def test_the_command_says_what_differs_and_its_exit_code_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plans: list[ParityPlan] = []
+    found = [report([(1.0, 1.0), (1.0, 0.0), (None, 1.0)]), report([(1.0, 1.0)])]
+
+    def compare(study: Study, plan: ParityPlan) -> tuple[ParityReport, Path]:
+        plans.append(plan)
+        return found[len(plans) - 1], tmp_path
+
+    monkeypatch.setattr("trace_assets.stages.tau2_parity.compare_with_official", compare)
+    words = ["targets", "parity", "tau2:airline", "--tasks", "0", "--split", "all", "--trials", "3"]
+    told = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert told.exit_code == 1
+    assert "1 of 2 rewards equal (0.095 to 0.905)" in told.stdout
+    assert "differs 1 trial 0: 1.0 here (completed), 0.0 in tau2 run (user_stop)" in told.stdout
+    assert "not compared 2 trial 0: None here" in told.stdout
+    assert "n = 2 in 2 tasks" in told.stdout
+    assert (plans[0].tasks, plans[0].trials) == (None, 3)
+    assert plans[0].splits == ("discovery", "validation", "test")
+    told = CliRunner().invoke(app, ["targets", "parity", "tau2:airline", "--json"], catch_exceptions=False)
+    assert told.exit_code == 0
+    assert json.loads(told.stdout)["equal"] == 1
+    assert (plans[1].tasks, plans[1].splits) == (20, ("discovery",))
