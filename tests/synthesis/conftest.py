@@ -12,7 +12,7 @@ import pytest
 
 from trace_assets.records import CapabilitySpec, Message, Task, Trajectory
 from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
-from trace_assets.settings import Synthesis, Targets
+from trace_assets.settings import Targets
 from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
 from trace_assets.synthesis.writers.writer import write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
@@ -132,7 +132,7 @@ def capability(request: pytest.FixtureRequest) -> CapabilitySpec:
 @pytest.fixture(scope="session")
 def sources(contract: TargetContract) -> dict[str, str]:
     """The three recipes' modules."""
-    return {name: write_environment(each, contract, Synthesis()).source for name, each in SPECS.items()}
+    return {name: write_environment(each, contract).source for name, each in SPECS.items()}
 
 
 @pytest.fixture(scope="session")

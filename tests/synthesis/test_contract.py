@@ -8,7 +8,6 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Message, ToolCall, ToolSpec, Trajectory
-from trace_assets.settings import Synthesis
 from trace_assets.synthesis.contract.target_contract import TargetContract, contract_of, extract_contract
 from trace_assets.synthesis.contract.tool_list import mutation_marked
 from trace_assets.synthesis.writers.writer import write_environment
@@ -222,7 +221,7 @@ def test_recipes_fit_another_target(shelf: TargetContract, detector: str, argume
         detector_args=arguments,
     )
     module: dict[str, Any] = {}
-    exec(write_environment(spec, shelf, Synthesis()).source, module)
+    exec(write_environment(spec, shelf).source, module)
     for seed in range(60):
         first = module["reset"](seed)
         assert [message["role"] for message in first] == ["user"]
@@ -243,7 +242,7 @@ def test_a_target_that_refuses_by_itself_is_simulated_so(shelf: TargetContract) 
         detector_args={"tool": "renew_loan", "read": "get_loan"},
     )
     module: dict[str, Any] = {}
-    exec(write_environment(spec, shelf, Synthesis()).source, module)
+    exec(write_environment(spec, shelf).source, module)
     module["reset"](1)
     loan = module["oracle"](1)[0]["tool_calls"][0]["arguments"]
     step = module["step"](

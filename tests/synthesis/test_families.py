@@ -57,7 +57,7 @@ def source_of(
     desk, family = case
     if case not in written:
         known = contracts.get(desk) or tau2_contract(desk)
-        written[case] = write_environment(spec_of(desk, family), known, Synthesis()).source
+        written[case] = write_environment(spec_of(desk, family), known).source
     return written[case]
 
 
@@ -248,7 +248,7 @@ def spec(target: str, detector: str, **arguments: Any) -> CapabilitySpec:
 )
 def test_what_is_missing_is_said(contracts, each: CapabilitySpec, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        write_environment(each, contracts[each.target], Synthesis())
+        write_environment(each, contracts[each.target])
 
 
 def test_identifiers_of_digits_have_one_form(clinic: TargetContract) -> None:
@@ -256,7 +256,7 @@ def test_identifiers_of_digits_have_one_form(clinic: TargetContract) -> None:
     plain = clinic.phrasing.model_copy(update={"values": {**clinic.phrasing.values, "visit_id": digits}})
     contract = clinic.model_copy(update={"phrasing": plain})
     with pytest.raises(InputError, match="can be written in one way only; roll out more"):
-        write_environment(spec("clinic", "repeated_error"), contract, Synthesis())
+        write_environment(spec("clinic", "repeated_error"), contract)
 
 
 def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) -> None:
@@ -276,7 +276,7 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
     )
     contract = clinic.model_copy(update={"tools": tools})
     with pytest.raises(InputError, match=r"'drop_tests' is known .* no values of its argument 'mood'"):
-        write_environment(spec("clinic", "write_without_consent", tool="drop_tests"), contract, Synthesis())
+        write_environment(spec("clinic", "write_without_consent", tool="drop_tests"), contract)
 
 
 # -- the audit ----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
-from trace_assets.settings import Synthesis
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.synthesis.writers.recipe_writer import RecipeWriter
 from trace_assets.synthesis.writers.writer import Writer, environment_id, write_environment
@@ -195,7 +194,7 @@ def test_module_runs_alone_with_the_standard_library(sources, tmp_path: Path) ->
 
 def test_same_contract_same_module(contract: TargetContract, sources, specs) -> None:
     for name, each in specs.items():
-        again = write_environment(each, contract, Synthesis())
+        again = write_environment(each, contract)
         assert again.source == sources[name]
         assert again.environment_id == environment_id(sources[name])
         assert again.writer == f"recipe:{name}"
@@ -230,9 +229,9 @@ def test_nothing_an_agent_says_breaks_it(sources, actions: list[dict], seed: int
 
 def test_unknown_detector_names_the_recipes(contract: TargetContract) -> None:
     with pytest.raises(InputError, match=r"detector 'tone'.*object_untouched, repeated_error"):
-        write_environment(spec("tone", tool="x"), contract, Synthesis())
+        write_environment(spec("tone", tool="x"), contract)
     with pytest.raises(InputError, match="no detector"):
-        write_environment(spec(None), contract, Synthesis())
+        write_environment(spec(None), contract)
 
 
 @pytest.mark.parametrize(
@@ -246,18 +245,18 @@ def test_unknown_detector_names_the_recipes(contract: TargetContract) -> None:
 )
 def test_what_a_recipe_cannot_be_filled_with_is_said(contract: TargetContract, each, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        write_environment(each, contract, Synthesis())
+        write_environment(each, contract)
 
 
 def test_contract_of_another_target_is_refused(contract: TargetContract, specs) -> None:
     other = specs["object_untouched"].model_copy(update={"target": "tau2:retail"})
     with pytest.raises(InputError, match="contract is of 'embedded'"):
-        write_environment(other, contract, Synthesis())
+        write_environment(other, contract)
 
 
 def test_capability_text_cannot_break_out_of_the_docstring(contract: TargetContract, specs) -> None:
     sly = specs["object_untouched"].model_copy(update={"description": '"""\nimport os\n"""\\', "name": '"""'})
-    module = load(write_environment(sly, contract, Synthesis()).source)
+    module = load(write_environment(sly, contract).source)
     assert not hasattr(module, "os")
 
 
@@ -267,4 +266,4 @@ def test_what_the_module_does_not_use_of_the_contract_leaves_it_alone(
     more = contract.model_copy(update={"n_trajectories": contract.n_trajectories + 1})
     assert more.fingerprint() != contract.fingerprint()
     for name, each in specs.items():
-        assert write_environment(each, more, Synthesis()).source == sources[name]
+        assert write_environment(each, more).source == sources[name]

@@ -55,7 +55,8 @@ def test_the_oracle_solves_every_task(target: EmbeddedTarget, split: str) -> Non
 
 
 def test_doing_nothing_solves_no_task_and_earns_little(target: EmbeddedTarget) -> None:
-    verdicts = [play(target, task, target.null_agent(task)) for task in target.tasks("test")]
+    nothing = [Message(role="assistant", content="Goodbye.")]
+    verdicts = [play(target, task, nothing) for task in target.tasks("test")]
     rewards = [verdict.reward or 0.0 for verdict in verdicts]
     assert not any(verdict.success for verdict in verdicts)
     assert max(rewards) <= 0.34

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("transformers")
 
 from trace_assets.errors import InputError
+from trace_assets.policies.chat_template import as_chat
 from trace_assets.records import Message, ToolCall
 from trace_assets.targets.embedded.demonstrations import demonstrations
 from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS
@@ -24,7 +25,6 @@ from trace_assets.training.tokenizer import (
     GENERATION_PROMPT,
     MARKS,
     MAX_TOKENS,
-    as_chat,
     load_tokenizer,
     render,
 )

@@ -44,7 +44,7 @@ def describe(work: Callable[..., object], records: Sequence[type[Record]]) -> st
     return "\n\n".join(lines)
 
 
-def definition_metadata(name: str, records: Sequence[type[Record]]) -> dict[str, Any]:
+def definition_metadata(records: Sequence[type[Record]]) -> dict[str, Any]:
     """Return what is known of an asset's tables before it was ever materialized."""
     if not records:
         return {}

@@ -142,7 +142,7 @@ def stage_asset(
             code_version=code_version or source_version(*DECIDED_BY.get(name, ())),
             pool=pool,
             required_resource_keys={"study"},
-            metadata=definition_metadata(name, records),
+            metadata=definition_metadata(records),
             check_specs=[
                 dg.AssetCheckSpec(check, asset=name, description=says, blocking=check in blocking)
                 for check, says in checks.items()

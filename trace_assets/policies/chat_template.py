@@ -94,7 +94,7 @@ class ChatTemplate:
 
         try:
             text: str = self.tokenizer.apply_chat_template(
-                [_openai(message) for message in messages],
+                [as_chat(message) for message in messages],
                 tools=[tool.openai() for tool in tools] or None,
                 tokenize=False,
                 add_generation_prompt=prompt,
@@ -181,7 +181,8 @@ def _load(folder: Path) -> Any:
     return tokenizer
 
 
-def _openai(message: Message) -> dict[str, Any]:
+def as_chat(message: Message) -> dict[str, Any]:
+    """Return a message in the form that chat templates read: OpenAI's, with arguments as objects."""
     row: dict[str, Any] = {"role": message.role, "content": message.content or ""}
     if message.tool_calls:
         row["tool_calls"] = [

@@ -41,7 +41,7 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
     if section.writer == "model":
         return _by_model(study, spec, contract)
     try:
-        environment = write_environment(spec, contract, section)
+        environment = write_environment(spec, contract)
     except InputError as error:
         if section.writer != "auto" or not section.model:
             return _refused(study, capability_id, str(error))

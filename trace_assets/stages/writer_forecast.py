@@ -74,7 +74,7 @@ def _row(study: Study, name: str, calls: int, prompt: int, known: bool) -> Forec
 
 def _has_recipe(study: Study, spec: CapabilitySpec) -> bool:
     try:
-        write_environment(spec, read_contract(study, spec.target), study.settings.synthesis)
+        write_environment(spec, read_contract(study, spec.target))
     except InputError:
         return False
     return True

@@ -63,7 +63,7 @@ def generate(store: Store, messages: int, seed: int = 0) -> int:
         batch = f"bench{number:04}"
         _batch(connection, store, batch, start, min(start + BATCH_TRAJECTORIES, count))
     connection.close()
-    _small_tables(store, seed)
+    _small_tables(store)
     return count
 
 
@@ -174,7 +174,7 @@ def _put(store: Store, frame: pl.DataFrame, record: type[Record], partition: str
     store.write_frame(frame.select(columns).sort(list(record.key)), record, partition)
 
 
-def _small_tables(store: Store, seed: int) -> None:
+def _small_tables(store: Store) -> None:
     """Write what stays small in any study: capabilities, decisions, curves, costs and artifact lineage."""
     names = [f"bench-capability-{number}" for number in range(CAPABILITIES)]
     kept, now = names[:KEPT], datetime(2026, 1, 1, tzinfo=UTC)

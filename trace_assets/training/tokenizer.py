@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trace_assets.errors import InputError
 from trace_assets.policies.hermes import render_message
@@ -60,17 +60,6 @@ _PROBE = f'{GENERATION_PROMPT}<tool_call>{{"name": "x", "arguments": {{"order": 
 def chat_template() -> str:
     """Return the tiny agent's chat template (Jinja)."""
     return resources.files("trace_assets.training").joinpath("chat_template.jinja").read_text("utf-8")
-
-
-def as_chat(message: Message) -> dict[str, Any]:
-    """Return a message in the OpenAI form that `apply_chat_template` reads, arguments as objects."""
-    chat: dict[str, Any] = {"role": message.role, "content": message.content or ""}
-    if message.tool_calls:
-        chat["tool_calls"] = [
-            {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-    return chat
 
 
 def render(message: Message) -> str:

@@ -12,7 +12,6 @@ from tests.assets.scripted_loop import Loop, stand_ins
 from tests.diagnosis.model.chat_server import Body
 from tests.synthesis.writers.recorded_server import RecordedServer, Said, fenced
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion
-from trace_assets.settings import Synthesis
 from trace_assets.stages import environment_writers
 from trace_assets.stages.contract import read_contract
 from trace_assets.study import Study
@@ -26,7 +25,7 @@ def modules(study: Study) -> dict[str, str]:
     found = {}
     for name in study.store.partitions(CapabilitySpec):
         spec = study.store.read(CapabilitySpec, name)[0]
-        found[spec.name] = write_environment(spec, read_contract(study, spec.target), Synthesis()).source
+        found[spec.name] = write_environment(spec, read_contract(study, spec.target)).source
     return found
 
 

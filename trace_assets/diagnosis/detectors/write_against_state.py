@@ -39,7 +39,7 @@ class WriteAgainstState:
             cues = corpus.cues(tool)
             if not cues:
                 continue
-            for field, value in self._states(corpus, tool, argument):
+            for field, value in self._states(corpus, argument):
                 args = {"tool": tool, "field": field, "value": value, "argument": argument, "cues": cues}
                 instead = self._instead(corpus, args)
                 if instead is None:
@@ -113,8 +113,8 @@ class WriteAgainstState:
         """Tell whether an object was named to some call by X's argument: it is of the kind X acts on."""
         return any(normal(step.arguments.get(argument)) == name for step in transcript.steps)
 
-    def _states(self, corpus: Corpus, tool: str, argument: str) -> list[tuple[str, str]]:
-        """Return the states (field, value) in which objects of the tool's kind were seen."""
+    def _states(self, corpus: Corpus, argument: str) -> list[tuple[str, str]]:
+        """Return the states (field, value) in which objects that an argument names were seen."""
         values: dict[str, Counter[str]] = {}
         for one in corpus.transcripts:
             names = {

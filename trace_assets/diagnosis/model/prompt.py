@@ -44,12 +44,6 @@ def labelling_version() -> str:
     return _version("labelling", "prompts/label.md")
 
 
-@cache
-def triage_version() -> str:
-    """Version of a model's second look at faults, besides settings."""
-    return _version("triage", "prompts/triage.md")
-
-
 def _version(*own: str) -> str:
     """Return a version of some files of this package and of those that every question rests on."""
     return source_version(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.synthesis.contract.guards import Guard
 from trace_assets.synthesis.recipes.drawable import drawable, has_maps
 from trace_assets.synthesis.recipes.ground import Filled, Ground
 from trace_assets.synthesis.recipes.problems import thin
@@ -176,8 +174,3 @@ def no_state(ground: Ground, tool: str) -> Exception:
     return thin(
         ground.spec, f"successful trajectories do not show when '{tool}' is right and what is done otherwise"
     )
-
-
-def plain_writes(ground: Ground) -> list[Guard]:
-    """Return how the writing tools are used that change an object rather than hand it over."""
-    return [ground.guard(tool.name) for tool in ground.writes if not hands_over(tool.name)]

@@ -7,7 +7,6 @@ from typing import Protocol, runtime_checkable
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck
-from trace_assets.settings import Synthesis
 from trace_assets.synthesis.contract.target_contract import TargetContract
 
 
@@ -70,13 +69,14 @@ def environment_of(spec: CapabilitySpec, source: str, writer: str, n_versions: i
     )
 
 
-def write_environment(spec: CapabilitySpec, contract: TargetContract, section: Synthesis) -> Environment:
+def write_environment(spec: CapabilitySpec, contract: TargetContract) -> Environment:
     """Write an environment that teaches a capability of a target's agent, from a recipe.
+
+    Models write through `drafting.draft_environment`.
 
     Args:
         spec: The capability.
         contract: Of the target that the capability was found in.
-        section: Which recipes may be used; models write through `drafting.draft_environment`.
 
     Raises:
         InputError: The contract is of another target, or no recipe fits.

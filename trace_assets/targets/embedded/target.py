@@ -115,7 +115,3 @@ class EmbeddedTarget:
     def oracle(self, task: Task) -> list[Message]:
         """Return the assistant messages that solve a task. For tests and audits, never shown to an agent."""
         return solve(case_of(task))
-
-    def null_agent(self, task: Task) -> list[Message]:
-        """Return the assistant messages of an agent that does nothing: the floor of every score."""
-        return [Message(role="assistant", content="Goodbye.")]
