@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,5 +74,16 @@ def own_daemon(docker_daemon: None, project_root: Path) -> Iterator[str]:
         yield f"unix://{folder}/docker.sock"
     finally:
         subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=120)
-        subprocess.run(["umount", str(folder / "data")], check=False, capture_output=True)  # left by a kill
-        shutil.rmtree(folder, ignore_errors=True)
+        _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a daemon that was killed has left in its folder: shims, mounts, files."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if f"{folder}/".encode() in path.read_bytes():
+                os.kill(int(path.parent.name), signal.SIGKILL)
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for mount in reversed([one for one in mounts if Path(one).is_relative_to(folder)]):
+        subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+    shutil.rmtree(folder, ignore_errors=True)
