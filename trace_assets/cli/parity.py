@@ -45,6 +45,9 @@ def parity(
     patience: Annotated[
         float, typer.Option(help="Seconds without a finished conversation before tau2 run is killed.")
     ] = 3600.0,
+    again: Annotated[
+        bool, typer.Option("--again", help="Play all anew: another model stands behind the same name.")
+    ] = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
@@ -65,6 +68,7 @@ def parity(
         seed=seed,
         concurrency=concurrency,
         patience=patience,
+        again=again,
     )
     report, folder = compare_with_official(open_study(config, overrides), plan)
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ from trace_assets.targets.tau2.official import Model, OfficialRun, play_official
 from trace_assets.targets.tau2.parity import ParityReport, figures, pair
 
 BENCHMARK = "tau2"
-REPORT = "parity.json"
+REPORT, OURS, OFFICIAL = "parity.json", "ours", "official"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class ParityPlan:
         seed: tau2 draws the seeds of the trials from it; both sides send them with every request.
         concurrency: Conversations at once.
         patience: Seconds without a finished conversation after which `tau2 run` is killed.
+        again: Forget what was played before: another model may stand behind the same name.
     """
 
     target: str
@@ -53,6 +55,7 @@ class ParityPlan:
     seed: int = 300
     concurrency: int = 4
     patience: float = 3600.0
+    again: bool = False
 
 
 def compare_with_official(study: Study, plan: ParityPlan) -> tuple[ParityReport, Path]:
@@ -103,14 +106,17 @@ def compare_with_official(study: Study, plan: ParityPlan) -> tuple[ParityReport,
         folder = study.home.parities / f"{plan.target.replace(':', '-')}-{_key(target, run)}"
         try:
             with exclusive(folder / "lock", "trace targets parity", patience=0.0):
-                ours = _play(target, run, tasks, rollouts, Journal(folder / "ours"))
+                if plan.again:
+                    for side in (OURS, OFFICIAL):
+                        shutil.rmtree(folder / side, ignore_errors=True)
+                ours = _play(target, run, tasks, rollouts, Journal(folder / OURS))
                 if all(one.fault is not None for one in ours):
                     raise Unavailable(f"no conversation came to its end by our runner: {ours[0].error}")
                 names = [task.payload["id"] for task in tasks]
                 theirs = play_officially(
                     run,
                     names,
-                    folder / "official",
+                    folder / OFFICIAL,
                     python=Path(section.python or installed.python),
                     variables=installed.variables,
                     patience=plan.patience,
@@ -174,19 +180,22 @@ def _address(section: Rollouts) -> str:
         )
     if "," in section.base_url:
         raise InputError("`tau2 run` speaks to one server: name one in rollouts.base_url.")
-    if "@" in urlsplit(section.base_url).netloc:
+    return _without_password(section.base_url, "rollouts.base_url")
+
+
+def _without_password(url: str, setting: str) -> str:
+    if "@" in urlsplit(url).netloc:
         raise InputError(
-            "rollouts.base_url holds a password, which `tau2 run` would write into its results; put the key "
-            "into OPENAI_API_KEY."
+            f"{setting} holds a password, which `tau2 run` would write into its results; put the key into "
+            "OPENAI_API_KEY."
         )
-    return section.base_url
+    return url
 
 
 def _user(options: Mapping[str, Any]) -> Model:
     temperature = float(options.get("user_temperature", 0.0))
-    return Model(
-        str(options["user_model"]), str(options.get("user_base_url", "")), {"temperature": temperature}
-    )
+    url = _without_password(str(options.get("user_base_url", "")), "targets.options.user_base_url")
+    return Model(str(options["user_model"]), url, {"temperature": temperature})
 
 
 def _tasks(target: ProcessTarget, plan: ParityPlan, *, judge: bool) -> tuple[list[Task], list[str]]:

@@ -43,8 +43,16 @@ class Table:
         }
         return ScriptedServer(scripts, [name for side in order for name in side], solo=self.solo)
 
-    def compare(self, url: str, tasks: int, *overrides: str, user_url: str = "") -> tuple[ParityReport, Path]:
-        """Compare on the first tasks, one conversation at a time."""
+    def compare(
+        self,
+        url: str,
+        tasks: int,
+        *overrides: str,
+        user_url: str = "",
+        concurrency: int = 1,
+        again: bool = False,
+    ) -> tuple[ParityReport, Path]:
+        """Compare on the first tasks; the server knows conversations apart only one at a time."""
         user = {"user_model": "user", "user_base_url": user_url or url} if not self.solo else {}
         options = {**user, "judge": True, **self.options}
         words = [
@@ -52,14 +60,19 @@ class Table:
             f"rollouts.base_url={url}",
             "rollouts.model=agent",
             "rollouts.temperature=0",
-            "targets.processes=1",
+            f"targets.processes={concurrency}",
             "targets.call_seconds=120",
             *overrides,
         ]
         words += [f"targets.options.{name}={json.dumps(value)}" for name, value in options.items()]
         study = Study.open(self.study.home.path, overrides=words)
         plan = ParityPlan(
-            self.target, ("discovery", "validation", "test"), tasks=tasks, concurrency=1, patience=300.0
+            self.target,
+            ("discovery", "validation", "test"),
+            tasks=tasks,
+            concurrency=concurrency,
+            patience=300.0,
+            again=again,
         )
         return compare_with_official(study, plan)
 

@@ -196,7 +196,14 @@ def test_agreement_wants_every_reward_or_an_interval_within_the_margin() -> None
             ["targets.options.user_model=u", "rollouts.base_url=http://a/v1,http://b/v1"],
             "speaks to one server",
         ),
-        (["targets.options.user_model=u", "rollouts.base_url=http://me:pw@a/v1"], "holds a password"),
+        (
+            ["targets.options.user_model=u", "rollouts.base_url=http://me:pw@a/v1"],
+            "base_url holds a password",
+        ),
+        (
+            ["targets.options.user_model=u", "targets.options.user_base_url=http://me:pw@a/v1"],
+            "user_base_url holds a password",
+        ),
     ],
 )
 def test_what_tau2_run_cannot_play_is_refused(overrides: list[str], words: str, tmp_path: Path) -> None:

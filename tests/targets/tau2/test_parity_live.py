@@ -113,3 +113,19 @@ def test_what_tau2_gives_up_on_is_not_compared_and_played_again(
     assert [one.ours for one in report.pairs] == [
         1.0 if one.task_id == by_manner["right"].task_id else 0.0 for one in report.pairs
     ]
+
+
+@pytest.mark.parametrize("table", ["airline"], indirect=True)
+def test_several_at_once_and_all_of_it_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    with table.server(("null",), 6) as server:
+        judge_by(server, monkeypatch)
+        report, folder = table.compare(server.url, 6, concurrency=2)
+        assert (report.n, report.equal, report.same_conversations) == (6, 6, 6)
+        assert {one.ours for one in report.pairs} == {0.0, 1.0}
+        kept = json.loads((folder / "parity.json").read_text())
+        report, _ = table.compare(server.url, 6, concurrency=2)
+        assert server.begun == 12  # nothing is played twice
+        assert json.loads(report.model_dump_json()) == kept
+        server.order *= 2
+        table.compare(server.url, 6, concurrency=2, again=True)
+        assert server.begun == 24
