@@ -1,14 +1,16 @@
 # What trains in a container (training.launcher = "docker"): this package with its train extra. From the checkout:
 #
-#   docker build -f sandboxes/trainer.Dockerfile -t trace-training .
-#   docker build -f sandboxes/trainer.Dockerfile -t trace-training --build-arg TORCH="torch==2.13.0" .
+#   git archive HEAD | docker build -f sandboxes/trainer.Dockerfile -t trace-training -
 #
-# The first has torch for CPUs, where pip finds that build (TORCH_INDEX), the second pip's own, which brings CUDA. The
-# step refuses an image of other training code than its own: build it again with each new version.
+# That has torch as pip gives it, which brings CUDA; for CPUs alone add, before the last dash,
+#
+#   --build-arg TORCH=torch==2.13.0+cpu --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu
+#
+# The step refuses an image of other training code than its own: build it again with each new version.
 ARG BASE_IMAGE=python:3.11-slim
 FROM ${BASE_IMAGE}
-ARG TORCH="torch==2.13.0+cpu"
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ARG TORCH=torch==2.13.0
+ARG TORCH_INDEX=https://pypi.org/simple
 WORKDIR /opt/trace
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY trace_assets trace_assets

@@ -250,7 +250,7 @@ def a_study(home: Path, words: ModuleType, base: Path, **changes: Any) -> Study:
 
 def test_settings_that_cannot_work_are_one_sentence(tmp_path: Path, base: Path, words: ModuleType) -> None:
     study = a_study(tmp_path, words, base, launcher="docker")
-    with pytest.raises(InputError, match=r"needs training.image: build one with"):
+    with pytest.raises(InputError, match=r"needs training.image: build one as"):
         training_container(study, "words")
     section = study.settings.training.model_copy(update={"image": "some"})
     sandbox = study.settings.sandbox.model_copy(update={"backend": "bubblewrap"})

@@ -41,8 +41,8 @@ def training_container(study: Study, name: str) -> ContainerLauncher:
     section, backend = study.settings.training, study.settings.sandbox.backend
     if not section.image:
         raise InputError(
-            "training.launcher is 'docker', which needs training.image: build one with `docker build -f "
-            "sandboxes/trainer.Dockerfile -t trace-training .`."
+            "training.launcher is 'docker', which needs training.image: build one as "
+            "sandboxes/trainer.Dockerfile says."
         )
     if name != MIXED and backend == "bubblewrap":
         raise InputError(
