@@ -117,6 +117,8 @@ def join_peers(section: Training) -> Peers:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
             backend = "cpu:gloo,cuda:nccl"
+        else:  # by itself accelerate numbers processors as `cpu:1`, where torch restores no checkpoint
+            os.environ.setdefault("ACCELERATE_TORCH_DEVICE", "cpu")
         torch.distributed.init_process_group(backend, timeout=PATIENCE)
     return Peers(
         torch.distributed.get_rank(),
@@ -128,6 +130,11 @@ def join_peers(section: Training) -> Peers:
 
 def _refuse_what_cannot_be_shared(section: Training) -> None:
     processes = section.processes
+    if section.shard and section.sampler != "server":
+        raise InputError(
+            "training.shard needs training.sampler = 'server': the other samplers hold the whole model in "
+            "every process."
+        )
     if section.tasks_per_iteration % processes:
         raise InputError(
             f"training.processes = {processes} does not divide the {section.tasks_per_iteration} tasks of an "

@@ -1,0 +1,194 @@
+"""Several processes train one adapter: the one that a single process trains."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from trace_assets.errors import InputError
+from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.settings import Training
+from trace_assets.training.launch import launch_command
+from trace_assets.training.peers import join_peers
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from tests.training import together  # noqa: E402
+from tests.training.pretend_vllm import PretendVllm  # noqa: E402
+from trace_assets.training.grpo import train_adapter  # noqa: E402
+
+pytestmark = pytest.mark.train
+Trained = tuple[Adapter, list[TrainingPoint], Path]
+SECTION = together.SECTION.model_copy(update={"redraws": 2, "save_every": 1})
+
+
+def alone(base: Path, folder: Path, section: Training, target: Any) -> Trained:
+    adapter, points = train_adapter(
+        name="words",
+        kind="capability",
+        capability_id="words",
+        environment_id=None,
+        target=target,
+        base_dir=base,
+        base_id="base",
+        section=section.model_copy(update={"processes": 1, "shard": False}),
+        folder=folder,
+    )
+    return adapter, points, folder
+
+
+def of_two(section: Training, **more: Any) -> Training:
+    return section.model_copy(update={"processes": 2, "launcher": "pipes", **more})
+
+
+@pytest.fixture(scope="module")
+def pair(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """What two processes have trained, where half of the groups are dead and drawn anew."""
+    folder = tmp_path_factory.mktemp("pair") / "words"
+    adapter, points, told = together.finish(
+        together.start(base, folder, of_two(SECTION), target="half"), folder
+    )
+    assert told == [point.iteration for point in points], "not each iteration was told once, by one process"
+    return adapter, points, folder
+
+
+def same(pair: Trained, single: Trained) -> None:
+    """Check that two trainings are one up to rounding: decisions equal, sums nearly."""
+    ours, theirs = pair[0], single[0]
+    apart = {"adapter_id": "", "seconds": 0.0}
+    assert ours.model_copy(update=apart) == theirs.model_copy(update=apart)
+    assert len(pair[1]) == len(single[1])
+    for one, other in zip(pair[1], single[1], strict=True):
+        for name in ("reward_mean", "reward_std", "success_rate", "n", "dead_groups", "rollouts"):
+            assert getattr(one, name) == getattr(other, name), name
+        assert (one.redrawn_groups, one.validation_rate) == (other.redrawn_groups, other.validation_rate)
+        assert one.learning_rate == other.learning_rate
+        assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-3)
+        assert one.loss == pytest.approx(other.loss, abs=1e-3)
+    weights, others = (load_file(trained[2] / "adapter_model.safetensors") for trained in (pair, single))
+    assert weights.keys() == others.keys()
+    assert max(float(value.abs().max()) for value in weights.values()) > 0.01
+    for name, value in weights.items():
+        assert torch.allclose(value, others[name], atol=1e-4), name
+
+
+def test_two_processes_train_what_one_does(pair: Trained, base: Path, tmp_path: Path) -> None:
+    single = alone(base, tmp_path / "words", SECTION, together.Half())
+    assert any(point.redrawn_groups for point in single[1]), "nothing was drawn anew"
+    assert any(point.live_groups for point in single[1]), "nothing was learnt"
+    same(pair, single)
+    assert all(
+        point.sampler_difference is not None and point.sampler_difference < 1e-3
+        for point in pair[1]
+        if point.live_groups
+    )
+    assert sorted(file.name for file in pair[2].iterdir()) == sorted(
+        file.name for file in single[2].iterdir()
+    )
+    assert not list(pair[2].parent.glob(".*")), "the workplace was left behind"
+
+
+def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
+    pair: Trained, base: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "words"
+    run = together.start(base, folder, of_two(SECTION), target="half", die=(1, 2))
+    error = run.communicate(timeout=240)[1]
+    assert run.returncode == 137, error
+    assert "process 1 of 2 was killed by signal 9" in error
+    with pytest.raises(ProcessLookupError):
+        os.killpg(run.pid, 0)
+    assert not folder.exists()
+    kept = (tmp_path / ".words.work" / "curve.jsonl").read_text().splitlines()
+    assert [json.loads(line)["iteration"] for line in kept] == [1]
+    again = together.start(base, folder, of_two(SECTION), target="half")
+    adapter, points, told = together.finish(again, folder)
+    assert told[0] == 2, "it did not go on from the checkpoint"
+    assert len(points) == len(pair[1])
+    assert adapter.adapter_id == pair[0].adapter_id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixture", [False, True])
+def test_a_model_divided_among_processes_trains_as_a_whole_one(
+    mixture: bool, base: Path, words: ModuleType, tmp_path: Path
+) -> None:
+    """FSDP; each iteration's adapter goes to a server, which has the whole model."""
+    if mixture:
+        base = together.write_mixture(tmp_path / "mixture")
+    with PretendVllm(base) as server:
+        section = together.SECTION.model_copy(update={"sampler": "server", "sampler_url": server.url})
+        single = alone(base, tmp_path / "single" / "words", section, words.WordTarget())
+        assert any(point.live_groups for point in single[1]), "nothing was learnt"
+        folder = tmp_path / "words"
+        divided = of_two(section, shard=True)
+        killed = together.start(base, folder, divided, die=(0, 3))
+        assert killed.wait(240) == 137
+        adapter, points, told = together.finish(together.start(base, folder, divided), folder)
+    assert told[0] == 3, "it did not go on from the checkpoint"
+    same((adapter, points, folder), single)
+
+
+def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib\n"
+        "from trace_assets.errors import InputError, Unavailable\n"
+        "from trace_assets.settings import Training\n"
+        "from trace_assets.training.peers import join_peers\n"
+        "peers = join_peers(Training(processes=2))\n"
+        "def work():\n"
+        "    if not peers.first:\n"
+        "        raise Unavailable('the server is gone; start it.')\n"
+        "    return 1\n"
+        "said = [peers.gather(peers.rank), peers.once(lambda: peers.rank), list(peers.share(5))]\n"
+        "try:\n"
+        "    peers.each(work)\n"
+        "except Unavailable as error:\n"
+        "    said.append(str(error))\n"
+        f"pathlib.Path({str(tmp_path)!r}, str(peers.rank)).write_text(repr(said))\n"
+    )
+    (tmp_path / "peers_program.py").write_text(program)
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    command = launch_command(Training(processes=2), sys.executable, "peers_program")
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True, timeout=120)
+    gone = "the server is gone; start it."
+    assert eval((tmp_path / "0").read_text()) == [[0, 1], 0, [0, 1], gone]
+    assert eval((tmp_path / "1").read_text()) == [[0, 1], 0, [2, 3, 4], gone]
+
+
+@pytest.mark.parametrize(
+    ("changes", "world", "says"),
+    [
+        ({"processes": 2}, None, "training.processes is 2 and this training runs in 1: choose"),
+        ({}, "2", "training.processes is 1 and this training runs in 2"),
+        ({"processes": 3}, "3", "training.processes = 3 does not divide the 4 tasks of an iteration"),
+        ({"processes": 2, "loss_type": "grpo"}, "2", "several processes need 'dapo'"),
+        ({"processes": 2, "micro_batch": 32}, "2", "does not divide the 16 episodes that each of 2"),
+        ({"shard": True}, None, "set training.processes above 1"),
+        ({"processes": 2, "shard": True}, "2", "training.shard needs training.sampler = 'server'"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(
+    changes: dict[str, Any], world: str | None, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    if world:
+        monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(InputError, match=says):
+        join_peers(SECTION.model_copy(update=changes))
+
+
+def test_how_many_train_is_no_part_of_what_is_trained() -> None:
+    several = Training(processes=8, shard=True, sampler="server")
+    assert several.recipe() == Training(sampler="server").recipe()
+    assert several.fingerprint() == Training(sampler="server").fingerprint()

@@ -1,0 +1,165 @@
+"""A training in several processes: the program that each of them runs, and how tests start it.
+
+What to train is in the file that `TOGETHER` names; what the process that speaks has to say goes beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.training import word_target
+from trace_assets.errors import TraceError
+from trace_assets.records import Adapter, Task, TrainingPoint
+from trace_assets.settings import Training
+from trace_assets.training.launch import launch_command
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTION = word_target.SECTION.model_copy(
+    update={"tasks_per_iteration": 4, "iterations": 4, "validate_every": 2, "save_every": 2}
+)
+
+
+class Half(word_target.WordTarget):
+    """Two words are never judged different, so their groups are dead."""
+
+    def episode(self, task: Task, *, seed: int) -> word_target.WordEpisode:
+        episode = super().episode(task, seed=seed)
+        if task.payload["word"] in ("red", "blue"):
+            episode.word = "never said"
+        return episode
+
+
+def start(
+    base: Path, folder: Path, section: Training, *, target: str = "words", die: tuple[int, int] = (-1, 0)
+) -> subprocess.Popen[str]:
+    """Start a training in as many processes as the section says, in a group of their own.
+
+    Args:
+        base: The base model.
+        folder: Where the adapter shall be.
+        section: The training settings.
+        target: `words`, or `half` for `Half`.
+        die: Number of a process that kills itself, and the iteration in which it does.
+    """
+    asked = folder.with_name(f"{folder.name}.asked.json")
+    asked.write_text(
+        json.dumps(
+            {
+                "base": str(base),
+                "folder": str(folder),
+                "section": section.model_dump(mode="json"),
+                "target": target,
+                "die": die,
+            }
+        )
+    )
+    return subprocess.Popen(
+        launch_command(section, sys.executable, "tests.training.together"),
+        cwd=ROOT,
+        env={**os.environ, "TOGETHER": str(asked), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], folder: Path) -> tuple[Adapter, list[TrainingPoint], int]:
+    """Wait for a training, and return the adapter, its curve, and from which iteration on it was told."""
+    error = process.communicate(timeout=240)[1]
+    assert process.returncode == 0, error
+    said = json.loads(folder.with_name(f"{folder.name}.said.json").read_text())
+    points = [TrainingPoint.model_validate(point) for point in said["points"]]
+    return Adapter.model_validate(said["adapter"]), points, said["told"]
+
+
+def write_mixture(folder: Path) -> Path:
+    """Write a mixture of four experts taught as the word model is, with its tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    word_target.write_base(folder)
+    torch.manual_seed(0)
+    config = Qwen3MoeConfig(
+        vocab_size=len(AutoTokenizer.from_pretrained(folder)),
+        hidden_size=32,
+        intermediate_size=64,
+        moe_intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        num_experts=4,
+        num_experts_per_tok=2,
+        mlp_only_layers=[],
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=1,
+        pad_token_id=0,
+    )
+    model = Qwen3MoeForCausalLM(config)
+    word_target.teach(model)
+    model.save_pretrained(folder)
+    return folder
+
+
+def main() -> int:
+    """Train as one of several; the exit code is that of the error."""
+    from trace_assets.training.grpo import train_adapter
+
+    path, rank = Path(os.environ["TOGETHER"]), int(os.environ.get("RANK", "0"))
+    asked: dict[str, Any] = json.loads(path.read_text())
+    section, told = Training.model_validate(asked["section"]), list[int]()
+    target = Half() if asked["target"] == "half" else word_target.WordTarget()
+    _die_in(*asked["die"], rank)
+    try:
+        adapter, points = train_adapter(
+            name="words",
+            kind="capability",
+            capability_id="words",
+            environment_id=None,
+            target=target,
+            base_dir=Path(asked["base"]),
+            base_id="base",
+            section=section,
+            folder=Path(asked["folder"]),
+            on_point=lambda point: told.append(point.iteration),
+        )
+    except TraceError as error:
+        said = path.with_name(path.name.replace(".asked.", f".failed-{rank}."))
+        said.write_text(str(error))
+        return error.exit_code
+    if rank == 0:
+        said = {
+            "adapter": adapter.model_dump(mode="json"),
+            "points": [point.model_dump(mode="json") for point in points],
+            "told": told,
+        }
+        path.with_name(path.name.replace(".asked.", ".said.")).write_text(json.dumps(said))
+    return 0
+
+
+def _die_in(rank: int, iteration: int, own: int) -> None:
+    """Have this process kill itself in the middle of an iteration, after its episodes were played."""
+    if rank != own:
+        return
+    from trace_assets.training.run import Run
+
+    rollouts = Run._rollouts
+
+    def deadly(run: Run, prompts: Any, trainer: Any) -> Any:
+        played = rollouts(run, prompts, trainer)
+        if trainer.state.global_step + 1 == iteration:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return played
+
+    Run._rollouts = deadly  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
