@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tests.serving.test_server import eventually, gone  # noqa: E402
 from tests.serving.test_vllm import CANCEL, MULTI, launch_in  # noqa: E402
 from trace_assets.errors import InputError, Unavailable  # noqa: E402
 from trace_assets.policies.protocol import Conversation, Policy  # noqa: E402
+from trace_assets.policies.token_policy import Sampled  # noqa: E402
 from trace_assets.policies.transformers_engine import TransformersPolicy  # noqa: E402
 from trace_assets.policies.vllm_engine import VllmPolicy  # noqa: E402
 from trace_assets.records import Message, Trajectory  # noqa: E402
@@ -112,6 +113,27 @@ def test_seeds_repeat_and_traces_are_whole(target: EmbeddedTarget, engine: VllmP
         assert len(trace.ids) == len(trace.mask) == len(trace.logprobs)
         assert all((value < 0) == bool(own) for value, own in zip(trace.logprobs, trace.mask, strict=True))
     assert isinstance(engine, Policy)
+
+
+def test_long_prompts_beside_each_other_are_read_whole(engine: VllmPolicy) -> None:
+    """More than one step's tokens wait at once; read in parts, a CPU's seeded request dies."""
+
+    def opening(words: int) -> list[Message]:
+        return [Message(role="user", content="order " * words)]
+
+    longest = max(n for n in range(1, 200) if len(engine.template.opening(opening(n), ())) < 460)
+
+    async def talk() -> list[int | None]:
+        talks = [Conversation(f"l{k}", (), opening(longest), seed=k) for k in range(24)]
+        for k, one in enumerate(talks):  # no two share a prefix
+            one.messages[0] = Message(role="user", content=f"{k} {one.messages[0].content}")
+        replies = await asyncio.gather(*(engine.act(one) for one in talks))
+        for one in talks:
+            await engine.forget(one)
+        return [reply.prompt_tokens for reply in replies]
+
+    budget = engine._host._ending.engine.vllm_config.scheduler_config.max_num_batched_tokens
+    assert sum(tokens or 0 for tokens in asyncio.run(talk())) > 1.5 * budget
 
 
 def test_a_cancelled_conversation_leaves_the_engine_usable(
@@ -203,17 +225,18 @@ def test_an_engine_killed_in_the_middle_costs_only_what_was_in_the_air(
 ) -> None:
     trials = [Trial(task) for task in target.tasks("validation")[:24]]
     asked = 0
+    killer = VllmPolicy(models.model, adapters=models.adapters, max_new_tokens=32, **OPTIONS)
+    sample = killer._sample
 
-    class Killer(VllmPolicy):
-        async def _sample(self, *args: Any, **more: Any) -> Any:
-            nonlocal asked
-            asked += 1
-            if asked == 20:
-                for child in self._host._ending.children:
-                    child.kill()
-            return await super()._sample(*args, **more)
+    async def last_ones(ids: Sequence[int], **more: Any) -> Sampled:
+        nonlocal asked
+        asked += 1
+        if asked == 20:
+            for child in killer._host._ending.children:
+                child.kill()
+        return await sample(ids, **more)
 
-    killer = Killer(models.model, adapters=models.adapters, max_new_tokens=32, **OPTIONS)
+    killer._sample = last_ones  # type: ignore[method-assign]
     try:
         played = run_rollouts(
             target,

@@ -249,6 +249,7 @@ def _arguments(launch: Launch) -> Any:
         InputError: vLLM does not take them.
     """
     from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.platforms import current_platform
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
@@ -262,6 +263,10 @@ def _arguments(launch: Launch) -> Any:
         raise InputError(f"vLLM does not take its arguments: {why}; correct serving.extra.") from error
     arguments = AsyncEngineArgs.from_cli_args(parsed)
     arguments.skip_tokenizer_init, arguments.use_tqdm_on_load = True, False
+    if current_platform.is_cpu() and arguments.enable_chunked_prefill is None:
+        # There a seeded request dies, and the engine with it, when its prompt is read in two parts: the state
+        # of a CPU generator cannot be taken back.
+        arguments.enable_chunked_prefill = False
     if arguments.enable_lora:  # one more than act at once: a new one is there before the old one goes
         arguments.max_cpu_loras = arguments.max_loras + 1
     return arguments
