@@ -10,52 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.automation.simulations import simulation_file
 from trace_assets.cli.main import main
-
-SIMULATION = {
-    "id": "s1",
-    "task_id": "7",
-    "timestamp": "2025-01-01",
-    "start_time": "2025-01-01",
-    "end_time": "2025-01-01",
-    "duration": 1.0,
-    "termination_reason": "user_stop",
-    "agent_cost": 0.1,
-    "user_cost": 0.1,
-    "reward_info": {"reward": 1.0, "db_check": {"db_match": True, "db_reward": 1.0}, "reward_basis": ["DB"]},
-    "messages": [
-        {"role": "assistant", "content": "Hi!", "turn_idx": 0},
-        {"role": "user", "content": "Cancel order K1.", "turn_idx": 1},
-    ],
-    "trial": 0,
-    "seed": 1,
-}
-
-
-def tau2_file(folder: Path, name: str, rewards: list[float]) -> Path:
-    simulations = []
-    for number, reward in enumerate(rewards):
-        one = json.loads(json.dumps(SIMULATION))
-        one.update(id=f"{name}-{number}", task_id=str(number))
-        one["reward_info"]["reward"] = reward
-        simulations.append(one)
-    tasks = [
-        {"id": str(number), "description": {}, "user_scenario": {"instructions": "Cancel order K1."}}
-        for number in range(len(rewards))
-    ]
-    info = {
-        "git_commit": "c",
-        "num_trials": 1,
-        "max_steps": 10,
-        "max_errors": 3,
-        "user_info": {"implementation": "user_simulator", "llm": "u", "llm_args": {}},
-        "agent_info": {"implementation": "llm_agent", "llm": "a", "llm_args": {}},
-        "environment_info": {"domain_name": "desk", "policy": "Be kind."},
-        "seed": 1,
-    }
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps({"timestamp": "t", "info": info, "tasks": tasks, "simulations": simulations}))
-    return path
 
 
 def trace(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -69,7 +25,7 @@ def trace(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_ingest_twice_changes_nothing_and_sql_sees_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(tau2_file(tmp_path, "desk", [1.0, 0.0, 1.0]))
+    path = str(simulation_file(tmp_path / "desk.json", "desk", n=3, lacking=1))
     assert trace(monkeypatch, "ingest", path) == 0
     assert "3 trajectories" in capsys.readouterr().out
     assert trace(monkeypatch, "ingest", path, "--json") == 0
@@ -85,7 +41,9 @@ def test_bad_file_beside_a_good_one_is_told_and_the_good_one_kept(
 ) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"simulations": [')
-    assert trace(monkeypatch, "ingest", str(bad), str(tau2_file(tmp_path, "desk", [0.0]))) == 1
+    assert (
+        trace(monkeypatch, "ingest", str(bad), str(simulation_file(tmp_path / "desk.json", "desk", n=1))) == 1
+    )
     captured = capsys.readouterr()
     assert "bad.json" in captured.err and "1 trajectories" in captured.out
 
