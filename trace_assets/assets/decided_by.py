@@ -11,7 +11,10 @@ from collections.abc import Mapping
 _PLAYED = ("policies", "rollout.episode", "rollout.runner")
 _LEARNED = tuple(
     f"training.{name}"
-    for name in ("adapter", "curve", "episodes", "grpo", "plan", "redraw", "run", "trainer", "validation")
+    for name in (
+        *("adapter", "curve", "episodes", "grpo", "peers", "plan", "redraw", "run", "sampler"),
+        *("server_sampler", "trainer", "uploads", "validation"),
+    )
 )
 
 DECIDED_BY: Mapping[str, tuple[str, ...]] = {

@@ -18,7 +18,11 @@ from trace_assets.training.peers import ALONE, Peers
 if TYPE_CHECKING:
     from trace_assets.training.run import TrainablePolicy
 
-_EAGER = ("--enforce-eager",)
+ON_CPU = ("--enforce-eager", "--no-enable-chunked-prefill")
+"""Compiling takes longer than it saves. A seeded request whose prompt is read in chunks ends vLLM 0.31 there
+("CPU Generator does not use offset")."""
+FOR_EXPERTS = ("--enable-mixed-moe-lora-format",)
+"""Has vLLM take experts' adapters in the form in which PEFT writes them."""
 MOST_AT_ONCE = 256
 """Conversations that a server which is started here works on; further ones wait for their turn."""
 
@@ -79,7 +83,7 @@ def _in_process(base_dir: Path | str, section: Training) -> TrainablePolicy:
         dtype=_dtype(section),
         max_num_seqs=min(section.concurrency, MOST_AT_ONCE),
         lora_rank=_highest_rank(base_dir, section),
-        extra=_arguments(section),
+        extra=_arguments(base_dir, section),
     )
 
 
@@ -123,7 +127,7 @@ def _server(base_dir: Path | str, section: Training, log: Path) -> ModelServer:
         lora_rank=_highest_rank(base_dir, section),
         logprobs_mode="processed_logprobs",
         gpus=section.sampler_gpus,
-        extra=_arguments(section),
+        extra=_arguments(base_dir, section),
     )
     command = find_vllm(section.sampler_command, "training.sampler_command", "set training.sampler_url")
     return ModelServer(launch, log, command=command)
@@ -133,20 +137,23 @@ def _dtype(section: Training) -> str:
     return "bfloat16" if section.bf16 else "float32"
 
 
-def _arguments(section: Training) -> tuple[str, ...]:
-    """Return the settings' arguments; on a CPU kernels are not compiled, which takes longer than it saves."""
+def _arguments(base_dir: Path | str, section: Training) -> tuple[str, ...]:
     import torch
 
-    eager = () if torch.cuda.is_available() or "--enforce-eager" in section.sampler_arguments else _EAGER
-    return (*eager, *section.sampler_arguments)
+    cpu = () if torch.cuda.is_available() else ON_CPU
+    mixture = FOR_EXPERTS if _is_mixture(base_dir) else ()
+    return (*cpu, *mixture, *section.sampler_arguments)
 
 
 def _highest_rank(base_dir: Path | str, section: Training) -> int:
     """Return the rank to make room for: PEFT doubles it for an expert's joint gate and up projection."""
+    return section.lora_rank * (2 if _is_mixture(base_dir) else 1)
+
+
+def _is_mixture(base_dir: Path | str) -> bool:
     from transformers import AutoConfig
 
-    mixture = getattr(AutoConfig.from_pretrained(str(base_dir)), "num_experts", None)
-    return section.lora_rank * (2 if mixture else 1)
+    return bool(getattr(AutoConfig.from_pretrained(str(base_dir)), "num_experts", None))
 
 
 def _free_port() -> int:
