@@ -12,6 +12,8 @@ import pytest
 from tests.targets.tau2.scripted_server import Manner
 from tests.targets.tau2.table import Table, judge_by
 from trace_assets.cli.parity import agrees
+from trace_assets.errors import Unavailable
+from trace_assets.store.locks import exclusive
 
 HOME = os.environ.get("TRACE_TAU2_HOME", "")
 pytestmark = [
@@ -129,3 +131,5 @@ def test_several_at_once_and_all_of_it_again(table: Table, monkeypatch: pytest.M
         server.order *= 2
         table.compare(server.url, 6, concurrency=2, again=True)
         assert server.begun == 24
+        with exclusive(folder / "lock", "another"), pytest.raises(Unavailable, match="is under way in"):
+            table.compare(server.url, 6, concurrency=2)
