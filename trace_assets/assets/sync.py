@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,6 +61,15 @@ Listener = Callable[[str, Item, Step | Outcome], None]
 """Told `("start", item, step)` and `("end", item, outcome)`."""
 
 
+def worker_variables(width: int) -> dict[str, str]:
+    """Return the environment variables of worker processes of which so many are at work at once."""
+    return {
+        # Two torches on all cores are slower than one; whoever has said how many threads is obeyed.
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(1, whole_cores() // width)),
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
+    }
+
+
 def sync(
     definitions: dg.Definitions,
     instance: dg.DagsterInstance,
@@ -97,14 +107,8 @@ def sync(
     Raises:
         Unavailable: Another sync is at work, and `waiting` is None.
     """
-    cores = whole_cores()
-    width = min(2, cores) if jobs is None else max(1, jobs)
-    threads = str(max(1, cores // width))
-    environment = {
-        "OMP_NUM_THREADS": threads,  # two torches on all cores are slower than one
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
-        **environment,
-    }
+    width = min(2, whole_cores()) if jobs is None else max(1, jobs)
+    environment = {**worker_variables(width), **environment}
     with ExitStack() as stack:
         stack.enter_context(_turn(study.home, waiting))
         healed = heal(instance, study.home)
