@@ -122,7 +122,7 @@ def _server(base_dir: Path | str, section: Training, log: Path) -> ModelServer:
         "base",
         port=_free_port(),
         dtype=_dtype(section),
-        max_num_seqs=min(section.concurrency, MOST_AT_ONCE),
+        max_num_seqs=min(section.concurrency * section.processes, MOST_AT_ONCE),
         tool_parser="",
         lora_rank=_highest_rank(base_dir, section),
         logprobs_mode="processed_logprobs",
