@@ -125,6 +125,7 @@ class TokenPolicy(ABC):
         template: Turns messages into ids.
         ends: Ids that end a reply; a sampler should stop at them.
         max_context: Longest conversation in tokens.
+        is_mixture: Whether the model is a mixture of experts.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class TokenPolicy(ABC):
         configs = _read_configs(folder)
         self.ends = end_ids(self.template, *configs)
         self.max_context = context_limit(configs[-1], max_context)
+        self.is_mixture = bool(getattr(configs[-1], "num_experts", None))
         self._name = name or folder.resolve().name
         self._open: dict[str, Spoken] = {}
 

@@ -96,7 +96,7 @@ class VllmPolicy(TokenPolicy):
         self._lora_rank = lora_rank
         self._loras: dict[str | None, Any] = {}
         self._last_lora = 0
-        self._host: VllmHost = VllmHost(launch)
+        self._host: VllmHost = VllmHost(launch, mixture=self.is_mixture)
         try:
             for adapter, folder in folders.items():
                 self._loras[adapter] = self._load(contents[adapter], folder)
@@ -181,11 +181,18 @@ class VllmPolicy(TokenPolicy):
         """Return an adapter that the engine has loaded; one of the same content is taken again."""
         from vllm.lora.request import LoRARequest
 
+        from trace_assets.training.adapter import adapts_experts
+
         for known in self._loras.values():
             if known.lora_name == content:
                 return known
         self._last_lora += 1
-        lora = LoRARequest(lora_name=content, lora_int_id=self._last_lora, lora_path=str(folder))
+        lora = LoRARequest(
+            lora_name=content,
+            lora_int_id=self._last_lora,
+            lora_path=str(folder),
+            **({"is_3d_lora_weight": True} if adapts_experts(folder) else {}),
+        )
         self._host.wait(self._host.add(lora))
         return lora
 

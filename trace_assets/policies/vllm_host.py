@@ -39,6 +39,7 @@ class VllmHost:
     Args:
         launch: The base model and how it is served. Of its adapters only number and ranks are used: `add`
             loads them. What only a server knows (address, parsers) is passed over.
+        mixture: The base model is a mixture of experts.
 
     Raises:
         InputError: vLLM refuses an argument.
@@ -49,7 +50,7 @@ class VllmHost:
         dtype: The numbers that the engine computes in, such as `float32`.
     """
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, *, mixture: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="trace-vllm-"))
         self.log = self.folder / "log"
         self.dtype = ""
@@ -61,13 +62,13 @@ class VllmHost:
         self._ending = _Ending(self._loop, thread, self.folder)
         self._finalizer = weakref.finalize(self, self._ending)
         try:
-            self.wait(self._start(launch))
+            self.wait(self._start(launch, mixture))
         except BaseException:
             self._ending.keep_folder = True  # with the log, which the message names
             self.close()
             raise
 
-    async def _start(self, launch: Launch) -> None:
+    async def _start(self, launch: Launch, mixture: bool) -> None:
         import psutil
 
         settings = {
@@ -83,7 +84,7 @@ class VllmHost:
 
             from trace_assets.policies.vllm_child import mortal
 
-            arguments = _arguments(launch)
+            arguments = _arguments(launch, mixture)
             before = set(multiprocessing.active_children())
             try:
                 config = arguments.create_engine_config()
@@ -242,7 +243,7 @@ class _Ending:
         self._loop.stop()
 
 
-def _arguments(launch: Launch) -> Any:
+def _arguments(launch: Launch, mixture: bool) -> Any:
     """Return vLLM's `AsyncEngineArgs` for what a server would be started with.
 
     Raises:
@@ -269,6 +270,8 @@ def _arguments(launch: Launch) -> Any:
         arguments.enable_chunked_prefill = False
     if arguments.enable_lora:  # one more than act at once: a new one is there before the old one goes
         arguments.max_cpu_loras = arguments.max_loras + 1
+        if mixture:  # PEFT writes all experts of a layer as one matrix, other trainers one each
+            arguments.enable_mixed_moe_lora_format = True
     return arguments
 
 

@@ -107,6 +107,15 @@ def write_adapter(model: Any, folder: Path, base_name: str, tensors: dict[str, A
     return adapter_id(folder)
 
 
+def adapts_experts(folder: Path) -> bool:
+    """Say whether an adapter moves a mixture's experts, which PEFT writes as one matrix a layer.
+
+    vLLM expects a matrix an expert unless it is told.
+    """
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    return bool(config.get("target_parameters"))
+
+
 def adapter_id(folder: Path) -> str:
     """Return the content hash of an adapter: 16 hexadecimal digits over its configuration and weights.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ import httpx
 
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_faults import conceal, public_url
-from trace_assets.training.adapter import CONFIG
+from trace_assets.training.adapter import adapts_experts
 
 LOAD_SECONDS = 600.0
 """For one server to read one adapter; that of a large mixture of experts has gigabytes."""
@@ -149,8 +148,7 @@ class Uploads:
     def _load(self, url: str, name: str, folder: Path) -> None:
         # In place: after a training was killed, its name may stand for a folder that is gone.
         body = {"lora_name": name, "lora_path": str(folder), "load_inplace": True}
-        # PEFT writes the experts of a layer as one matrix; vLLM expects one each unless it is told.
-        body["is_3d_lora_weight"] = _adapts_experts(folder)
+        body["is_3d_lora_weight"] = adapts_experts(folder)
         answer = self.post(url, "/load_lora_adapter", body)
         if not answer.is_success:
             raise self._refusal(url, answer, folder)
@@ -172,11 +170,6 @@ class Uploads:
             f"{server} does not take the adapter (HTTP {answer.status_code}: {said}): compare its base model "
             "and --max-lora-rank with the training's."
         )
-
-
-def _adapts_experts(folder: Path) -> bool:
-    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    return bool(config.get("target_parameters"))
 
 
 def _base_of(rows: Sequence[dict[str, Any]], url: str) -> Served:
