@@ -18,26 +18,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from trace_assets.training.adapter import adapter_id  # noqa: E402
-from trace_assets.training.grpo import CURVE, RECORD, train_adapter  # noqa: E402
+from trace_assets.training.grpo import CURVE, RECORD  # noqa: E402
 from trace_assets.training.monitors import readings  # noqa: E402
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.train
-
-
-def train(words: ModuleType, base: Path, folder: Path, **changes: Any) -> tuple[Adapter, list[TrainingPoint]]:
-    arguments: dict[str, Any] = {
-        "name": "words",
-        "kind": "capability",
-        "capability_id": "words",
-        "environment_id": None,
-        "target": words.WordTarget(),
-        "base_dir": base,
-        "base_id": "base",
-        "section": words.SECTION,
-        "folder": folder,
-    }
-    return train_adapter(**{**arguments, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +31,7 @@ def trained(
 ) -> tuple[Adapter, list[TrainingPoint], list[TrainingPoint], Path]:
     folder = tmp_path_factory.mktemp("trained") / "words"
     told: list[TrainingPoint] = []
-    adapter, points = train(words, base, folder, on_point=told.append)
+    adapter, points = words.train(base, folder, on_point=told.append)
     return adapter, points, told, folder
 
 
@@ -87,7 +72,7 @@ def test_another_sampler_is_noticed(words: ModuleType, base: Path, tmp_path: Pat
     section = words.SECTION.model_copy(update={"iterations": 1})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trace_assets.training.run.to_row", foreign)
-        _, points = train(words, base, tmp_path / "words", section=section)
+        _, points = words.train(base, tmp_path / "words", section=section)
     assert points[0].sampler_difference == pytest.approx(0.5, abs=1e-3)
     assert points[0].outside_clip == 1.0
     assert {one.name for one in readings(points, section) if not one.sound} == {"sampler_kl", "outside_clip"}
@@ -113,7 +98,7 @@ def test_dead_groups_are_drawn_anew_from_the_runs_own_rollouts(
         if len(told) == 3:
             raise KeyboardInterrupt
 
-    adapter, points = train(words, base, tmp_path / "a", target=Half(), section=section)
+    adapter, points = words.train(base, tmp_path / "a", target=Half(), section=section)
     spent = [40 + 8 * point.redrawn_groups for point in points]
     assert [point.rollouts for point in points] == spent
     assert adapter.rollouts == sum(spent) <= 6 * 40 < sum(spent) + 40
@@ -125,8 +110,8 @@ def test_dead_groups_are_drawn_anew_from_the_runs_own_rollouts(
     # Interrupted, it spends and ends the same.
     section = section.model_copy(update={"save_every": 1})
     with pytest.raises(KeyboardInterrupt):
-        train(words, base, tmp_path / "b", target=Half(), section=section, on_point=stop)
-    again, same = train(words, base, tmp_path / "b", target=Half(), section=section)
+        words.train(base, tmp_path / "b", target=Half(), section=section, on_point=stop)
+    again, same = words.train(base, tmp_path / "b", target=Half(), section=section)
     assert (again.adapter_id, [p.rollouts for p in same]) == (adapter.adapter_id, spent)
 
 
@@ -143,7 +128,7 @@ def test_weights_that_are_no_numbers_are_never_saved(words: ModuleType, base: Pa
         patch.setattr(LiveRowTrainer, "log", burst)
         message = "grad_norm of words is nan in iteration 2: lower training.learning_rate"
         with pytest.raises(InputError, match=message):
-            train(words, base, tmp_path / "words", section=section)
+            words.train(base, tmp_path / "words", section=section)
     kept = tmp_path / ".words.work" / "checkpoints"
     assert [path.name for path in kept.glob("checkpoint-*")] == ["checkpoint-1"]
 
@@ -182,7 +167,7 @@ def test_the_folder_is_an_ordinary_peft_adapter(trained: Any, base: Path) -> Non
 def test_the_same_arguments_give_the_same_adapter(
     trained: Any, words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
-    again, _ = train(words, base, tmp_path / "again")
+    again, _ = words.train(base, tmp_path / "again")
     assert again.adapter_id == trained[0].adapter_id
 
 
@@ -192,11 +177,11 @@ def test_a_finished_run_is_not_made_again(
     adapter, points, _, folder = trained
     copied, told = Path(shutil.copytree(folder, tmp_path / "words")), list[TrainingPoint]()
     (tmp_path / ".words.work").mkdir()  # of a process that was killed between the folder and the clearing
-    again, same = train(words, base, copied, on_point=told.append)
+    again, same = words.train(base, copied, on_point=told.append)
     assert (again, same, told) == (adapter, points, [])
     assert not (tmp_path / ".words.work").exists()
     (copied / "adapter_model.safetensors").write_bytes(b"torn")
-    assert train(words, base, copied)[0].adapter_id == adapter.adapter_id
+    assert words.train(base, copied)[0].adapter_id == adapter.adapter_id
 
 
 @pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.slow), 7])
@@ -214,7 +199,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(
     assert [json.loads(line)["iteration"] for line in kept.read_text().splitlines()] == list(range(1, at + 1))
     assert not folder.exists()
     told: list[TrainingPoint] = []
-    adapter, points = train(words, base, folder, on_point=told.append)
+    adapter, points = words.train(base, folder, on_point=told.append)
     assert told[0].iteration == (5 if at > 4 else 1), "it did not go on from the checkpoint"
     assert [point.iteration for point in points] == list(range(1, 13))
     assert adapter.adapter_id == trained[0].adapter_id
@@ -233,12 +218,12 @@ def test_a_checkpoint_cut_short_is_not_used(
             raise Stop
 
     with pytest.raises(Stop):
-        train(words, base, folder, on_point=stop)
+        words.train(base, folder, on_point=stop)
     checkpoints = tmp_path / ".words.work" / "checkpoints"
     (checkpoints / "checkpoint-8" / "complete").unlink()
     (checkpoints / "checkpoint-8" / "optimizer.pt").write_bytes(b"cut")
     told: list[TrainingPoint] = []
-    adapter, _ = train(words, base, folder, on_point=told.append)
+    adapter, _ = words.train(base, folder, on_point=told.append)
     assert told[0].iteration == 5
     assert adapter.adapter_id == trained[0].adapter_id
 
@@ -249,18 +234,18 @@ def test_other_settings_do_not_resume_a_stale_run(words: ModuleType, base: Path,
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(words, base, tmp_path / "words", on_point=stop)
+        words.train(base, tmp_path / "words", on_point=stop)
     told: list[TrainingPoint] = []
     section = words.SECTION.model_copy(update={"iterations": 4})
-    train(words, base, tmp_path / "words", section=section, on_point=told.append)
+    words.train(base, tmp_path / "words", section=section, on_point=told.append)
     assert [point.iteration for point in told] == [1, 2, 3, 4]
 
 
 def test_a_budget_sets_the_number_of_iterations(words: ModuleType, base: Path, tmp_path: Path) -> None:
-    adapter, points = train(words, base, tmp_path / "words", rollout_budget=3 * 40, kind="mixed")
+    adapter, points = words.train(base, tmp_path / "words", rollout_budget=3 * 40, kind="mixed")
     assert (adapter.iterations, adapter.rollouts, len(points)) == (3, 120, 3)
     with pytest.raises(InputError, match="whole number of iterations"):
-        train(words, base, tmp_path / "words", rollout_budget=121)
+        words.train(base, tmp_path / "words", rollout_budget=121)
 
 
 def test_broken_episodes_are_no_reward_of_zero(words: ModuleType, base: Path, tmp_path: Path) -> None:
@@ -270,7 +255,7 @@ def test_broken_episodes_are_no_reward_of_zero(words: ModuleType, base: Path, tm
         return bool(task.payload["word"] == "red")
 
     section = words.SECTION.model_copy(update={"iterations": 2, "validate_every": 2})
-    adapter, points = train(words, base, tmp_path / "a", target=words.WordTarget(breaks), section=section)
+    adapter, points = words.train(base, tmp_path / "a", target=words.WordTarget(breaks), section=section)
     assert [point.n for point in points] == [32, 32], "a broken episode was counted"
     assert adapter.validation_n == 32
     assert all(point.dead_groups >= 0.2 for point in points)
@@ -290,10 +275,10 @@ def test_a_batch_that_mostly_broke_stops_and_keeps_what_was_done(
 
     target = words.WordTarget(breaks)
     with pytest.raises(Unavailable, match=r"\d+ of 40 .* iteration 7 .*the worker died"):
-        train(words, base, tmp_path / "words", target=target, on_point=take_down)
+        words.train(base, tmp_path / "words", target=target, on_point=take_down)
     down = False
     told: list[TrainingPoint] = []
-    _, points = train(words, base, tmp_path / "words", target=target, on_point=told.append)
+    _, points = words.train(base, tmp_path / "words", target=target, on_point=told.append)
     assert told[0].iteration == 5
     assert len(points) == 12
 
@@ -304,4 +289,4 @@ def test_a_target_without_validation_tasks_is_refused(words: ModuleType, base: P
             return super().tasks(split) if split == "discovery" else []
 
     with pytest.raises(InputError, match="no validation tasks"):
-        train(words, base, tmp_path / "words", target=Bare())
+        words.train(base, tmp_path / "words", target=Bare())

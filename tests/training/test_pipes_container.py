@@ -165,7 +165,6 @@ def test_a_cancelled_training_leaves_no_container_and_goes_on_to_the_same_adapte
 ) -> None:
     pytest.importorskip("trl")
     from trace_assets.training.adapter import adapter_id
-    from trace_assets.training.grpo import train_adapter
 
     folder = tmp_path / "words"
     request = {"name": "words", "base": str(base), "folder": str(folder), "pids": str(tmp_path / "pids")}
@@ -182,17 +181,7 @@ def test_a_cancelled_training_leaves_no_container_and_goes_on_to_the_same_adapte
     told: list[TrainingPoint] = []
     assert materialize(request, told.append, launcher)[0]["episodes"] == 480
     assert [point.iteration for point in told] == list(range(5, 13)), "it did not go on from the checkpoint"
-    here, _ = train_adapter(
-        name="words",
-        kind="capability",
-        capability_id="words",
-        environment_id=None,
-        target=words.WordTarget(),
-        base_dir=base,
-        base_id="base",
-        section=words.SECTION,
-        folder=tmp_path / "here",
-    )
+    here, _ = words.train(base, tmp_path / "here")
     assert here.adapter_id == adapter_id(folder)
 
 
@@ -287,3 +276,35 @@ def test_a_capability_is_trained_in_a_container_with_its_sandboxes_beside_it(
     assert (made.isolation_level, made.recomputed) == ("docker", 0)
     same, _, _ = make_adapter(here, "words", lambda point: None)
     assert same.adapter_id == made.adapter_id
+
+
+@docker
+@linux
+@pytest.mark.train
+@pytest.mark.slow
+def test_several_processes_in_a_container_train_and_play_what_one_does(
+    image: str, tmp_path: Path, base: Path, words: ModuleType
+) -> None:
+    pytest.importorskip("trl")
+    from trace_assets.stages.training import make_adapter
+
+    here = a_study(tmp_path / "here", words, base, tasks_per_iteration=4)
+    there = a_study(
+        *(tmp_path / "there", words, base),
+        **{"tasks_per_iteration": 4, "processes": 2, "launcher": "docker"},
+        **{"image": image, "python": sys.executable},
+    )
+    points: list[TrainingPoint] = []
+
+    def train(context: dg.AssetExecutionContext) -> Any:
+        placed = elsewhere(there, context)
+        assert placed is not None
+        return placed("words", points.append)
+
+    (recomputed,) = piped_asset.in_a_step(train)
+    made, curve, _ = make_adapter(there, "words", points.append)  # the step reads it alone
+    same, alone, played = make_adapter(here, "words", lambda point: None)
+    assert [point.iteration for point in points] == [1, 2]
+    assert [point.reward_mean for point in curve] == [point.reward_mean for point in alone]
+    assert (made.validation_before, made.validation_after) == (same.validation_before, same.validation_after)
+    assert recomputed.episodes == played.episodes, "those of some processes are not counted"

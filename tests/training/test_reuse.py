@@ -20,7 +20,6 @@ from trace_assets.sandbox import SandboxConfig, open_pool  # noqa: E402
 from trace_assets.stages import training as stage  # noqa: E402
 from trace_assets.targets.sandboxed import SandboxedTarget  # noqa: E402
 from trace_assets.training.curve import sandbox_shares  # noqa: E402
-from trace_assets.training.grpo import train_adapter  # noqa: E402
 
 pytestmark = pytest.mark.train
 
@@ -121,16 +120,12 @@ def test_the_share_of_the_sandbox_is_recorded(home: Path, words: ModuleType, tmp
         target = SandboxedTarget(
             environment, pool, training_seeds=range(20), validation_seeds=range(100, 150)
         )
-        _, points = train_adapter(
-            name="words",
-            kind="capability",
-            capability_id="words",
+        _, points = words.train(
+            home / "models" / "base",
+            tmp_path / "words",
             environment_id="e",
             target=target,
-            base_dir=home / "models" / "base",
-            base_id="words",
             section=words.SECTION.model_copy(update={"iterations": 4}),
-            folder=tmp_path / "words",
         )
         target.close()
     wall, cpu = sandbox_shares(points)
@@ -140,16 +135,12 @@ def test_the_share_of_the_sandbox_is_recorded(home: Path, words: ModuleType, tmp
 
 
 def test_a_target_without_a_sandbox_has_no_share(home: Path, words: ModuleType, tmp_path: Path) -> None:
-    _, points = train_adapter(
-        name="words",
+    _, points = words.train(
+        home / "models" / "base",
+        tmp_path / "words",
         kind="mixed",
         capability_id=None,
-        environment_id=None,
-        target=words.WordTarget(),
-        base_dir=home / "models" / "base",
-        base_id="words",
         section=words.SECTION.model_copy(update={"iterations": 1}),
-        folder=tmp_path / "words",
     )
     assert sandbox_shares(points) == (None, None)
     assert points[0].sandbox_seconds is None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import Unavailable
-from trace_assets.records import Message, Split, Task, ToolSpec, TrainingPoint, Verdict
+from trace_assets.records import Adapter, Message, Split, Task, ToolSpec, TrainingPoint, Verdict
 from trace_assets.settings import Training
 from trace_assets.targets.protocol import Step
 
@@ -134,23 +134,29 @@ def teach(model: Any) -> None:
         optimizer.zero_grad()
 
 
+def train(base: Path, folder: Path, **changes: Any) -> tuple[Adapter, list[TrainingPoint]]:
+    """Train an adapter to say the words back; `changes` take the place of `train_adapter`'s arguments."""
+    from trace_assets.training.grpo import train_adapter
+
+    arguments: dict[str, Any] = {
+        "name": "words",
+        "kind": "capability",
+        "capability_id": "words",
+        "environment_id": None,
+        "target": WordTarget(),
+        "base_dir": base,
+        "base_id": "base",
+        "section": SECTION,
+        "folder": folder,
+    }
+    return train_adapter(**{**arguments, **changes})
+
+
 def train_and_die(base: Path, folder: Path, at: int) -> None:
     """Train until an iteration, then die as by `kill -9`."""
-    from trace_assets.training.grpo import train_adapter
 
     def on_point(point: TrainingPoint) -> None:
         if point.iteration == at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    train_adapter(
-        name="words",
-        kind="capability",
-        capability_id="words",
-        environment_id=None,
-        target=WordTarget(),
-        base_dir=base,
-        base_id="base",
-        section=SECTION,
-        folder=folder,
-        on_point=on_point,
-    )
+    train(base, folder, on_point=on_point)
