@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trace_assets.training.memory import GIB, SHAPES, Shape, step_memory
-from trace_assets.training.memory_page import EPISODE_TOKENS, table
+from trace_assets.training.memory import GIB, SHAPES, Shape, server_memory, step_memory
+from trace_assets.training.memory_page import EPISODE_TOKENS, mixture_table, table
 from trace_assets.training.presets import load_preset
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
@@ -63,6 +63,25 @@ def test_the_preset_for_one_device_fits_one_and_the_mixture_does_not() -> None:
     assert step_memory(SHAPES["qwen3-30b-a3b"], section, EPISODE_TOKENS).total > 80 * GIB
 
 
+def test_the_preset_for_eight_devices_fits_them_and_not_undivided() -> None:
+    section, shape = load_preset("qwen3-30b-a3b-8gpu"), SHAPES["qwen3-30b-a3b"]
+    assert step_memory(shape, section, EPISODE_TOKENS).total < 0.9 * 80 * GIB
+    assert server_memory(shape, section, EPISODE_TOKENS, 4).total < 0.9 * 80 * GIB
+    whole = section.model_copy(update={"shard": False})
+    assert step_memory(shape, whole, EPISODE_TOKENS).total > 80 * GIB
+
+
+def test_what_is_divided_is_held_once_by_all_together() -> None:
+    section, shape = load_preset("qwen3-30b-a3b-8gpu"), SHAPES["qwen3-30b-a3b"]
+    divided = step_memory(shape, section, EPISODE_TOKENS)
+    whole = step_memory(shape, section.model_copy(update={"shard": False}), EPISODE_TOKENS)
+    assert section.processes * divided.weights == whole.weights
+    assert section.processes * divided.adapter == whole.adapter
+    assert divided.activations == whole.activations
+    assert (divided.engine, divided.cache, whole.gathered) == (0, 0, 0)
+    assert divided.gathered > 3 * whole.weights / shape.layers, "more than two layers and a sum"
+
+
 def test_checkpointing_and_smaller_batches_save_activations() -> None:
     section, shape = load_preset("qwen3-4b-1gpu"), SHAPES["qwen3-4b"]
 
@@ -74,7 +93,8 @@ def test_checkpointing_and_smaller_batches_save_activations() -> None:
 
 
 def test_the_page_shows_the_arithmetic() -> None:
-    shown = re.search(r"<!-- memory -->\n(.*?)\n<!-- end -->", PAGE.read_text(encoding="utf-8"), re.S)
-    assert shown is not None and shown.group(1) == table(), (
-        "docs/training.md has other figures than `python -m trace_assets.training.memory_page` prints"
-    )
+    for name, made in (("memory", table()), ("mixture", mixture_table())):
+        shown = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", PAGE.read_text(encoding="utf-8"), re.S)
+        assert shown is not None and shown.group(1) == made, (
+            "docs/training.md has other figures than `python -m trace_assets.training.memory_page` prints"
+        )

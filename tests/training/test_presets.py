@@ -10,7 +10,9 @@ from trace_assets.training.presets import load_preset, preset_names
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_is_a_usable_section(name: str) -> None:
     section = load_preset(name)
-    assert section.tasks_per_iteration * section.group_size % max(1, section.micro_batch) == 0
+    own, rest = divmod(section.tasks_per_iteration, section.processes)
+    assert rest == 0
+    assert own * section.group_size % max(1, section.micro_batch) == 0
 
 
 def test_the_tiny_preset_is_the_default() -> None:

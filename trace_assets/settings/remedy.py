@@ -85,7 +85,7 @@ class Training(Section):
     max_new_tokens: int = Field(64, ge=1)
     """Of one assistant message."""
     concurrency: int = Field(128, ge=1)
-    """Episodes in flight at once."""
+    """Episodes in flight at once, of each process."""
     epsilon: float = Field(0.2, gt=0)
     beta: float = Field(0.0, ge=0)
     max_grad_norm: float = Field(1.0, gt=0)

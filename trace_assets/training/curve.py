@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from trace_assets.records import TrainingPoint
+from trace_assets.store.home import replacing_file
 
 
 class Curve:
@@ -25,9 +26,8 @@ class Curve:
         self.path, self._writes = path, writes
         self.points = [point for point in read_curve(path) if upto is None or point.iteration <= upto]
         if writes and path.exists():
-            partial = path.with_suffix(".partial")
-            partial.write_text("".join(_line(point) for point in self.points), encoding="utf-8")
-            os.replace(partial, path)
+            with replacing_file(path) as partial:
+                partial.write_text("".join(_line(point) for point in self.points), encoding="utf-8")
 
     def append(self, point: TrainingPoint) -> None:
         """Add the next point and make sure that it survives a crash.

@@ -44,12 +44,21 @@ class Shape:
         >>> SHAPES["qwen3-4b"].parameters, SHAPES["qwen3-30b-a3b"].parameters
         (4022468096, 30532122624)
         """
+        return self.layers * self.layer + self.hidden + self.embeddings
+
+    @property
+    def layer(self) -> int:
+        """Weights of one decoder layer."""
         norms = 2 * self.hidden + 2 * self.head_dim
         attention = sum(rows * columns for rows, columns in self._attention())
         one = 3 * self.hidden * self.inner
         forward = self.experts * (one + self.hidden) if self.experts else one
-        embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
-        return self.layers * (attention + forward + norms) + self.hidden + embeddings
+        return attention + forward + norms
+
+    @property
+    def embeddings(self) -> int:
+        """Weights of the embedding and of an output layer of its own."""
+        return self.vocabulary * self.hidden * (1 if self.tied else 2)
 
     def adapter(self, rank: int) -> int:
         """Return the weights of a LoRA on every linear layer, experts and router included.
@@ -95,9 +104,10 @@ class Memory:
     Attributes:
         weights: The frozen base model in the trainer.
         adapter: LoRA weights in fp32, their gradients, and Adam's two moments: 16 bytes each.
-        engine: Merged copies of the adapted weights that the sampler reads.
-        cache: Keys and values of the episodes in flight.
+        engine: Merged copies of the adapted weights that the sampler reads; none where a server samples.
+        cache: Keys and values of the episodes in flight; none likewise.
         activations: What the backward pass keeps, and the logits.
+        gathered: Of a model divided among processes, what each has whole at one time.
     """
 
     weights: int
@@ -105,11 +115,12 @@ class Memory:
     engine: int
     cache: int
     activations: int
+    gathered: int = 0
 
     @property
     def total(self) -> int:
         """Everything at once: sampling and learning take turns, but what they hold is not given back."""
-        return self.weights + self.adapter + self.engine + self.cache + self.activations
+        return self.weights + self.adapter + self.engine + self.cache + self.activations + self.gathered
 
 
 def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
@@ -119,9 +130,13 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     computed again, and the logits, which are read in the model's precision and in fp32 with a gradient.
     Without it: all of every layer. Attention is taken to keep no matrix of tokens x tokens.
 
+    Where the model is divided (FSDP) each process keeps its part of weights and adapter, and has whole the
+    layer that is computed, the next one, the sum of the first with its adapter (PEFT makes that of the
+    experts before they are used), and the embedding and output layers.
+
     Args:
         shape: The model.
-        section: Precision, rank, micro-batch, episodes in flight.
+        section: Precision, rank, micro-batch, episodes in flight, processes, sampler.
         episode_tokens: Longest episode, prompt included.
 
     >>> memory = step_memory(SHAPES["qwen3-4b"], Training(bf16=True, lora_rank=16, micro_batch=1,
@@ -130,7 +145,9 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     [7.5, 0.5, 18.0, 13.9]
     """
     size = 2 if section.bf16 else 4
-    rows = section.micro_batch or section.tasks_per_iteration * section.group_size
+    rows = section.micro_batch or section.tasks_per_iteration * section.group_size // section.processes
+    parts = section.processes if section.shard else 1
+    elsewhere = section.sampler == "server"
     tokens = rows * episode_tokens
     inner = shape.inner * max(1, shape.active)
     wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
@@ -139,9 +156,33 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     kept = residual + layer if section.gradient_checkpointing else residual + shape.layers * layer
     logits = tokens * shape.vocabulary * (size + 2 * 4)
     return Memory(
-        weights=shape.parameters * size,
-        adapter=16 * shape.adapter(section.lora_rank),
-        engine=shape.parameters * size,
-        cache=shape.cache(section.concurrency * episode_tokens) * size // 2,
+        weights=shape.parameters * size // parts,
+        adapter=16 * shape.adapter(section.lora_rank) // parts,
+        engine=0 if elsewhere else shape.parameters * size,
+        cache=0 if elsewhere else shape.cache(section.concurrency * episode_tokens) * size // 2,
         activations=kept + logits,
+        gathered=(3 * shape.layer + shape.embeddings) * size if section.shard else 0,
+    )
+
+
+def server_memory(shape: Shape, section: Training, episode_tokens: int, devices: int) -> Memory:
+    """Return what a server takes on each of its devices, all layers divided among them (tensor parallel).
+
+    vLLM keeps room for an adapter beside the weights, in bf16 and at twice the rank for a mixture.
+
+    Args:
+        shape: The model.
+        section: Precision, rank, episodes in flight.
+        episode_tokens: Longest episode, prompt included.
+        devices: How many there are.
+    """
+    size = 2 if section.bf16 else 4
+    rank = section.lora_rank * (2 if shape.experts else 1)
+    in_flight = section.concurrency * section.processes
+    return Memory(
+        weights=shape.parameters * size // devices,
+        adapter=shape.adapter(rank) * size // devices,
+        engine=0,
+        cache=shape.cache(in_flight * episode_tokens) * size // 2 // devices,
+        activations=0,
     )

@@ -1,8 +1,8 @@
-"""The table of memory in `docs/training.md`: `python -m trace_assets.training.memory_page` prints it."""
+"""The tables of memory in `docs/training.md`: `python -m trace_assets.training.memory_page` prints them."""
 
 from __future__ import annotations
 
-from trace_assets.training.memory import GIB, SHAPES, step_memory
+from trace_assets.training.memory import GIB, SHAPES, server_memory, step_memory
 from trace_assets.training.presets import load_preset
 
 EPISODE_TOKENS = 8192
@@ -26,5 +26,22 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def mixture_table() -> str:
+    """Return what the preset for eight devices takes on each of those that train, and of those that serve."""
+    lines = [
+        "| on each of four that | weights | adapter | cache | activations | gathered | sum, GiB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    section, shape = load_preset("qwen3-30b-a3b-8gpu"), SHAPES["qwen3-30b-a3b"]
+    for name, memory in (
+        ("train", step_memory(shape, section, EPISODE_TOKENS)),
+        ("serve", server_memory(shape, section, EPISODE_TOKENS, len(section.sampler_gpus.split(",")))),
+    ):
+        parts = (memory.weights, memory.adapter, memory.cache, memory.activations, memory.gathered)
+        figures = " | ".join(f"{part / GIB:.1f}" for part in (*parts, memory.total))
+        lines.append(f"| {name} | {figures} |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    print(table())
+    print(table(), mixture_table(), sep="\n\n")

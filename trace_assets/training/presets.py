@@ -19,7 +19,7 @@ def preset_names() -> list[str]:
     """Return the names of the presets that come with the package.
 
     >>> preset_names()
-    ['qwen3-4b-1gpu', 'tiny-cpu']
+    ['qwen3-30b-a3b-8gpu', 'qwen3-4b-1gpu', 'tiny-cpu']
     """
     folder = files("trace_assets.training").joinpath("presets")
     return sorted(

@@ -6,7 +6,6 @@ Importing this module loads torch and TRL: do it where training starts, not befo
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.progress import Bar
 from trace_assets.records import Task, TrainingPoint
 from trace_assets.settings import Training
+from trace_assets.store.home import replacing_file
 from trace_assets.targets.meter import Reading
 from trace_assets.training.adapter import load_lora, lora_config, lora_state
 from trace_assets.training.curve import Curve
@@ -254,10 +254,8 @@ class Run:
     def _keep_candidate(self, iteration: int) -> None:
         weights = lora_state(self.model)
         if self.peers.first:
-            path = self.workplace.candidate(iteration)
-            partial = path.with_suffix(".partial")
-            save_file(weights, partial)
-            os.replace(partial, path)
+            with replacing_file(self.workplace.candidate(iteration)) as partial:
+                save_file(weights, partial)
         self.peers.wait()
 
 

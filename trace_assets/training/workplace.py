@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from trace_assets.store.home import replacing_file
 from trace_assets.training.validation import Rate
 
 COMPLETE = "complete"
@@ -64,11 +65,9 @@ class Workplace:
 
     def store_rate(self, name: str, rate: Rate) -> None:
         """Keep a measurement for later attempts."""
-        partial = self.path / f"{name}.partial"
-        partial.write_text(
-            json.dumps({"successes": rate.successes, "n": rate.n, "reward": rate.reward}), encoding="utf-8"
-        )
-        partial.replace(self.path / f"{name}.json")
+        text = json.dumps({"successes": rate.successes, "n": rate.n, "reward": rate.reward})
+        with replacing_file(self.path / f"{name}.json") as partial:
+            partial.write_text(text, encoding="utf-8")
 
     def clear(self) -> None:
         """Remove the folder: the result is in its place."""
