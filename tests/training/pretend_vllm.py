@@ -25,7 +25,8 @@ from trace_assets.policies.sampling import choose, uniforms
 Answer = tuple[int, dict[str, Any]]
 FAULTS = {
     "skips": "says that it took an adapter and acts without",
-    "stale": "acts with the first adapter for ever",
+    "skips_later": "does so from the third adapter on",
+    "stale": "acts with the second adapter for ever",
     "refuses": "takes no adapter of this rank",
     "no_endpoint": "was started without runtime updating",
     "cannot_see": "does not see the folder",
@@ -142,8 +143,10 @@ class PretendVllm:
         if self.fault == "cannot_see" or not folder.is_dir():
             return _error(404, f"Loading lora {name} failed: No adapter found for {folder}")
         with torch.random.fork_rng():  # that of the training, in whose process this may run
-            weights = self.base if self.fault == "skips" else merge_folder(self.model, folder)
-        if self.fault == "stale":
+            weights = merge_folder(self.model, folder)
+        if self.fault == "skips" or (self.fault == "skips_later" and len(self.loaded) >= 2):
+            weights = self.base
+        if self.fault == "stale" and self.loaded:
             self._first = weights = self._first or weights
         self.adapters[name] = weights
         self.loaded.append(name)

@@ -31,6 +31,8 @@ _RETRIES = Retries(more=2)
 _UNSHAPED: dict[str, Any] = {"top_p": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
 _UNSHAPED_BY_VLLM: dict[str, Any] = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 """Without them a server cuts off what the model's folder says, and the trainer would not know of it."""
+_VISIBLE = 1e-4
+"""Nats; more than rounding moves one token."""
 _speaker: ContextVar[str] = ContextVar("speaker", default="")
 
 
@@ -101,6 +103,8 @@ class ServerSampler(TokenPolicy):
 
     def _hand_over(self, model: Any, tensors: dict[str, Any]) -> str:
         fresh = self._folder / "adapter"
+        if self._acting == self._base:
+            self._try_out(model, tensors)
         identity = write_adapter(model, fresh, "base", tensors)
         name = f"{self._prefix}@{identity}"
         if name != self._acting:
@@ -191,7 +195,7 @@ class ServerSampler(TokenPolicy):
 
         The likeliest token's log-probability before and after temperature differs, unless one is certain.
         """
-        told = [self._likeliest(url, temperature) for temperature in {self.temperature, 1.0}]
+        told = [self._likeliest(url, temperature, self._base) for temperature in {self.temperature, 1.0}]
         if len(told) == 2 and told[0] == told[1] and told[0] < -1e-6:
             raise InputError(
                 f"the server at {public_url(url)} reports log-probabilities before temperature, and "
@@ -199,8 +203,33 @@ class ServerSampler(TokenPolicy):
                 "processed_logprobs."
             )
 
-    def _likeliest(self, url: str, temperature: float) -> float:
-        body = self._body(self._base, [min(self.ends)], 1, seed=0)
+    def _try_out(self, model: Any, tensors: dict[str, Any]) -> None:
+        """Hand over an adapter that changes every layer, and see that it does.
+
+        A LoRA begins as no change at all: a server that leaves adapters out would be noticed late.
+        """
+        import torch
+
+        generator = torch.Generator().manual_seed(0)
+        loud = {
+            name: torch.randn(value.shape, generator=generator).to(value) / 10 if "lora_B" in name else value
+            for name, value in tensors.items()
+        }
+        folder, name = self._folder / "trial", f"{self._prefix}@trial"
+        write_adapter(model, folder, "base", loud)
+        self._uploads.load(name, folder)
+        for url in self._uploads.urls:
+            base, adapted = (self._likeliest(url, 1.0, asked) for asked in (self._base, name))
+            if abs(base - adapted) < _VISIBLE and base < 0.0:
+                raise InputError(
+                    f"the server at {public_url(url)} took an adapter that changes every layer and goes on "
+                    "as without it: look at its log; a training would learn from the base model's episodes."
+                )
+        self._uploads.unload(name)
+
+    def _likeliest(self, url: str, temperature: float, model: str) -> float:
+        """Return the log-probability of the likeliest first token, 0 where the server is not there."""
+        body = self._body(model, [min(self.ends)], 1, seed=0)
         more = body.pop("extra_body")
         asked = {**body, **more, "temperature": temperature, "logprobs": 1}
         try:
