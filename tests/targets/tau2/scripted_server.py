@@ -13,10 +13,9 @@ import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Literal
 
+from tests.answering import Answer, AnsweringServer, completion
 from trace_assets.records import Message
 
 Manner = Literal["right", "null", "chatty", "stopper", "erring", "endless", "empty", "half"]
@@ -81,7 +80,7 @@ class Asked:
     body: dict[str, Any]
 
 
-class ScriptedServer:
+class ScriptedServer(AnsweringServer):
     """The server.
 
     Args:
@@ -100,40 +99,17 @@ class ScriptedServer:
         self.patience = 1000
         """Turns after which the user ends the conversation."""
         self._lock = threading.Lock()
-        outer = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+        """Return a completion with the message that the request asks for."""
+        with self._lock:
+            message = self.message(body)
+        finish = "tool_calls" if message.get("tool_calls") else "stop"
+        choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
+        return completion(None, created=0, model=body["model"], choices=[choice])
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with outer._lock:
-                    message = outer.answer(body)
-                finish = "tool_calls" if message.get("tool_calls") else "stop"
-                choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
-                answer = json.dumps(
-                    {
-                        "id": "chat",
-                        "object": "chat.completion",
-                        "created": 0,
-                        "model": body["model"],
-                        "choices": [choice],
-                        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-                    }
-                ).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def message(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the message that a request is answered with."""
         messages = body["messages"]
         if body["model"] == JUDGE:
@@ -159,16 +135,6 @@ class ScriptedServer:
     def task(self) -> str:
         """The task of the conversation that began last."""
         return self.order[self.begun - 1]
-
-    def __enter__(self) -> ScriptedServer:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def user_reply(messages: Sequence[dict[str, Any]], tools: set[str]) -> dict[str, Any]:

@@ -99,5 +99,5 @@ def set_table(installed: str, domain: str, folder: Path) -> Table:
 
 def judge_by(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tau2's own judge, whose server cannot be set otherwise, ask this one."""
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.v1)
     monkeypatch.setenv("OPENAI_API_KEY", "not-needed")

@@ -53,7 +53,7 @@ def test_both_give_the_same_rewards_and_ask_the_same(table: Table, monkeypatch: 
     manners: tuple[Manner, ...] = ("right",) if EVERY else MANNERS[table.solo]
     with table.server(manners, tasks) as server:
         judge_by(server, monkeypatch)
-        report, folder = table.compare(server.url, tasks)
+        report, folder = table.compare(server.v1, tasks)
     wrong = [one for one in report.pairs if one.state != "equal" or not one.same_conversation]
     assert not wrong
     assert (report.n, report.equal, report.same_conversations) == (tasks, tasks, tasks)
@@ -77,7 +77,7 @@ def test_an_agent_that_acts_otherwise_there_shows(table: Table, monkeypatch: pyt
     with table.server(("right",), 3) as server:
         judge_by(server, monkeypatch)
         server.spoilt[4] = "null"  # the second conversation of tau2's program
-        report, _ = table.compare(server.url, 3)
+        report, _ = table.compare(server.v1, 3)
     spoilt = [one for one in report.pairs if one.state == "differs"]
     assert (report.n, report.equal, len(spoilt)) == (3, 2, 1)
     assert (spoilt[0].ours, spoilt[0].official) == (1.0, 0.0)
@@ -95,7 +95,7 @@ def test_what_tau2_gives_up_on_is_not_compared_and_played_again(
         ours, theirs = server.order[:3], server.order[3:]
         again = [name for name in theirs for _ in range(1 if server.scripts[name].manner == "right" else 4)]
         server.order = ours + again
-        report, folder = table.compare(server.url, 3)
+        report, folder = table.compare(server.v1, 3)
         by_manner = {server.scripts[one.task_id].manner: one for one in report.pairs}
         assert by_manner["right"].state == "equal"
         for manner in ("empty", "half"):
@@ -108,7 +108,7 @@ def test_what_tau2_gives_up_on_is_not_compared_and_played_again(
         server.order += [name for name in theirs if server.scripts[name].manner != "right"]
         for script in server.scripts.values():
             script.manner = "right"
-        report, again_in = table.compare(server.url, 3)
+        report, again_in = table.compare(server.v1, 3)
     assert again_in == folder
     assert server.begun == begun + 2
     assert [one.official for one in report.pairs] == [1.0, 1.0, 1.0]
@@ -121,15 +121,15 @@ def test_what_tau2_gives_up_on_is_not_compared_and_played_again(
 def test_several_at_once_and_all_of_it_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     with table.server(("null",), 6) as server:
         judge_by(server, monkeypatch)
-        report, folder = table.compare(server.url, 6, concurrency=2)
+        report, folder = table.compare(server.v1, 6, concurrency=2)
         assert (report.n, report.equal, report.same_conversations) == (6, 6, 6)
         assert {one.ours for one in report.pairs} == {0.0, 1.0}
         kept = json.loads((folder / "parity.json").read_text())
-        report, _ = table.compare(server.url, 6, concurrency=2)
+        report, _ = table.compare(server.v1, 6, concurrency=2)
         assert server.begun == 12  # nothing is played twice
         assert json.loads(report.model_dump_json()) == kept
         server.order *= 2
-        table.compare(server.url, 6, concurrency=2, again=True)
+        table.compare(server.v1, 6, concurrency=2, again=True)
         assert server.begun == 24
         with exclusive(folder / "lock", "another"), pytest.raises(Unavailable, match="is under way in"):
-            table.compare(server.url, 6, concurrency=2)
+            table.compare(server.v1, 6, concurrency=2)

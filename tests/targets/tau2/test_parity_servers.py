@@ -60,10 +60,10 @@ def routed(url: str, record: Path) -> Iterator[str]:
 def test_through_the_router_every_conversation_keeps_its_adapter_on_both_sides(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with table.server(("right", "null"), 6) as server, routed(server.url, tmp_path / "decisions") as router:
+    with table.server(("right", "null"), 6) as server, routed(server.v1, tmp_path / "decisions") as router:
         judge_by(server, monkeypatch)
         report, _ = table.compare(
-            router, 6, "rollouts.model=routed", "rollouts.check_model=false", user_url=server.url
+            router, 6, "rollouts.model=routed", "rollouts.check_model=false", user_url=server.v1
         )
     assert (report.n, report.equal, report.same_conversations) == (6, 6, 6)
     played: dict[str, set[str]] = {}
@@ -140,7 +140,7 @@ def test_a_real_vllm_says_the_same_to_both(
         judge_by(user, monkeypatch)
         user.patience = 2
         report, folder = table.compare(
-            launch.base_url, 3, "rollouts.temperature=1", "rollouts.max_new_tokens=400", user_url=user.url
+            launch.base_url, 3, "rollouts.temperature=1", "rollouts.max_new_tokens=400", user_url=user.v1
         )
     results = read_results(folder / "official" / "results.json").values()
     said = [message.content for one in results for message in one.messages if message.role == "assistant"]
