@@ -13,7 +13,6 @@ from trace_assets.records import Adapter, TrainingPoint
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from trace_assets.training.grpo import train_adapter  # noqa: E402
 from trace_assets.training.monitors import readings  # noqa: E402
 from trace_assets.training.trainer import LiveRowTrainer  # noqa: E402
 
@@ -23,21 +22,9 @@ pytestmark = pytest.mark.train
 def train(
     words: ModuleType, base: Path, folder: Path, **changes: Any
 ) -> tuple[Adapter, list[TrainingPoint], Any]:
-    section = words.SECTION.model_copy(
-        update={"iterations": 3, "validate_every": 3, "validation_episodes": 10, **changes}
-    )
-    adapter, points = train_adapter(
-        name="words",
-        kind="capability",
-        capability_id="words",
-        environment_id=None,
-        target=words.WordTarget(),
-        base_dir=base,
-        base_id="base",
-        section=section,
-        folder=folder,
-    )
-    return adapter, points, section
+    short = {"iterations": 3, "validate_every": 3, "validation_episodes": 10}
+    section = words.SECTION.model_copy(update={**short, **changes})
+    return (*words.train(base, folder, section=section), section)
 
 
 def test_bf16_trains_and_stays_within_what_the_monitors_allow(

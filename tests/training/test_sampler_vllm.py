@@ -27,7 +27,6 @@ pytest.importorskip("trl")
 
 from trace_assets.errors import Unavailable  # noqa: E402
 from trace_assets.records import Adapter, TrainingPoint  # noqa: E402
-from trace_assets.training.grpo import train_adapter  # noqa: E402
 from trace_assets.training.monitors import readings  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -56,18 +55,11 @@ def train(
     on_point: Callable[[TrainingPoint], None] | None = None,
     **changes: Any,
 ) -> tuple[Adapter, list[TrainingPoint]]:
-    return train_adapter(
-        name="words",
-        kind="capability",
-        capability_id="words",
-        environment_id=None,
-        target=words.WordTarget(),
-        base_dir=base,
-        base_id="base",
-        section=words.SECTION.model_copy(update={**SHORT, **changes}),
-        folder=folder,
-        on_point=on_point,
+    section = words.SECTION.model_copy(update={**SHORT, **changes})
+    trained: tuple[Adapter, list[TrainingPoint]] = words.train(
+        base, folder, section=section, on_point=on_point
     )
+    return trained
 
 
 def served_from(folder: Path) -> list[int]:
