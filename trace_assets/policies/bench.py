@@ -182,8 +182,6 @@ def _in_process(options: argparse.Namespace) -> Policy:
 
 @contextmanager
 def _server(options: argparse.Namespace) -> Iterator[Policy]:
-    from torch import cuda
-
     from trace_assets.policies.openai_server import OpenAIPolicy
 
     with socket.socket() as probe:
@@ -195,8 +193,7 @@ def _server(options: argparse.Namespace) -> Iterator[Policy]:
         port=port,
         dtype=options.dtype,
         max_num_seqs=options.in_flight,
-        # A CPU build dies of a seeded request that it reads in parts.
-        extra=(*options.extra, *(() if cuda.is_available() else ("--no-enable-chunked-prefill",))),
+        extra=options.extra,
     )
     with (
         tempfile.TemporaryDirectory(prefix="trace-bench-") as folder,

@@ -265,8 +265,7 @@ def _arguments(launch: Launch, mixture: bool) -> Any:
     arguments = AsyncEngineArgs.from_cli_args(parsed)
     arguments.skip_tokenizer_init, arguments.use_tqdm_on_load = True, False
     if current_platform.is_cpu() and arguments.enable_chunked_prefill is None:
-        # There a seeded request dies, and the engine with it, when its prompt is read in two parts: the state
-        # of a CPU generator cannot be taken back.
+        # As `serving.cpu.cpu_arguments` says.
         arguments.enable_chunked_prefill = False
     if arguments.enable_lora:  # one more than act at once: a new one is there before the old one goes
         arguments.max_cpu_loras = arguments.max_loras + 1

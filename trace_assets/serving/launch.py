@@ -139,11 +139,15 @@ def served_name(name: str, adapter_id: str) -> str:
     return f"{plain}@{adapter_id[:8]}"
 
 
-def find_vllm(command: str = "") -> list[str]:
+def find_vllm(
+    command: str = "", setting: str = "serving.command", instead: str = "set rollouts.base_url"
+) -> list[str]:
     """Return the command that runs vLLM.
 
     Args:
         command: A path or name; empty looks beside this interpreter, then on the PATH.
+        setting: Where the command can be set, for the error.
+        instead: What else can be done, for the error.
 
     Raises:
         Unavailable: There is none.
@@ -155,6 +159,6 @@ def find_vllm(command: str = "") -> list[str]:
             return [found, "serve"]
     raise Unavailable(
         f"vLLM is not to be found ({' or '.join(candidates)}): run `pip install 'trace-assets[serve]'` on a "
-        "GPU machine (for a CPU see docs/serving.md), name it in serving.command, or set rollouts.base_url "
-        "to a server that is running."
+        f"GPU machine (for a CPU see docs/serving.md), name it in {setting}, or {instead} to a server that "
+        "is running."
     )

@@ -16,6 +16,7 @@ import httpx
 from trace_assets.errors import Unavailable
 from trace_assets.lifeline import ask_to_end_with_parent
 from trace_assets.progress import progress
+from trace_assets.serving.cpu import cpu_arguments
 from trace_assets.serving.launch import Launch, find_vllm
 from trace_assets.serving.log import last_words
 
@@ -60,7 +61,8 @@ class ModelServer:
                 time; the log's last words say why.
         """
         arguments = self.launch.arguments()
-        command = [*(self._command if self._command is not None else find_vllm()), *arguments]
+        program = self._command if self._command is not None else find_vllm()
+        command = [*program, *arguments, *cpu_arguments(program, arguments)]
         if _answers(self.launch.base_url):
             raise Unavailable(
                 f"something answers at {self.launch.base_url} already; stop it, or choose another "
@@ -103,6 +105,10 @@ class ModelServer:
         raise Unavailable(
             f"the model server was not well within {self._start_seconds:g} s{last_words(self.log)}"
         )
+
+    def why_gone(self) -> str:
+        """Return, for a server that has ended by itself, a sentence with its last words; otherwise empty."""
+        return "" if self.alive else f"the model server has ended{last_words(self.log)}"
 
     @property
     def alive(self) -> bool:
