@@ -195,7 +195,8 @@ def _without_password(url: str, setting: str) -> str:
 def _user(options: Mapping[str, Any]) -> Model:
     temperature = float(options.get("user_temperature", 0.0))
     url = _without_password(str(options.get("user_base_url", "")), "targets.options.user_base_url")
-    return Model(str(options["user_model"]), url, {"temperature": temperature})
+    name = str(options["user_model"])
+    return Model(name.removeprefix("openai/") if url else name, url, {"temperature": temperature})
 
 
 def _tasks(target: ProcessTarget, plan: ParityPlan, *, judge: bool) -> tuple[list[Task], list[str]]:

@@ -148,6 +148,8 @@ def test_arguments_hold_the_address_and_no_key(tmp_path: Path, monkeypatch: pyte
     assert words[words.index("--user-llm") + 1] == "gpt-4.1"
     assert words[-3:] == ["--task-ids", "1", "2"]
     assert "sk-secret" not in " ".join(words)
+    theirs = Model("openai/gpt-oss-20b", "http://127.0.0.1:1/v1").arguments("agent")
+    assert theirs[1] == "openai/openai/gpt-oss-20b"  # the server's name is the whole of it
     alone = OfficialRun("telecom", True, RUN.agent, None).arguments(tmp_path, ["1"])
     who = [alone[alone.index(flag) + 1] for flag in ("--agent", "--user")]
     assert who == ["llm_agent_solo", "dummy_user"]

@@ -39,9 +39,8 @@ class Model:
 
     def arguments(self, side: str) -> list[str]:
         """Return tau2's arguments for one side (agent or user)."""
-        name = self.name
-        if self.base_url and not name.startswith("openai/"):
-            name = f"openai/{name}"
+        # litellm takes the first part off for itself, also where the server's own name begins so.
+        name = f"openai/{self.name}" if self.base_url else self.name
         options = {**self.options, **({"api_base": self.base_url} if self.base_url else {})}
         return [f"--{side}-llm", name, f"--{side}-llm-args", json.dumps(options)]
 
