@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from trace_assets.assets.container_body import Sight
+from trace_assets.assets.container_body import LABEL, Sight
 from trace_assets.assets.pipes_container import ContainerLauncher
 from trace_assets.assets.pipes_process import ProcessLauncher
 from trace_assets.assets.pipes_training import Launcher, run_training
@@ -94,12 +94,11 @@ def container(
 
 
 def containers(owner: int) -> list[str]:
-    """The containers, also ended ones, whose owner is a process."""
+    """The trainings' containers, also ended ones, whose owner is a process."""
     import docker
 
-    mine = {"label": f"{reaper.PROJECT}.pid={owner}"}
-    with_names = docker.from_env().api.containers(all=True, filters=mine)
-    return [one["Id"] for one in with_names]
+    mine = {"label": [f"{reaper.PROJECT}.pid={owner}", f"{LABEL}=1"]}
+    return [one["Id"] for one in docker.from_env().api.containers(all=True, filters=mine)]
 
 
 def gone(pids: Path, seconds: float = 15.0) -> bool:

@@ -13,6 +13,8 @@ from trace_assets.errors import InputError
 from trace_assets.sandbox import reaper
 from trace_assets.settings import Training
 
+LABEL = "trace-assets.training"
+"""Label of a training's container, beside those that say whose it is."""
 PASSED_ON = (
     *("HF_", "OMP_", "MKL_", "OPENBLAS_", "TOKENIZERS_", "TORCH", "PYTORCH_", "CUDA_", "NCCL_", "VLLM_"),
     *("OPENAI_", "TRACE_PROGRESS_DIR", "TRACE_REQUIRE_DOCKER", "LANG", "LC_"),
@@ -101,7 +103,7 @@ def container_body(
         "Env": [f"{name}={value}" for name, value in {**environment, **own}.items()],
         # Looked up by who shares this process's numbers and removed when it is dead; by nobody else, however
         # long the training takes.
-        "Labels": {**reaper.owner_labels(), f"{reaper.PROJECT}.expires": "inf", "trace-assets.training": "1"},
+        "Labels": {**reaper.owner_labels(), f"{reaper.PROJECT}.expires": "inf", LABEL: "1"},
         "AttachStdout": True,
         "AttachStderr": True,
         "HostConfig": {

@@ -96,10 +96,11 @@ def _wait_for(command: Sequence[str]) -> int:
 
 
 def _help(make: Make, request: dict[str, Any]) -> int:
-    """Do this process's share; what fails here fails in the first process too, and is said there."""
+    """Do this process's share; what fails in all of them is said by the first, what fails here alone here."""
     try:
         make(request, lambda point: None)
     except TraceError as error:
+        print(f"process {os.environ['RANK']}: {error}", file=sys.stderr)
         return error.exit_code
     return 0
 
@@ -135,17 +136,21 @@ def code_version(name: str) -> str:
 
 def _train(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
     from trace_assets.stages.training import MIXED, make_adapter, make_mixed
+    from trace_assets.training.peers import join_peers
 
     if request["code"] != code_version(request["name"]):
         raise InputError(
             f"the trace-assets that trains ({sys.executable}) has other training code than the one that "
-            "asks: install the same one there, or build training.image again."
+            "asks: install the same one there, build training.image again, or, where it was edited "
+            "meanwhile, start this program again."
         )
     study = Study(Home.open(request["home"]), Settings.model_validate_json(request["settings"]))
     if request["name"] == MIXED:
         make_mixed(study, on_point)
         return None
-    return asdict(make_adapter(study, request["name"], on_point)[2])
+    recomputed = make_adapter(study, request["name"], on_point)[2]
+    everybody = join_peers(study.settings.training).gather(asdict(recomputed))
+    return {name: sum(one[name] for one in everybody) for name in everybody[0]}
 
 
 def _several(request: dict[str, Any]) -> list[str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import time
 import warnings
@@ -91,7 +92,6 @@ def train_adapter(
     """
     for module in ("torch", "transformers", "trl", "peft", "datasets"):
         require_extra(module, "train", "training an adapter")
-    peers = join_peers(section)
     plan = make_plan(target.tasks("discovery"), section, rollout_budget)
     held_out = target.tasks("validation")
     if not held_out:
@@ -110,12 +110,13 @@ def train_adapter(
         "environment_id": environment_id,
         "rejected": rejected,
     }
-    workplace = peers.once(lambda: Workplace(folder, fingerprint))
-    found = peers.once(lambda: _finished(folder, fingerprint))
-    if found is not None:
-        if peers.first:
-            workplace.clear()
+    # Before the processes meet: a step reads alone what several have made.
+    if (found := _finished(folder, fingerprint)) is not None:
+        if os.environ.get("RANK", "0") == "0":
+            Workplace(folder, fingerprint).clear()
         return found.model_copy(update={**whose, "path": path or folder.name}), read_curve(folder / CURVE)
+    peers = join_peers(section)
+    workplace = peers.once(lambda: Workplace(folder, fingerprint))
     began = time.perf_counter()
     title = f"training {name}"
     drawn = progress(title, plan.iterations) if peers.first else nullcontext(Bar(title, None, None))
