@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,27 +22,19 @@ pytest.importorskip("trl")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from tests.training import together  # noqa: E402
+from tests.training import together, word_target  # noqa: E402
 from tests.training.pretend_vllm import PretendVllm  # noqa: E402
-from trace_assets.training.grpo import train_adapter  # noqa: E402
+from trace_assets.training.pilot import pilot_section  # noqa: E402
 
 pytestmark = pytest.mark.train
 Trained = tuple[Adapter, list[TrainingPoint], Path]
 SECTION = together.SECTION.model_copy(update={"redraws": 2, "save_every": 1})
 
 
-def alone(base: Path, folder: Path, section: Training, target: Any) -> Trained:
-    adapter, points = train_adapter(
-        name="words",
-        kind="capability",
-        capability_id="words",
-        environment_id=None,
-        target=target,
-        base_dir=base,
-        base_id="base",
-        section=section.model_copy(update={"processes": 1, "shard": False}),
-        folder=folder,
-    )
+def alone(base: Path, folder: Path, section: Training, target: Any, *, several: bool = False) -> Trained:
+    if not several:
+        section = section.model_copy(update={"processes": 1, "shard": False})
+    adapter, points = word_target.train(base, folder, target=target, section=section)
     return adapter, points, folder
 
 
@@ -99,6 +90,12 @@ def test_two_processes_train_what_one_does(pair: Trained, base: Path, tmp_path: 
     assert not list(pair[2].parent.glob(".*")), "the workplace was left behind"
 
 
+def test_a_finished_run_of_several_is_read_by_one(pair: Trained, base: Path) -> None:
+    """The step that started them goes on with what they have made."""
+    again = alone(base, pair[2], of_two(SECTION), together.Half(), several=True)
+    assert again == pair
+
+
 def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
     pair: Trained, base: Path, tmp_path: Path
 ) -> None:
@@ -126,7 +123,7 @@ def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
     ids=["dense", "mixture", "mixture in bf16, checkpointing"],
 )
 def test_a_model_divided_among_processes_trains_as_a_whole_one(
-    mixture: bool, changes: dict[str, Any], base: Path, words: ModuleType, tmp_path: Path
+    mixture: bool, changes: dict[str, Any], base: Path, tmp_path: Path
 ) -> None:
     """FSDP; each iteration's adapter goes to a server, which has the whole model."""
     if mixture:
@@ -134,7 +131,7 @@ def test_a_model_divided_among_processes_trains_as_a_whole_one(
     with PretendVllm(base) as server:
         served = {"sampler": "server", "sampler_url": server.url, "save_every": 1, "iterations": 3}
         section = together.SECTION.model_copy(update=served | changes)
-        single = alone(base, tmp_path / "single" / "words", section, words.WordTarget())
+        single = alone(base, tmp_path / "single" / "words", section, word_target.WordTarget())
         assert any(point.live_groups for point in single[1]), "nothing was learnt"
         folder = tmp_path / "words"
         divided = of_two(section, shard=True)
@@ -192,6 +189,11 @@ def test_what_cannot_be_shared_is_refused(
         monkeypatch.setenv("WORLD_SIZE", world)
     with pytest.raises(InputError, match=says):
         join_peers(SECTION.model_copy(update=changes))
+
+
+def test_a_pilot_is_played_by_the_step_alone() -> None:
+    own = pilot_section(Training(processes=4, shard=True, sampler="server"))
+    assert (own.processes, own.shard, own.sampler) == (1, False, "server")
 
 
 def test_how_many_train_is_no_part_of_what_is_trained() -> None:

@@ -110,24 +110,17 @@ def write_mixture(folder: Path) -> Path:
 
 def main() -> int:
     """Train as one of several; the exit code is that of the error."""
-    from trace_assets.training.grpo import train_adapter
-
     path, rank = Path(os.environ["TOGETHER"]), int(os.environ.get("RANK", "0"))
     asked: dict[str, Any] = json.loads(path.read_text())
     section, told = Training.model_validate(asked["section"]), list[int]()
     target = Half() if asked["target"] == "half" else word_target.WordTarget()
     _die_in(*asked["die"], rank)
     try:
-        adapter, points = train_adapter(
-            name="words",
-            kind="capability",
-            capability_id="words",
-            environment_id=None,
+        adapter, points = word_target.train(
+            Path(asked["base"]),
+            Path(asked["folder"]),
             target=target,
-            base_dir=Path(asked["base"]),
-            base_id="base",
             section=section,
-            folder=Path(asked["folder"]),
             on_point=lambda point: told.append(point.iteration),
         )
     except TraceError as error:
