@@ -6,12 +6,12 @@ known, because it was put there.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from trace_assets.blocking import finish
 from trace_assets.records import Message, Trajectory
 from trace_assets.targets.embedded.case import Skill
 from trace_assets.targets.embedded.demonstrations import WRONG_SHARE, mistaken
@@ -52,7 +52,7 @@ def rehearse(tasks: int, trials: int = 2, seed: int = 0) -> Rehearsal:
             turns = mistaken(drawn) if flawed else solve(drawn.case())
             if rng.random() < SLIPS:
                 turns = [turns[0], turns[-1]]
-            messages, success = asyncio.run(_play(drawn, turns))
+            messages, success = finish(_play(drawn, turns))
             made.trajectories.append(
                 Trajectory(
                     trajectory_id=f"{number}-{trial}",

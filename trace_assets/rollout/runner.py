@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from trace_assets.blocking import finish
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.progress import Bar, progress
@@ -20,7 +20,6 @@ from trace_assets.targets.protocol import Target
 
 __all__ = ["Rollout", "Trial", "closing_policy", "roll_out", "run_rollouts"]
 
-T = TypeVar("T")
 PolicyT = TypeVar("PolicyT", bound=Policy)
 
 ENOUGH_FAULTS = 20
@@ -49,7 +48,7 @@ def run_rollouts(
         title=title,
         fault_share=fault_share,
     )
-    rollouts = _finish(work)
+    rollouts = finish(work)
     return sorted((rollout.trajectory for rollout in rollouts), key=lambda item: item.trajectory_id)
 
 
@@ -59,7 +58,7 @@ def closing_policy(policy: PolicyT) -> Iterator[PolicyT]:
     try:
         yield policy
     finally:
-        _finish(policy.close())
+        finish(policy.close())
 
 
 async def roll_out(
@@ -167,30 +166,3 @@ class _Run:
             f"'{self.policy.name}' (most often, {times} times: {error}); {finished} of {self.total} trials "
             f"are finished{kept}."
         )
-
-
-def _finish(work: Coroutine[Any, Any, T]) -> T:
-    """Do work to its end, whether or not a loop is running here."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    return _in_thread(work)  # called from a notebook: its loop is busy with us
-
-
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    result: list[T] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            result.append(asyncio.run(work))
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=run, name="rollouts")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]

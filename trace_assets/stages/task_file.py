@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trace_assets.blocking import finish
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Task
 from trace_assets.settings import Targets
@@ -202,7 +202,7 @@ def _try(task: Task, target: Target) -> None:
             await episode.close()
 
     try:
-        asyncio.run(touch())
+        finish(touch())
     except InputError:
         raise
     except TraceError as error:

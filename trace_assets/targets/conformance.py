@@ -8,10 +8,10 @@ because another failed before it or the target has no oracle, is reported as not
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from trace_assets.blocking import finish
 from trace_assets.conformance import Finding, carry_out, first_broken
 from trace_assets.errors import CheckFailed
 from trace_assets.progress import progress
@@ -55,7 +55,7 @@ def examine_target(make: Callable[[], Target], *, tasks: int = 20, seed: int = 0
 
 
 def _run(check: Check, subject: Subject) -> str:
-    return asyncio.run(check(subject))
+    return finish(check(subject))
 
 
 def check_target(make: Callable[[], Target], *, tasks: int = 20) -> None:

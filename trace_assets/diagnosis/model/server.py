@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
+from trace_assets.blocking import finish
 from trace_assets.diagnosis.model.account import Account, CapReached
 from trace_assets.diagnosis.model.answers import Answers
 from trace_assets.diagnosis.model.prompt import render
@@ -99,14 +100,7 @@ class ModelServer:
         Raises:
             TraceError: The server cannot be used; what was answered is remembered.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._run(items, work))
-        from concurrent.futures import ThreadPoolExecutor  # a notebook has a loop of its own
-
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(asyncio.run, self._run(items, work)).result()
+        return finish(self._run(items, work))
 
     def ask_alone(self, question: Question[A]) -> A | None:
         """Ask one question and close the connections.
