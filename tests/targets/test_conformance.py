@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from trace_assets.conformance import tally
+from trace_assets.conformance import Finding, tally
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.settings import Targets
 from trace_assets.targets.conformance import check_target, examine_target
@@ -31,6 +32,13 @@ def opener(module: Path) -> Callable[[], ProcessTarget]:
 def test_the_embedded_target_conforms() -> None:
     findings = examine_target(lambda: EmbeddedTarget(Targets()), tasks=5)
     assert tally(findings) == {"passed": len(findings), "failed": 0, "not_run": 0}
+
+
+def test_it_runs_in_a_notebook_whose_loop_is_busy() -> None:
+    async def cell() -> list[Finding]:
+        return examine_target(lambda: EmbeddedTarget(Targets()), tasks=1)
+
+    assert tally(asyncio.run(cell()))["failed"] == 0
 
 
 def test_the_template_conforms(library: Path) -> None:
