@@ -18,9 +18,8 @@ from trace_assets.training.peers import ALONE, Peers
 if TYPE_CHECKING:
     from trace_assets.training.run import TrainablePolicy
 
-ON_CPU = ("--enforce-eager", "--no-enable-chunked-prefill")
-"""Compiling takes longer than it saves. A seeded request whose prompt is read in chunks ends vLLM 0.31 there
-("CPU Generator does not use offset")."""
+EAGER = ("--enforce-eager",)
+"""On a CPU compiling kernels takes longer than it saves."""
 FOR_EXPERTS = ("--enable-mixed-moe-lora-format",)
 """Has vLLM take experts' adapters in the form in which PEFT writes them."""
 MOST_AT_ONCE = 256
@@ -140,9 +139,9 @@ def _dtype(section: Training) -> str:
 def _arguments(base_dir: Path | str, section: Training) -> tuple[str, ...]:
     import torch
 
-    cpu = () if torch.cuda.is_available() else ON_CPU
+    eager = () if torch.cuda.is_available() else EAGER
     mixture = FOR_EXPERTS if _is_mixture(base_dir) else ()
-    return (*cpu, *mixture, *section.sampler_arguments)
+    return (*eager, *mixture, *section.sampler_arguments)
 
 
 def _highest_rank(base_dir: Path | str, section: Training) -> int:
