@@ -53,8 +53,8 @@ def pair(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return adapter, points, folder
 
 
-def same(pair: Trained, single: Trained) -> None:
-    """Check that two trainings are one up to rounding: decisions equal, sums nearly."""
+def same(pair: Trained, single: Trained, rounding: float = 1e-4) -> None:
+    """Check that two trainings are one up to rounding: decisions equal, sums and weights nearly."""
     ours, theirs = pair[0], single[0]
     apart = {"adapter_id": "", "seconds": 0.0}
     assert ours.model_copy(update=apart) == theirs.model_copy(update=apart)
@@ -71,7 +71,7 @@ def same(pair: Trained, single: Trained) -> None:
     assert max(float(value.abs().max()) for value in weights.values()) > 0.01
     # Adam moves a weight by the learning rate, 0.02, whatever its gradient: one of rounding alone may differ.
     for name, value in weights.items():
-        assert float((value - others[name]).abs().mean()) < 1e-4, name
+        assert float((value - others[name]).abs().mean()) < rounding, name
 
 
 def test_two_processes_train_what_one_does(pair: Trained, base: Path, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_model_divided_among_processes_trains_as_a_whole_one(
         assert killed.wait(240) == 137
         adapter, points, told = together.finish(together.start(base, folder, divided), folder)
     assert told[0] == 2, "it did not go on from the checkpoint"
-    same((adapter, points, folder), single)
+    same((adapter, points, folder), single, 1e-3 if changes else 1e-4)
 
 
 def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
