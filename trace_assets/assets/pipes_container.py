@@ -101,7 +101,8 @@ class ContainerLauncher:
                 socket=Path(self._address.removeprefix("unix://")),
                 environment={**passed_on(os.environ), **environment},
             )
-            return StartedContainer(client, client.api.create_container_from_config(body)["Id"], self.where)
+            made = client.api.create_container_from_config(body)["Id"]
+            return StartedContainer(client, made, self._address, self.where)
         except docker.errors.ImageNotFound:
             client.close()
             raise InputError(
@@ -116,11 +117,10 @@ class ContainerLauncher:
             ) from None
 
     def _connect(self) -> Any:
-        import docker
         import docker.errors
 
         try:
-            return docker.DockerClient(base_url=self._address, timeout=_API_SECONDS, version="auto")
+            return _client(self._address)
         except docker.errors.DockerException as error:
             raise Unavailable(
                 f"no Docker daemon answers at {self._address} ({_said(error)}): start Docker, set "
@@ -134,11 +134,12 @@ class StartedContainer:
     Args:
         client: A `docker.DockerClient`; closed with `end`.
         container_id: The container.
+        address: The daemon's.
         where: What messages call it.
     """
 
-    def __init__(self, client: Any, container_id: str, where: str) -> None:
-        self._client, self._where = client, where
+    def __init__(self, client: Any, container_id: str, address: str, where: str) -> None:
+        self._client, self._address, self._where = client, address, where
         self.id = container_id
         self._code: int | None = None
         self._lost: Exception | None = None
@@ -186,19 +187,12 @@ class StartedContainer:
     def _wait_for_end(self) -> None:
         """Learn the exit code from the daemon, which tells it when the container is removed."""
         try:
-            with closing(self._connect_again()) as client:
+            with closing(_client(self._address)) as client:  # one is not made to be shared among threads
                 ended = client.api.wait(self.id, timeout=None, condition="removed")
                 self._code = int(ended["StatusCode"])
         except Exception as error:  # told by `wait`, whatever it is
             self._lost = error
         self._ended.set()
-
-    def _connect_again(self) -> Any:
-        """Return a client for another thread: one is not made to be shared."""
-        import docker
-
-        host = self._client.api.get_adapter(self._client.api.base_url).socket_path
-        return docker.DockerClient(base_url=f"unix://{host}", timeout=_API_SECONDS, version="auto")
 
     def _pass_words_on(self) -> None:
         """Write what the training says where this process's own words go."""
@@ -227,6 +221,12 @@ class StartedContainer:
         for one in (sock, self._stream):
             with suppress(OSError):
                 one.close()
+
+
+def _client(address: str) -> Any:
+    import docker
+
+    return docker.DockerClient(base_url=address, timeout=_API_SECONDS, version="auto")
 
 
 def _said(error: Exception | None) -> str:
