@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.records import Adapter, Message, Task, TrainingPoint
+from trace_assets.targets.protocol import Step
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -79,7 +80,7 @@ def test_the_sampler_is_part_of_what_decides_the_adapter(words: ModuleType) -> N
     assert plain.fingerprint() == plain.model_copy(update={"sampler_command": "vllm"}).fingerprint()
 
 
-@pytest.mark.parametrize("fault", ["skips_later", "stale"])
+@pytest.mark.parametrize("fault", ["skips_later", pytest.param("stale", marks=pytest.mark.slow)])
 def test_a_server_with_other_weights_is_noticed(
     fault: str, words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
@@ -114,11 +115,23 @@ def test_what_a_server_lacks_is_said_in_one_sentence(
     assert "\n" not in str(raised.value)
 
 
-def test_temperature_is_in_what_the_server_reports(words: ModuleType, base: Path, tmp_path: Path) -> None:
+def test_temperature_and_earlier_turns_are_in_what_the_server_reports(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    class Episode(words.WordEpisode):  # type: ignore[misc, name-defined]
+        async def step(self, message: Message) -> Step:
+            first, ended = self.said == "", await super().step(message)
+            return Step(messages=[Message(role="user", content="say one")]) if first else ended
+
+    class Twice(words.WordTarget):  # type: ignore[misc, name-defined]
+        def episode(self, task: Task, *, seed: int) -> Episode:
+            return Episode(task.payload["word"], False)
+
     with PretendVllm(base) as server:
         section = section_of(words, server.url, temperature=0.7, iterations=1)
-        _, points = train(words, base, tmp_path / "words", section)
-    assert points[0].sampler_difference < 1e-5
+        _, points = words.train(base, tmp_path / "words", target=Twice(), section=section)
+    assert len(server.asked) > 1.5 * (40 + 3 * 10), "few had a second turn"
+    assert points[0].live_groups and points[0].sampler_difference < 1e-5
 
 
 def test_a_server_that_is_gone_stops_the_training_and_another_one_goes_on(
@@ -163,6 +176,7 @@ def test_a_server_that_was_started_again_is_given_the_adapter_anew(
     assert adapter.adapter_id == served[0].adapter_id
 
 
+@pytest.mark.slow
 def test_several_servers_share_the_work_and_one_of_them_may_end(
     served: Any, words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
