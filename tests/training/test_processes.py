@@ -122,10 +122,9 @@ def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
     [(False, {}), (True, {}), (True, {"bf16": True, "gradient_checkpointing": True})],
     ids=["dense", "mixture", "mixture in bf16, checkpointing"],
 )
-def test_a_model_divided_among_processes_trains_as_a_whole_one(
+def test_two_processes_on_one_server_train_what_one_does(
     mixture: bool, changes: dict[str, Any], base: Path, tmp_path: Path
 ) -> None:
-    """FSDP; each iteration's adapter goes to a server, which has the whole model."""
     if mixture:
         base = together.write_mixture(tmp_path / "mixture")
     with PretendVllm(base) as server:
@@ -134,10 +133,10 @@ def test_a_model_divided_among_processes_trains_as_a_whole_one(
         single = alone(base, tmp_path / "single" / "words", section, word_target.WordTarget())
         assert any(point.live_groups for point in single[1]), "nothing was learnt"
         folder = tmp_path / "words"
-        divided = of_two(section, shard=True)
-        killed = together.start(base, folder, divided, die=(0, 2))
+        several = of_two(section)
+        killed = together.start(base, folder, several, die=(0, 2))
         assert killed.wait(240) == 137
-        adapter, points, told = together.finish(together.start(base, folder, divided), folder)
+        adapter, points, told = together.finish(together.start(base, folder, several), folder)
     assert told[0] == 2, "it did not go on from the checkpoint"
     same((adapter, points, folder), single, 1e-3 if changes else 1e-4)
 
@@ -179,11 +178,13 @@ def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
         ({"processes": 2, "micro_batch": 32}, "2", "does not divide the 16 episodes that each of 2"),
         ({"shard": True}, None, "set training.processes above 1"),
         ({"processes": 2, "shard": True}, "2", "training.shard needs training.sampler = 'server'"),
+        ({"processes": 2, "shard": True, "sampler": "server"}, "2", "training.shard needs GPUs"),
     ],
 )
 def test_what_cannot_be_shared_is_refused(
     changes: dict[str, Any], world: str | None, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if world:
         monkeypatch.setenv("WORLD_SIZE", world)

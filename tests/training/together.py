@@ -69,11 +69,20 @@ def start(
     )
 
 
-def finish(process: subprocess.Popen[str], folder: Path) -> tuple[Adapter, list[TrainingPoint], int]:
-    """Wait for a training, and return the adapter, its curve, and from which iteration on it was told."""
+def finish(
+    process: subprocess.Popen[str], folder: Path, held: float = 1.0
+) -> tuple[Adapter, list[TrainingPoint], list[int]]:
+    """Wait for a training, and return the adapter, its curve, and the iterations that were told.
+
+    Args:
+        process: What `start` has returned.
+        folder: As there.
+        held: Share of the model's weights that the first process should have held.
+    """
     error = process.communicate(timeout=240)[1]
     assert process.returncode == 0, error
     said = json.loads(folder.with_name(f"{folder.name}.said.json").read_text())
+    assert said["held"] and all(abs(share - held) < 0.02 for share in said["held"]), said["held"]
     points = [TrainingPoint.model_validate(point) for point in said["points"]]
     return Adapter.model_validate(said["adapter"]), points, said["told"]
 
@@ -115,6 +124,7 @@ def main() -> int:
     section, told = Training.model_validate(asked["section"]), list[int]()
     target = Half() if asked["target"] == "half" else word_target.WordTarget()
     _die_in(*asked["die"], rank)
+    held = _held()
     try:
         adapter, points = word_target.train(
             Path(asked["base"]),
@@ -132,9 +142,28 @@ def main() -> int:
             "adapter": adapter.model_dump(mode="json"),
             "points": [point.model_dump(mode="json") for point in points],
             "told": told,
+            "held": held,
         }
         path.with_name(path.name.replace(".asked.", ".said.")).write_text(json.dumps(said))
     return 0
+
+
+def _held() -> list[float]:
+    """Note at each backward pass which share of the model's weights this process holds."""
+    from torch.distributed.tensor import DTensor
+
+    from trace_assets.training.trainer import LiveRowTrainer
+
+    held, step = list[float](), LiveRowTrainer.training_step
+
+    def noting(trainer: LiveRowTrainer, model: Any, inputs: Any, items: Any = None) -> Any:
+        weights = list(trainer.model.parameters())
+        parts = [value.to_local() if isinstance(value, DTensor) else value for value in weights]
+        held.append(sum(part.numel() for part in parts) / sum(value.numel() for value in weights))
+        return step(trainer, model, inputs, items)
+
+    LiveRowTrainer.training_step = noting  # type: ignore[method-assign]
+    return held
 
 
 def _die_in(rank: int, iteration: int, own: int) -> None:
