@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from tests.training.piped_asset import gone, materialize, runs, within
+from trace_assets.assets import training_process
 from trace_assets.assets.pipes_process import ProcessLauncher
 from trace_assets.assets.pipes_training import elsewhere
 from trace_assets.errors import InputError
@@ -34,6 +35,11 @@ def test_several_processes_are_not_the_step_alone(tmp_path: Path) -> None:
     study = Study(Home.open(tmp_path), Settings(training=Training(processes=2)))
     with pytest.raises(InputError, match=r"training.processes is 2 .* set training.launcher"):
         elsewhere(study, dg.build_asset_context())
+
+
+def test_other_training_code_than_the_steps_is_refused() -> None:
+    with pytest.raises(InputError, match="has other training code than the one that asks"):
+        training_process._train({"name": "words", "code": "older"}, lambda point: None)
 
 
 @looks_into_proc
