@@ -74,7 +74,7 @@ def test_a_daemon_that_is_not_here_is_one_sentence(tmp_path: Path, monkeypatch: 
 
 @docker
 @linux
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_killed_step_leaves_no_container_behind(image: str, tmp_path: Path, processes: int) -> None:
     pids = tmp_path / "pids"
     request = {"name": "hangs", "pids": str(pids), "processes": processes}
