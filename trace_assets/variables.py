@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+GROUP_OF_A_TRAINING = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Variables of processes that train together: a server or engine started by one of them is none of them."""
+
 
 @contextmanager
 def variables(**values: str | None) -> Iterator[None]:

@@ -189,3 +189,19 @@ def test_vllm_that_is_not_here_is_told(qwen3_folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(Unavailable, match=r"needs vLLM in this interpreter.*docs/serving\.md"):
         VllmPolicy(qwen3_folder)
+
+
+@pytest.mark.parametrize(
+    ("rank", "seen", "own"), [("1", "4,6", "6"), ("1", "", "1"), ("0", "GPU-ab", "GPU-ab"), ("2", "0", "2")]
+)
+def test_an_engine_of_one_of_several_processes_has_its_gpu(
+    monkeypatch: pytest.MonkeyPatch, rank: str, seen: str, own: str
+) -> None:
+    from trace_assets.policies.vllm_host import _own_gpu
+
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    found = _own_gpu()
+    assert found["CUDA_VISIBLE_DEVICES"] == own and found["WORLD_SIZE"] is None
+    monkeypatch.delenv("LOCAL_RANK")
+    assert _own_gpu() == {}

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.serving.launch import Launch
 from trace_assets.serving.log import last_words
-from trace_assets.variables import variables
+from trace_assets.variables import GROUP_OF_A_TRAINING, variables
 
 CLOSE_SECONDS = 10.0
 """How long the engine's processes may take to end before they are killed."""
@@ -71,7 +71,8 @@ class VllmHost:
     async def _start(self, launch: Launch, mixture: bool) -> None:
         import psutil
 
-        settings = {
+        settings: dict[str, str | None] = {
+            **_own_gpu(),
             **launch.variables(),
             # A fork would copy the locks of our threads in whatever state they are.
             "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
@@ -272,6 +273,16 @@ def _arguments(launch: Launch, mixture: bool) -> Any:
         if mixture:  # PEFT writes all experts of a layer as one matrix, other trainers one each
             arguments.enable_mixed_moe_lora_format = True
     return arguments
+
+
+def _own_gpu() -> dict[str, str | None]:
+    """Return what keeps the engine of one of several training processes on that process's GPU."""
+    if "LOCAL_RANK" not in os.environ:
+        return {}
+    number, seen = int(os.environ["LOCAL_RANK"]), os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    gpus = [gpu for gpu in seen.split(",") if gpu]
+    own = gpus[number] if number < len(gpus) else f"{number}"
+    return {**dict.fromkeys(GROUP_OF_A_TRAINING), "CUDA_VISIBLE_DEVICES": own}
 
 
 def _logging(folder: Path, log: Path) -> Path:

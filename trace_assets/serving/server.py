@@ -19,12 +19,11 @@ from trace_assets.progress import progress
 from trace_assets.serving.cpu import cpu_arguments
 from trace_assets.serving.launch import Launch, find_vllm
 from trace_assets.serving.log import last_words
+from trace_assets.variables import GROUP_OF_A_TRAINING
 
 START_SECONDS = 900.0
 """A large model is loaded for minutes."""
 STOP_SECONDS = 15.0
-_GROUP_OF_A_TRAINING = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Variables of processes that train together: a server started by one of them is none of them."""
 
 
 class ModelServer:
@@ -68,7 +67,7 @@ class ModelServer:
                 f"something answers at {self.launch.base_url} already; stop it, or choose another "
                 "serving.port."
             )
-        own = {key: value for key, value in os.environ.items() if key not in _GROUP_OF_A_TRAINING}
+        own = {key: value for key, value in os.environ.items() if key not in GROUP_OF_A_TRAINING}
         with self.log.open("ab") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
