@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -33,6 +34,7 @@ from trace_assets.serving.server import ModelServer, models_of  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
 from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402
+from trace_assets.training.tokenizer import load_tokenizer  # noqa: E402
 
 CANCEL, MULTI = "cancel@aaaaaaaa", "multi@bbbbbbbb"
 
@@ -202,16 +204,30 @@ def test_one_request_at_a_time_is_slower_than_many(served: Served, target: Embed
     assert seconds(24) < seconds(1)
 
 
-def test_tool_calls_are_forced_and_parsed(served: Served, target: EmbeddedTarget) -> None:
-    tool = target.tools[0]
+@pytest.mark.parametrize("model", ["base", CANCEL, MULTI])
+def test_tool_calls_are_forced_and_parsed(served: Served, model: str) -> None:
+    """Random weights repeat themselves for ever where they may: a strict schema, and no white space."""
+    tokenizer = load_tokenizer(served.base)
+    blanks = {str(one): -100 for one in range(len(tokenizer)) if tokenizer.decode([one]).isspace()}
+    orders = ["K00", "K01"]
+    schema = {
+        "type": "object",
+        "properties": {"order": {"type": "string", "enum": orders}},
+        "required": ["order"],
+        "additionalProperties": False,
+    }
     body = {
-        "model": CANCEL,
+        "model": model,
         "messages": [{"role": "user", "content": "Cancel order K00."}],
-        "tools": [tool.openai()],
-        "tool_choice": {"type": "function", "function": {"name": tool.name}},
+        "tools": [
+            {"type": "function", "function": {"name": "get_order", "strict": True, "parameters": schema}}
+        ],
+        "tool_choice": {"type": "function", "function": {"name": "get_order"}},
         "max_tokens": 48,
         "temperature": 0,
+        "logit_bias": blanks,
     }
     answer = httpx.post(f"{served.launch.base_url}/chat/completions", json=body, timeout=240.0).json()
-    calls = answer["choices"][0]["message"]["tool_calls"]
-    assert [call["function"]["name"] for call in calls] == [tool.name]
+    (call,) = answer["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["name"] == "get_order"
+    assert json.loads(call["function"]["arguments"])["order"] in orders
