@@ -16,7 +16,7 @@ from trace_assets.assets.heal import heal
 from trace_assets.assets.instance import prepare_instance
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import INTERRUPTED, due_items, mark_due
+from trace_assets.store.locks import INTERRUPTED, due_items, mark_due, settle_recorded
 from trace_assets.store.presence import living
 
 HERE = Path(__file__).parent
@@ -99,6 +99,18 @@ def test_a_run_killed_after_its_work_was_recorded_keeps_its_books(home: Home, mo
         assert due_items(home) == {("weights", ""): "newer files", ("labels", ""): "new files"}
         assert later.exists() and other.exists() and not earlier.exists()
         assert len(Store(home.tables).partitions(LedgerEntry)) == 1
+
+
+def test_two_that_heal_at_once_do_not_trip_over_each_other(home: Home) -> None:
+    run = "0123456789abcdef"
+    first, second = (mark_due(home, name, "", INTERRUPTED, by=run) for name in ("labels", "weights"))
+
+    def recorded(asset: str, partition: str) -> bool:
+        first.unlink(missing_ok=True)  # the other one was faster
+        return True
+
+    settle_recorded(home, run, recorded)
+    assert not first.exists() and not second.exists()
 
 
 def test_a_run_of_another_program_is_judged_by_its_processes(

@@ -203,10 +203,18 @@ def settle_recorded(home: Home, run: str, recorded: Callable[[str, str], bool]) 
     for own in _marks(home):
         if own.name.rsplit(".", 2)[1] != _short(run) or not recorded(*_parts(_item_of(own))):
             continue
-        laid = own.stat().st_mtime_ns
+        laid = _laid(own)
         for mark in _marks(home):  # also the earlier ones that it found; later ones are news
-            if _item_of(mark) == _item_of(own) and mark.stat().st_mtime_ns <= laid:
+            if _item_of(mark) == _item_of(own) and _laid(mark) <= laid:
                 mark.unlink(missing_ok=True)
+
+
+def _laid(mark: Path) -> int:
+    """Return when a mark was laid, in nanoseconds; 0 when somebody else has removed it meanwhile."""
+    try:
+        return mark.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _short(run: str) -> str:
