@@ -31,6 +31,14 @@ def test_what_it_says_is_wrong_is_said_by_the_step() -> None:
         materialize({"name": "dies"}, launcher=ProcessLauncher(["/no/python"]))
 
 
+def test_a_rank_that_the_step_has_from_its_cluster_is_not_the_trainings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", "1")  # by which a process of several knows that another one speaks
+    with pytest.raises(Exception, match="the target has no tasks; ask for more"):
+        materialize({"name": "refused"})
+
+
 def test_several_processes_are_not_the_step_alone(tmp_path: Path) -> None:
     study = Study(Home.open(tmp_path), Settings(training=Training(processes=2)))
     with pytest.raises(InputError, match=r"training.processes is 2 .* set training.launcher"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from trace_assets.assets.held_folder import held_folder
 from trace_assets.assets.training_process import GRACE_SECONDS
 from trace_assets.errors import Unavailable
+from trace_assets.variables import GROUP_OF_A_TRAINING
 
 
 class ProcessLauncher:
@@ -35,11 +36,13 @@ class ProcessLauncher:
 
     def start(self, environment: Mapping[str, str], folder: Path) -> StartedProcess:
         """See `Launcher`."""
+        # A cluster may name its own processes so; whoever trains here is none of those.
+        own = {key: value for key, value in os.environ.items() if key not in GROUP_OF_A_TRAINING}
         try:
             process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **environment},
+                env={**own, **environment},
                 start_new_session=True,
             )
         except OSError as error:
