@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -48,6 +49,15 @@ def ask(server: InTurn, *, user: str = "", **retries: Any) -> tuple[Any, list[st
             await connection.close()
 
     return asyncio.run(run()), kinds, connection
+
+
+def test_no_proxy_stands_before_a_server_on_this_machine(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        said, kinds, _ = ask(serve(completion("hi")), more=0)
+    assert said.choices[0].message.content == "hi" and kinds == []
 
 
 def test_every_fault_is_counted_also_those_that_passed(serve: Any) -> None:

@@ -27,6 +27,7 @@ def main() -> None:
     if "--lora-modules" in sys.argv and fault != "no_adapters":
         modules = sys.argv[sys.argv.index("--lora-modules") + 1 :]
         names += [word.split("=")[0] for word in modules if "=" in word]
+    key = after("--api-key") if "--api-key" in sys.argv else os.environ.get("VLLM_API_KEY")
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print(f"child {child.pid}", flush=True)
 
@@ -35,8 +36,9 @@ def main() -> None:
 
         def do_GET(self) -> None:
             """List the models."""
-            body = json.dumps({"data": [{"id": name} for name in names]}).encode()
-            self.send_response(200)
+            allowed = not key or self.headers["Authorization"] == f"Bearer {key}"
+            body = json.dumps({"data": [{"id": name} for name in names]} if allowed else {}).encode()
+            self.send_response(200 if allowed else 401)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -115,6 +115,28 @@ def test_an_exception_inside_ends_it_too(adapter: Path, tmp_path: Path) -> None:
     assert gone(child_in(log))
 
 
+def test_no_proxy_stands_before_this_machines_own_server(
+    adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    with ModelServer(launch(adapter), tmp_path / "log", command=PRETEND, start_seconds=10.0) as server:
+        assert server.alive
+
+
+@pytest.mark.parametrize("how", ["variable", "argument", "joined"])
+def test_a_server_that_asks_for_a_key_is_well_and_its_log_does_not_tell_it(
+    how: str, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {"argument": ("--api-key", "hunter22"), "joined": ("--api-key=hunter22",)}
+    if how != "argument":  # the server that stands in reads no joined argument
+        monkeypatch.setenv("VLLM_API_KEY", "hunter22")
+    served, log = launch(adapter, extra=words.get(how, ())), tmp_path / "log"
+    with ModelServer(served, log, command=PRETEND, start_seconds=10.0):
+        assert models_of(served.base_url) is None
+    assert "$ " in log.read_text() and "hunter22" not in log.read_text()
+
+
 @pytest.mark.parametrize(
     ("fault", "says"),
     [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_faults import PASSING, ServerFault, conceal, public_url, read_fault
+from trace_assets.proxies import through_proxies
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -155,7 +156,7 @@ class Connection:
 
     def _connected(self) -> AsyncOpenAI:
         """Return a client of this event loop: its connections do not outlive a loop."""
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
@@ -164,6 +165,9 @@ class Connection:
                 api_key=_key(self.key_variable) or "not-needed",
                 max_retries=0,
                 timeout=self._timeout,
+                http_client=None
+                if through_proxies(self._base_url)
+                else DefaultAsyncHttpxClient(trust_env=False),
             )
             self._loop, self._not_before = loop, 0.0
         return self._client

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 
@@ -15,7 +16,9 @@ import httpx
 
 from trace_assets.errors import Unavailable
 from trace_assets.lifeline import ask_to_end_with_parent
+from trace_assets.policies.openai_faults import conceal
 from trace_assets.progress import progress
+from trace_assets.proxies import through_proxies
 from trace_assets.serving.cpu import cpu_arguments
 from trace_assets.serving.launch import Launch, find_vllm
 from trace_assets.serving.log import last_words
@@ -60,6 +63,7 @@ class ModelServer:
                 time; the log's last words say why.
         """
         arguments = self.launch.arguments()
+        key = _key(arguments)
         program = self._command if self._command is not None else find_vllm()
         command = [*program, *arguments, *cpu_arguments(program, arguments)]
         if _answers(self.launch.base_url):
@@ -69,7 +73,7 @@ class ModelServer:
             )
         own = {key: value for key, value in os.environ.items() if key not in GROUP_OF_A_TRAINING}
         with self.log.open("ab") as log:
-            log.write(f"$ {' '.join(command)}\n".encode())
+            log.write(f"$ {conceal(' '.join(command), key)}\n".encode())
             log.flush()
             self._process = subprocess.Popen(
                 command,
@@ -81,19 +85,19 @@ class ModelServer:
                 preexec_fn=ask_to_end_with_parent,
             )
         try:
-            self._wait_until_well()
+            self._wait_until_well(key)
         except BaseException:
             self.stop()
             raise
 
-    def _wait_until_well(self) -> None:
+    def _wait_until_well(self, key: str) -> None:
         wanted = {self.launch.name, *self.launch.adapters}
         until = time.monotonic() + self._start_seconds
         with progress("start the model server", 1) as bar:
             while time.monotonic() < until:
                 if not self.alive:
                     raise Unavailable(f"the model server ended while it started{last_words(self.log)}")
-                served = models_of(self.launch.base_url)
+                served = models_of(self.launch.base_url, key)
                 if served is not None and wanted <= served:
                     bar.advance(1)
                     return
@@ -148,15 +152,27 @@ def models_of(base_url: str, key: str = "") -> set[str] | None:
     """Return the names that a server serves; None when it does not answer."""
     headers: Mapping[str, str] = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx.get(f"{base_url}/models", timeout=5.0, headers=headers)
+        answer = httpx.get(
+            f"{base_url}/models", timeout=5.0, headers=headers, trust_env=through_proxies(base_url)
+        )
         return {str(row["id"]) for row in answer.raise_for_status().json()["data"]}
     except (httpx.HTTPError, ValueError, KeyError, TypeError):
         return None
 
 
+def _key(arguments: Sequence[str]) -> str:
+    """Return the key that vLLM will ask for, by its arguments or its variable; empty where it wants none."""
+    for word, following in pairwise([*arguments, ""]):
+        if word == "--api-key":
+            return following
+        if word.startswith("--api-key="):
+            return word.partition("=")[2]
+    return os.environ.get("VLLM_API_KEY", "")
+
+
 def _answers(base_url: str) -> bool:
     try:
-        httpx.get(f"{base_url}/models", timeout=2.0)
+        httpx.get(f"{base_url}/models", timeout=2.0, trust_env=through_proxies(base_url))
     except httpx.HTTPError:
         return False
     return True

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.cli.checkup.finding import TRAINING, Door, Finding
+from trace_assets.proxies import through_proxies
 from trace_assets.study import Study
 
 _SECONDS = 3
@@ -130,7 +131,12 @@ def _server(
     fix = f"vllm serve {models[0] or 'MODEL'}  # or correct {section}.base_url, or set {variable}"
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        answer = httpx.get(f"{base_url.rstrip('/')}/models", timeout=_SECONDS, headers=headers)
+        answer = httpx.get(
+            f"{base_url.rstrip('/')}/models",
+            timeout=_SECONDS,
+            headers=headers,
+            trust_env=through_proxies(base_url),
+        )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Finding(name, "missing", f"{base_url} does not answer ({type(error).__name__})", doors, fix)
     if answer.status_code in (401, 403):

@@ -1,0 +1,27 @@
+"""Whether a request to an address goes through the proxies that the environment names."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+
+def through_proxies(url: str) -> bool:
+    """Return whether `HTTP_PROXY` and the like hold for an address: for all but this machine's own.
+
+    No proxy reaches a server that listens here alone, and `NO_PROXY` seldom says so; browsers and Go make the
+    same exception.
+
+    >>> [through_proxies(f"http://{host}:8000/v1") for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0")]
+    [False, False, False, False]
+    >>> through_proxies("https://api.openai.com/v1"), through_proxies("localhost:8000")
+    (True, True)
+    """
+    try:
+        host = urlsplit(url).hostname or ""
+        if host == "localhost" or host.endswith(".localhost"):
+            return False
+        address = ip_address(host)
+    except ValueError:
+        return True
+    return not (address.is_loopback or address.is_unspecified)
