@@ -29,6 +29,8 @@ FAULTS = {
     "stale": "acts with the second adapter for ever",
     "refuses": "takes no adapter of this rank",
     "no_endpoint": "was started without runtime updating",
+    "locked": "wants a key",
+    "fails": "has an engine that died",
     "cannot_see": "does not see the folder",
     "no_ids": "reports no token ids",
     "raw": "reports log-probabilities before temperature",
@@ -123,11 +125,15 @@ class PretendVllm:
 
     def models(self) -> Answer:
         """Return what /v1/models says."""
+        if self.fault == "locked":
+            return _error(401, "Unauthorized")
         base = {"id": self.name, "parent": None, "max_model_len": 64}
         return 200, {"data": [base, *({"id": name, "parent": self.name} for name in self.adapters)]}
 
     def answer(self, path: str, body: dict[str, Any]) -> Answer:
         """Answer one request."""
+        if self.fault == "fails":
+            return _error(500, "EngineDeadError")
         with self._lock:
             if path == "/v1/completions":
                 return self._complete(body)

@@ -21,9 +21,14 @@ from trace_assets.targets.protocol import Step
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
+from peft import get_peft_model  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
+
 from tests.training.pretend_vllm import FAULTS, PretendVllm  # noqa: E402
 from trace_assets.policies.openai_connection import Retries  # noqa: E402
+from trace_assets.training.adapter import lora_config  # noqa: E402
 from trace_assets.training.monitors import readings  # noqa: E402
+from trace_assets.training.server_sampler import ServerSampler  # noqa: E402
 
 pytestmark = pytest.mark.train
 HERE = Path(__file__).parent
@@ -98,6 +103,8 @@ def test_a_server_with_other_weights_is_noticed(
         ("skips", r"took an adapter that changes every layer and goes on as without it"),
         ("refuses", r"does not take the adapter \(HTTP 400: LoRA rank 8 is greater than max_lora_rank 4"),
         ("no_endpoint", r"start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"),
+        ("locked", r"refuses the key \(HTTP 401\): set OPENAI_API_KEY"),
+        ("fails", r"fails \(HTTP 500: EngineDeadError\): look at its log"),
         ("cannot_see", r"cannot read the adapter in .*sampler.*same path"),
         ("no_ids", r"reports no token ids and log-probabilities .* vLLM 0\.22"),
         ("raw", r"before temperature, and training.temperature is 0\.7: .* processed_logprobs"),
@@ -249,6 +256,19 @@ def test_a_server_of_ones_own_that_ends_says_its_last_words(
     with pytest.raises(Unavailable, match="the model server has ended: RuntimeError: out of memory"):
         train(words, base, tmp_path / "words", section)
     assert "out of memory" in (tmp_path / ".words.work" / "sampler" / "vllm.log").read_text()
+
+
+def test_a_server_of_ones_own_that_ends_between_batches_says_so_too(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora_config(words.SECTION))
+    server = PretendVllm(base).start()
+    sampler = ServerSampler(
+        base, [server.url], tmp_path / "sampler", why_gone=lambda: "the model server has ended."
+    )
+    server.close()
+    with pytest.raises(Unavailable, match="the model server has ended"):
+        sampler.load_weights(model)
 
 
 def test_without_vllm_the_sentence_names_the_settings(words: ModuleType, base: Path, tmp_path: Path) -> None:

@@ -102,6 +102,14 @@ class ServerSampler(TokenPolicy):
         self._acting = self._peers.once(lambda: self._hand_over(model, tensors))
 
     def _hand_over(self, model: Any, tensors: dict[str, Any]) -> str:
+        try:
+            return self._load(model, tensors)
+        except Unavailable as error:
+            if dead := self._why_gone():
+                raise Unavailable(dead) from error
+            raise
+
+    def _load(self, model: Any, tensors: dict[str, Any]) -> str:
         fresh = self._folder / "adapter"
         if self._acting == self._base:
             self._try_out(model, tensors)
@@ -234,6 +242,7 @@ class ServerSampler(TokenPolicy):
         asked = {**body, **more, "temperature": temperature, "logprobs": 1}
         try:
             answer = self._uploads.post(url, "/completions", asked)
+            self._uploads.refuse_trouble(url, answer)
             choice = answer.raise_for_status().json()["choices"][0]
             if len(choice["token_ids"]) == len(choice["logprobs"]["token_logprobs"]) == 1:
                 return float(max(choice["logprobs"]["top_logprobs"][0].values()))

@@ -14,6 +14,7 @@ import httpx
 
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_faults import conceal, public_url
+from trace_assets.proxies import through_proxies
 from trace_assets.training.adapter import adapts_experts
 
 LOAD_SECONDS = 600.0
@@ -56,8 +57,9 @@ class Uploads:
         """Return the base model that every server serves.
 
         Raises:
-            Unavailable: None can be reached.
-            InputError: An answer is no list of models, or the servers serve different ones.
+            Unavailable: None can be reached, or one fails.
+            InputError: One refuses the key, an answer is no list of models, or the servers serve different
+                ones.
         """
         found: dict[str, Served] = {}
         unreachable = ""
@@ -87,7 +89,7 @@ class Uploads:
             folder: Its PEFT folder.
 
         Raises:
-            Unavailable: No server can be reached.
+            Unavailable: No server can be reached, or one fails.
             InputError: A server does not take it.
         """
         unreachable: list[str] = []
@@ -108,6 +110,7 @@ class Uploads:
         May be called from several threads; one of them does it.
 
         Raises:
+            Unavailable: One fails.
             InputError: A server does not take it.
         """
         with self._lock:
@@ -132,10 +135,19 @@ class Uploads:
         Raises:
             httpx.TransportError: There is no answer.
         """
-        return httpx.post(f"{url}{path}", json=body, headers=self._headers, timeout=seconds)
+        return httpx.post(
+            f"{url}{path}",
+            json=body,
+            headers=self._headers,
+            timeout=seconds,
+            trust_env=through_proxies(url),
+        )
 
     def _models(self, url: str) -> list[dict[str, Any]]:
-        answer = httpx.get(f"{url}/models", headers=self._headers, timeout=_ASK_SECONDS)
+        answer = httpx.get(
+            f"{url}/models", headers=self._headers, timeout=_ASK_SECONDS, trust_env=through_proxies(url)
+        )
+        self.refuse_trouble(url, answer)
         try:
             rows: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
             return [dict(row, id=str(row["id"])) for row in rows]
@@ -150,11 +162,31 @@ class Uploads:
         body = {"lora_name": name, "lora_path": str(folder), "load_inplace": True}
         body["is_3d_lora_weight"] = adapts_experts(folder)
         answer = self.post(url, "/load_lora_adapter", body)
+        self.refuse_trouble(url, answer)
         if not answer.is_success:
             raise self._refusal(url, answer, folder)
 
+    def refuse_trouble(self, url: str, answer: httpx.Response) -> None:
+        """Raise for an answer that does not depend on what was asked.
+
+        Raises:
+            InputError: The server refuses the key.
+            Unavailable: The server fails.
+        """
+        server, status = f"the model server at {_shown(url)}", answer.status_code
+        if status in (401, 403):
+            raise InputError(f"{server} refuses the key (HTTP {status}): set {_KEY} to one that it accepts.")
+        if status >= 500:
+            raise Unavailable(
+                f"{server} fails (HTTP {status}: {self._said(answer)}): look at its log and run again, "
+                "finished iterations are kept."
+            )
+
+    def _said(self, answer: httpx.Response) -> str:
+        return conceal(_said(answer), self._headers.get("Authorization", "").removeprefix("Bearer "))
+
     def _refusal(self, url: str, answer: httpx.Response, folder: Path) -> TraceError:
-        said = conceal(_said(answer), self._headers.get("Authorization", "").removeprefix("Bearer "))
+        said = self._said(answer)
         server = f"the model server at {_shown(url)}"
         if answer.status_code in (404, 405) and "adapter" not in said.lower():
             return InputError(
