@@ -211,6 +211,16 @@ def test_single_partitions_can_be_looked_at(instance: dg.DagsterInstance) -> Non
     assert [str(step.item) for step in due] == ["spec[a]", "routing"]
 
 
+def test_a_selection_takes_along_the_settings_that_it_reads(instance: dg.DagsterInstance) -> None:
+    definitions = graph("0.2", {})
+    due = plan(definitions, instance, ["selected"])
+    assert [str(step.item) for step in due] == ["config/selection", "selected"]
+    assert due[1].waits_for == (due[0].item,)
+    run(definitions, instance)
+    assert [str(step.item) for step in plan(graph("0.3", {}), instance, ["selected"])] == ["config/selection"]
+    assert plan(graph("0.3", {}), instance, ["routing"]) == []
+
+
 def test_what_may_follow_is_what_lies_behind(instance: dg.DagsterInstance) -> None:
     run(graph("0.2", {}), instance)
     planner = Planner(graph("0.3", {}), instance)

@@ -97,7 +97,9 @@ class Planner:
     Args:
         definitions: The graph.
         instance: Its history.
-        selection: Asset names, or items such as `adapter[x]`, to look at; None takes all.
+        selection: Asset names, or items such as `adapter[x]`, to look at, with the settings that they read
+            (a result made of settings that are not written down would be due, and paid for, once they
+            are); None takes all.
         partitions: Task batches to look at; None takes all. Capabilities are not narrowed.
     """
 
@@ -110,7 +112,7 @@ class Planner:
     ) -> None:
         self.nodes = nodes_of(definitions)
         self._instance = instance
-        self._wanted = None if selection is None else set(selection)
+        self._wanted = None if selection is None else self._with_settings(selection)
         self._batches = None if partitions is None else set(partitions)
         self._keys: dict[str | None, list[str]] = {}
         self._made: dict[str, dict[str, _Made]] = {}
@@ -172,6 +174,12 @@ class Planner:
 
     def _same_partition(self, other: str, item: Item, due: Collection[Item]) -> bool:
         return not item.partition or Item(other, item.partition) in due
+
+    def _with_settings(self, selection: Iterable[str]) -> set[str]:
+        wanted = set(selection)
+        nodes = (self.nodes.get(name.partition("[")[0]) for name in wanted)
+        read = (parent for node in nodes if node is not None for parent in node.parents)
+        return wanted | {parent for parent in read if parent.startswith("config/")}
 
     def _is_wanted(self, item: Item, node: Node) -> bool:
         if self._wanted is not None and not {item.asset, str(item)} & self._wanted:
