@@ -1,4 +1,5 @@
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -14,13 +15,13 @@ import pytest
 
 from tests.training import piped_asset
 from tests.training.piped_asset import container, containers, materialize, within
-from trace_assets.assets.container_body import model_folders
+from trace_assets.assets.container_body import Sight, container_body, model_folders
 from trace_assets.assets.held_folder import held_folder, sweep
 from trace_assets.assets.pipes_container import training_container
 from trace_assets.assets.pipes_training import elsewhere
 from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint
-from trace_assets.settings import Settings
+from trace_assets.settings import Settings, Training
 from trace_assets.store import Home
 from trace_assets.study import Study
 
@@ -143,6 +144,24 @@ def test_a_scratch_folder_of_the_dead_is_removed_and_no_other(tmp_path: Path) ->
         sweep(tmp_path)
         assert [*tmp_path.iterdir()] == [held]
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_user_without_a_name_here_can_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    body = container_body(
+        command=["python3"],
+        section=Training(image="trainer"),
+        sight=Sight([], [], sandboxes=False),
+        folder=tmp_path,
+        socket=tmp_path / "docker.sock",
+        environment={},
+    )
+    assert f"USER={os.getuid()}" in body["Env"]
 
 
 def test_a_model_of_links_is_seen_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def container_body(
     own = {
         "HOME": str(folder),
         "TMPDIR": str(folder),
-        "USER": getpass.getuser() if "USER" not in os.environ else os.environ["USER"],
+        "USER": _user(),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         **({"DOCKER_HOST": f"unix://{socket}"} if sight.sandboxes else {}),
@@ -120,6 +120,14 @@ def container_body(
             "DeviceRequests": device_requests(section.gpus),
         },
     }
+
+
+def _user() -> str:
+    """Return a name for this user, who may have none here; libraries ask for one."""
+    try:
+        return os.environ.get("USER") or getpass.getuser()
+    except (KeyError, OSError):  # before and since Python 3.13
+        return f"{os.getuid()}"
 
 
 def device_requests(gpus: str) -> list[dict[str, Any]]:
