@@ -269,6 +269,17 @@ def test_an_engine_killed_in_the_middle_costs_only_what_was_in_the_air(
     assert kept(again) == kept(played)
 
 
+def test_a_shorter_context_among_the_arguments_is_an_overflow_and_not_a_refusal(models: Launch) -> None:
+    options = OPTIONS | {"extra": ("--enforce-eager", "--max-model-len=64")}
+    policy = VllmPolicy(models.model, max_new_tokens=32, **options)
+    try:
+        talk = Conversation("o", (), [Message(role="user", content="order " * 80)])
+        assert asyncio.run(policy.act(talk)).overflow
+        assert policy.max_context == 64
+    finally:
+        asyncio.run(policy.close())
+
+
 def test_it_follows_a_model_in_training(
     models: Launch, target: EmbeddedTarget, engine: VllmPolicy, tmp_path: Path
 ) -> None:

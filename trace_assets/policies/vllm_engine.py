@@ -96,7 +96,10 @@ class VllmPolicy(TokenPolicy):
         self._lora_rank = lora_rank
         self._loras: dict[str | None, Any] = {}
         self._last_lora = 0
+        self._extra = list(extra)
         self._host: VllmHost = VllmHost(launch, mixture=self.is_mixture)
+        # `extra` may hold a shorter one: what goes beyond it is an overflow, not a request to refuse.
+        self.max_context = min(self.max_context, self._host.max_context)
         try:
             for adapter, folder in folders.items():
                 self._loras[adapter] = self._load(contents[adapter], folder)
@@ -175,7 +178,8 @@ class VllmPolicy(TokenPolicy):
             local = self._model_dir.is_dir()
             self._base_id = folder_version(self._model_dir) if local else str(self._model_dir)
         loras = sorted((adapter or "", lora.lora_name) for adapter, lora in self._loras.items())
-        return [self._base_id, self._host.dtype, loras]
+        # Among `extra` may be what changes the weights, such as a quantization.
+        return [self._base_id, self._host.dtype, loras, self._extra]
 
     def _load(self, content: str, folder: Path) -> Any:
         """Return an adapter that the engine has loaded; one of the same content is taken again."""

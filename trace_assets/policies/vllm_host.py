@@ -48,12 +48,13 @@ class VllmHost:
     Attributes:
         folder: A temporary folder, for the log and whatever lives as long as the engine.
         dtype: The numbers that the engine computes in, such as `float32`.
+        max_context: Longest conversation in tokens that it takes.
     """
 
     def __init__(self, launch: Launch, *, mixture: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="trace-vllm-"))
         self.log = self.folder / "log"
-        self.dtype = ""
+        self.dtype, self.max_context = "", 0
         self._requests = itertools.count(1)
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
@@ -105,6 +106,7 @@ class VllmHost:
             # What a machine cannot do (a head width without a kernel) may show with the first token only.
             await self.sample([0], None, temperature=0.0, max_tokens=1)
             self.dtype = str(config.model_config.dtype).removeprefix("torch.")
+            self.max_context = int(config.model_config.max_model_len)
 
     async def sample(
         self, ids: Sequence[int], adapter: Any, **sampling: Any
