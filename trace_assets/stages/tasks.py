@@ -36,7 +36,8 @@ def write_tasks(study: Study, batch: str) -> StageResult:
         known = ", ".join([study.live_batch, *batches(study), *task_batches(study)])
         raise InputError(
             f"there is no task batch '{batch}'; known are {known}. Bring trajectories in with "
-            "`trace ingest`, or tasks with `trace watch`."
+            "`trace ingest`, or tasks with `trace watch`; if it is a live target's, give this command its "
+            "settings too (targets.name and the others, in trace.toml or by --set)."
         )
     version = study.store.write(tasks, Task, batch)
     if told:
