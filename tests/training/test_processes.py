@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.records import Adapter, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.training.launch import launch_command
 from trace_assets.training.peers import join_peers
@@ -20,26 +19,13 @@ from trace_assets.training.peers import join_peers
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from safetensors.torch import load_file  # noqa: E402
-
 from tests.training import together, word_target  # noqa: E402
 from tests.training.pretend_vllm import PretendVllm  # noqa: E402
+from tests.training.together import Trained, alone, of_two, same  # noqa: E402
 from trace_assets.training.pilot import pilot_section  # noqa: E402
 
 pytestmark = pytest.mark.train
-Trained = tuple[Adapter, list[TrainingPoint], Path]
 SECTION = together.SECTION.model_copy(update={"redraws": 2, "save_every": 1})
-
-
-def alone(base: Path, folder: Path, section: Training, target: Any, *, several: bool = False) -> Trained:
-    if not several:
-        section = section.model_copy(update={"processes": 1, "shard": False})
-    adapter, points = word_target.train(base, folder, target=target, section=section)
-    return adapter, points, folder
-
-
-def of_two(section: Training, **more: Any) -> Training:
-    return section.model_copy(update={"processes": 2, "launcher": "pipes", **more})
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +37,6 @@ def pair(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     )
     assert told == [point.iteration for point in points], "not each iteration was told once, by one process"
     return adapter, points, folder
-
-
-def same(pair: Trained, single: Trained, rounding: float = 1e-4) -> None:
-    """Check that two trainings are one up to rounding: decisions equal, sums and weights nearly."""
-    ours, theirs = pair[0], single[0]
-    apart = {"adapter_id": "", "seconds": 0.0}
-    assert ours.model_copy(update=apart) == theirs.model_copy(update=apart)
-    assert len(pair[1]) == len(single[1])
-    for one, other in zip(pair[1], single[1], strict=True):
-        for name in ("reward_mean", "reward_std", "success_rate", "n", "dead_groups", "rollouts"):
-            assert getattr(one, name) == getattr(other, name), name
-        assert (one.redrawn_groups, one.validation_rate) == (other.redrawn_groups, other.validation_rate)
-        assert one.learning_rate == other.learning_rate
-        assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-3)
-        assert one.loss == pytest.approx(other.loss, abs=1e-3)
-    weights, others = (load_file(trained[2] / "adapter_model.safetensors") for trained in (pair, single))
-    assert weights.keys() == others.keys()
-    assert max(float(value.abs().max()) for value in weights.values()) > 0.01
-    # Adam moves a weight by the learning rate, 0.02, whatever its gradient: one of rounding alone may differ.
-    for name, value in weights.items():
-        assert float((value - others[name]).abs().mean()) < rounding, name
 
 
 def test_two_processes_train_what_one_does(pair: Trained, base: Path, tmp_path: Path) -> None:
@@ -178,7 +143,6 @@ def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
         ({"processes": 2, "micro_batch": 32}, "2", "does not divide the 16 episodes that each of 2"),
         ({"shard": True}, None, "set training.processes above 1"),
         ({"processes": 2, "shard": True}, "2", "training.shard needs training.sampler = 'server'"),
-        ({"processes": 2, "shard": True, "sampler": "server"}, "2", "training.shard needs GPUs"),
     ],
 )
 def test_what_cannot_be_shared_is_refused(

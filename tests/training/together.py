@@ -13,6 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+from safetensors.torch import load_file
+
 from tests.training import word_target
 from trace_assets.errors import TraceError
 from trace_assets.records import Adapter, Task, TrainingPoint
@@ -23,6 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTION = word_target.SECTION.model_copy(
     update={"tasks_per_iteration": 4, "iterations": 4, "validate_every": 2, "save_every": 2}
 )
+
+
+Trained = tuple[Adapter, list[TrainingPoint], Path]
+"""An adapter, its curve and its folder."""
 
 
 class Half(word_target.WordTarget):
@@ -85,6 +92,40 @@ def finish(
     assert said["held"] and all(abs(share - held) < 0.02 for share in said["held"]), said["held"]
     points = [TrainingPoint.model_validate(point) for point in said["points"]]
     return Adapter.model_validate(said["adapter"]), points, said["told"]
+
+
+def alone(base: Path, folder: Path, section: Training, target: Any, *, several: bool = False) -> Trained:
+    """Train in this process what a section says, of one process unless `several`."""
+    if not several:
+        section = section.model_copy(update={"processes": 1, "shard": False})
+    adapter, points = word_target.train(base, folder, target=target, section=section)
+    return adapter, points, folder
+
+
+def of_two(section: Training, **more: Any) -> Training:
+    """Return a section for two processes."""
+    return section.model_copy(update={"processes": 2, "launcher": "pipes", **more})
+
+
+def same(pair: Trained, single: Trained, rounding: float = 1e-4) -> None:
+    """Check that two trainings are one up to rounding: decisions equal, sums and weights nearly."""
+    ours, theirs = pair[0], single[0]
+    apart = {"adapter_id": "", "seconds": 0.0}
+    assert ours.model_copy(update=apart) == theirs.model_copy(update=apart)
+    assert len(pair[1]) == len(single[1])
+    for one, other in zip(pair[1], single[1], strict=True):
+        for name in ("reward_mean", "reward_std", "success_rate", "n", "dead_groups", "rollouts"):
+            assert getattr(one, name) == getattr(other, name), name
+        assert (one.redrawn_groups, one.validation_rate) == (other.redrawn_groups, other.validation_rate)
+        assert one.learning_rate == other.learning_rate
+        assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-3)
+        assert one.loss == pytest.approx(other.loss, abs=1e-3)
+    weights, others = (load_file(trained[2] / "adapter_model.safetensors") for trained in (pair, single))
+    assert weights.keys() == others.keys()
+    assert max(float(value.abs().max()) for value in weights.values()) > 0.01
+    # Adam moves a weight by the learning rate, 0.02, whatever its gradient: one of rounding alone may differ.
+    for name, value in weights.items():
+        assert float((value - others[name]).abs().mean()) < rounding, name
 
 
 def write_mixture(folder: Path) -> Path:

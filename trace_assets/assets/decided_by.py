@@ -12,8 +12,8 @@ _PLAYED = ("policies", "rollout.episode", "rollout.runner")
 _LEARNED = tuple(
     f"training.{name}"
     for name in (
-        *("adapter", "curve", "episodes", "grpo", "peers", "plan", "redraw", "run", "sampler"),
-        *("server_sampler", "trainer", "uploads", "validation"),
+        *("adapter", "curve", "divided_trainer", "episodes", "grpo", "peers", "plan", "redraw", "run"),
+        *("sampler", "server_sampler", "shards", "trainer", "uploads", "validation"),
     )
 )
 

@@ -40,14 +40,10 @@ def lora_tensors(model: Any) -> dict[str, Any]:
     Args:
         model: A `PeftModel`.
     """
-    from torch.distributed.tensor import DTensor
+    from trace_assets.training.shards import whole
 
-    found: dict[str, Any] = {
-        name: value.detach() for name, value in model.state_dict().items() if "lora_" in name
-    }
     return {
-        name: (value.full_tensor() if isinstance(value, DTensor) else value).cpu()
-        for name, value in found.items()
+        name: whole(value.detach()).cpu() for name, value in model.state_dict().items() if "lora_" in name
     }
 
 
@@ -62,15 +58,11 @@ def lora_state(model: Any) -> dict[str, Any]:
 def load_lora(model: Any, weights: dict[str, Any]) -> None:
     """Put weights, as `lora_state` returns them, into a LoRA; each process its part of a divided one."""
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
-    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    from trace_assets.training.shards import part_of
 
     present = get_peft_model_state_dict(model, save_embedding_layers=False)
-    divided = {
-        name: distribute_tensor(value, present[name].device_mesh, present[name].placements)
-        for name, value in weights.items()
-        if isinstance(present[name], DTensor)
-    }
-    set_peft_model_state_dict(model, {**weights, **divided})
+    set_peft_model_state_dict(model, {name: part_of(value, present[name]) for name, value in weights.items()})
 
 
 def write_adapter(model: Any, folder: Path, base_name: str, tensors: dict[str, Any] | None = None) -> str:

@@ -112,12 +112,6 @@ def join_peers(section: Training) -> Peers:
     _refuse_what_cannot_be_shared(section)
     import torch.distributed
 
-    if section.shard and not torch.cuda.is_available():
-        raise InputError(
-            "training.shard needs GPUs: on a CPU accelerate would leave the model whole in every process and "
-            "say nothing; take training.shard back."
-        )
-
     if not torch.distributed.is_initialized():  # accelerate takes what it finds
         backend = "gloo"
         if torch.cuda.is_available():

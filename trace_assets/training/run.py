@@ -26,6 +26,7 @@ from trace_assets.store.home import replacing_file
 from trace_assets.targets.meter import Reading
 from trace_assets.training.adapter import load_lora, lora_config, lora_state
 from trace_assets.training.curve import Curve
+from trace_assets.training.divided_trainer import DividedTrainer
 from trace_assets.training.episodes import Player, Row, to_row
 from trace_assets.training.peers import Peers
 from trace_assets.training.plan import Plan
@@ -96,7 +97,8 @@ class Run:
         self._filler = int(
             tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         )
-        self.trainer = LiveRowTrainer(
+        kind = DividedTrainer if section.shard else LiveRowTrainer
+        self.trainer = kind(
             on_log=self._logged,
             warmup=section.warmup_iterations,
             peers=self.peers,

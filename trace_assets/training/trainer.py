@@ -270,8 +270,6 @@ def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
         ddp_find_unused_parameters=False,
         ddp_broadcast_buffers=False,
         ddp_timeout=int(PATIENCE.total_seconds()),
-        fsdp=section.shard or None,
-        fsdp_config={"version": 2} if section.shard else None,
     )
     if section.processes == 1:
         config._n_gpu = min(config.n_gpu, 1)  # not torch's DataParallel over all that can be seen
