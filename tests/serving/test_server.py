@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.serving.cpu import cpu_arguments
 from trace_assets.serving.launch import Launch, find_vllm, rank_of, served_name
+from trace_assets.serving.log import last_words
 from trace_assets.serving.server import ModelServer, models_of
 
 PRETEND = [sys.executable, str(Path(__file__).with_name("pretend_vllm.py"))]
@@ -158,6 +160,32 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(
     assert not server.alive
     if fault != "ends":
         assert gone(child_in(log))
+
+
+def test_the_last_words_are_the_cause_of_this_start(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    cause = "(Worker) RuntimeError: Unsupported CPU attention configuration: head_dim=24"
+    after = [
+        "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        'INFO: 127.0.0.1:37166 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+        "INFO: Shutting down",
+    ]
+    log.write_text("\n".join(["$ vllm serve model", cause, *after]))
+    assert last_words(log) == f": {cause} (the whole log: {log})."
+    with log.open("a") as more:
+        more.write("\n$ vllm serve model\nkilled by a hand\n")
+    assert last_words(log) == f": killed by a hand (the whole log: {log})."
+
+
+def test_a_server_that_is_about_to_end_is_waited_for(adapter: Path, tmp_path: Path) -> None:
+    with ModelServer(launch(adapter), tmp_path / "log", command=PRETEND) as server:
+        assert server.why_gone(within=0.1) == ""
+        assert server.pid is not None
+        killer = Timer(0.3, os.killpg, (server.pid, signal.SIGKILL))
+        killer.start()
+        assert server.why_gone() == ""
+        assert "the model server has ended: child " in server.why_gone(within=10.0)
+        killer.join()
 
 
 def test_a_taken_port_is_not_mistaken_for_the_server(adapter: Path, tmp_path: Path) -> None:

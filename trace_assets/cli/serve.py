@@ -18,6 +18,9 @@ from trace_assets.serving.launch import find_vllm
 from trace_assets.serving.server import ModelServer
 from trace_assets.stages.serving import check_served, launch_of, log_file
 
+ENDING = 10.0
+"""Seconds in which a server whose engine has died closes itself."""
+
 
 def serve(
     check_only: Annotated[
@@ -51,6 +54,8 @@ def serve(
     )
     with server:
         rows = [] if unchecked else check_served(study, launch.base_url)
+        if any(not row.passed and not row.n_episodes for row in rows) and (gone := server.why_gone(ENDING)):
+            raise Unavailable(gone)  # not compared: whether an adapter differs is not known
         _show(rows, console)
         if not all(row.passed for row in rows):
             raise typer.Exit(1)
@@ -72,5 +77,5 @@ def serve(
 
 def _show(rows: list[ServedParity], console: Console) -> None:
     for row in rows:
-        mark = "[green]same[/]" if row.passed else "[red]DIFFERS[/]"
+        mark = "[green]same[/]" if row.passed else "[red]DIFFERS[/]" if row.n_episodes else "[red]UNKNOWN[/]"
         console.print(f"{mark} {escape(row.served_as)}  [dim]{escape(row.detail)}[/]", soft_wrap=True)

@@ -21,7 +21,7 @@ from trace_assets.progress import progress
 from trace_assets.proxies import through_proxies
 from trace_assets.serving.cpu import cpu_arguments
 from trace_assets.serving.launch import Launch, find_vllm
-from trace_assets.serving.log import last_words
+from trace_assets.serving.log import START, last_words
 from trace_assets.variables import GROUP_OF_A_TRAINING
 
 START_SECONDS = 900.0
@@ -73,7 +73,7 @@ class ModelServer:
             )
         own = {key: value for key, value in os.environ.items() if key not in GROUP_OF_A_TRAINING}
         with self.log.open("ab") as log:
-            log.write(f"$ {conceal(' '.join(command), key)}\n".encode())
+            log.write(f"{START}{conceal(' '.join(command), key)}\n".encode())
             log.flush()
             self._process = subprocess.Popen(
                 command,
@@ -109,8 +109,15 @@ class ModelServer:
             f"the model server was not well within {self._start_seconds:g} s{last_words(self.log)}"
         )
 
-    def why_gone(self) -> str:
-        """Return, for a server that has ended by itself, a sentence with its last words; otherwise empty."""
+    def why_gone(self, within: float = 0.0) -> str:
+        """Return, for a server that has ended by itself, a sentence with its last words; otherwise empty.
+
+        Args:
+            within: Seconds that one which answers no more may take to end.
+        """
+        until = time.monotonic() + within
+        while self.alive and time.monotonic() < until:
+            time.sleep(0.05)
         return "" if self.alive else f"the model server has ended{last_words(self.log)}"
 
     @property
