@@ -120,6 +120,7 @@ def test_what_a_server_lacks_is_said_in_one_sentence(
         with pytest.raises(TraceError, match=says) as raised:
             train(words, base, tmp_path / "words", section)
     assert "\n" not in str(raised.value)
+    assert server.adapters == {}, "an adapter was left with the server"
 
 
 def test_temperature_and_earlier_turns_are_in_what_the_server_reports(

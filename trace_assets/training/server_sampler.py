@@ -225,15 +225,18 @@ class ServerSampler(TokenPolicy):
         }
         folder, name = self._folder / "trial", f"{self._prefix}@trial"
         write_adapter(model, folder, "base", loud)
-        self._uploads.load(name, folder)
-        for url in self._uploads.urls:
-            base, adapted = (self._likeliest(url, 1.0, asked) for asked in (self._base, name))
-            if abs(base - adapted) < _VISIBLE and base < 0.0:
-                raise InputError(
-                    f"the server at {public_url(url)} took an adapter that changes every layer and goes on "
-                    "as without it: look at its log; a training would learn from the base model's episodes."
-                )
-        self._uploads.unload(name)
+        try:
+            self._uploads.load(name, folder)
+            for url in self._uploads.urls:
+                base, adapted = (self._likeliest(url, 1.0, asked) for asked in (self._base, name))
+                if abs(base - adapted) < _VISIBLE and base < 0.0:
+                    raise InputError(
+                        f"the server at {public_url(url)} took an adapter that changes every layer and goes "
+                        "on as without it: look at its log; a training would learn from the base model's "
+                        "episodes."
+                    )
+        finally:
+            self._uploads.unload(name)
 
     def _likeliest(self, url: str, temperature: float, model: str) -> float:
         """Return the log-probability of the likeliest first token, 0 where the server is not there."""
