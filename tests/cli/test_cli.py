@@ -107,3 +107,10 @@ def test_demo_without_a_sandbox_stops_before_any_work(
     assert trace(monkeypatch, "demo") == 3
     assert "start_docker.sh" in capsys.readouterr().err
     assert not (Path(os.environ["TRACE_HOME"]) / "tables").exists()
+
+
+def test_the_help_swallows_no_brackets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert trace(monkeypatch, "sync", "--help") == 0
+    assert capsys.readouterr().out.count("asset[partition]") == 2

@@ -59,7 +59,7 @@ def check(
     """Check that an analyst is blind, complete, repeatable and honest about evidence, on rehearsed episodes.
 
     The episodes come from a script with known deficits, so no model is needed to make them. `model` asks the
-    server of [analyst] and pays for it.
+    server that the section `analyst` names, and pays for it.
     """
     study = open_study(config, overrides)
     trajectories = rehearse(tasks).trajectories

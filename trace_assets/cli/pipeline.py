@@ -52,11 +52,11 @@ Jobs = Annotated[int | None, typer.Option(help="Items at once; by default two, o
 def sync(
     select: Annotated[
         list[str] | None,
-        typer.Option(help="Asset, or asset[partition], to look at; may be given several times."),
+        typer.Option(help=r"Asset or asset\[partition] to look at, with its settings; may be repeated."),
     ] = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(help="Asset, or asset[partition], to make once more though it is up to date."),
+        typer.Option(help=r"Asset or asset\[partition] to make once more though it is up to date."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what is due, why, and what it will take.")
