@@ -145,7 +145,7 @@ class PretendVllm:
 
     def _load(self, name: str, folder: Path) -> Answer:
         if self.fault == "refuses":
-            return _error(400, "LoRA rank 8 is greater than max_lora_rank 4.")
+            return _error(500, "LoRA rank 8 is greater than max_lora_rank 4.")
         if self.fault == "cannot_see" or not folder.is_dir():
             return _error(404, f"Loading lora {name} failed: No adapter found for {folder}")
         with torch.random.fork_rng():  # that of the training, in whose process this may run

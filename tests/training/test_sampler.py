@@ -101,7 +101,7 @@ def test_a_server_with_other_weights_is_noticed(
     ("fault", "says"),
     [
         ("skips", r"took an adapter that changes every layer and goes on as without it"),
-        ("refuses", r"does not take the adapter \(HTTP 400: LoRA rank 8 is greater than max_lora_rank 4"),
+        ("refuses", r"does not take the adapter \(HTTP 500: LoRA rank 8 is greater than max_lora_rank 4"),
         ("no_endpoint", r"start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"),
         ("locked", r"refuses the key \(HTTP 401\): set OPENAI_API_KEY"),
         ("fails", r"fails \(HTTP 500: EngineDeadError\): look at its log"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault, public_url
 from trace_assets.policies.openai_servers import Servers
@@ -104,7 +104,7 @@ class ServerSampler(TokenPolicy):
     def _hand_over(self, model: Any, tensors: dict[str, Any]) -> str:
         try:
             return self._load(model, tensors)
-        except Unavailable as error:
+        except TraceError as error:
             if dead := self._why_gone():
                 raise Unavailable(dead) from error
             raise
