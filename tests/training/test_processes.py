@@ -108,10 +108,15 @@ def test_two_processes_on_one_server_train_what_one_does(
 
 def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
     program = (
-        "import os, pathlib\n"
+        "import atexit, os, pathlib, torch.distributed\n"
         "from trace_assets.errors import InputError, Unavailable\n"
         "from trace_assets.settings import Training\n"
         "from trace_assets.training.peers import join_peers\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "def end():\n"
+        "    left = not torch.distributed.is_initialized()\n"
+        "    (folder / f'left-{peers.rank}').write_text(str(left))\n"
+        "atexit.register(end)\n"
         "peers = join_peers(Training(processes=2))\n"
         "def work():\n"
         "    if not peers.first:\n"
@@ -122,7 +127,7 @@ def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
         "    peers.each(work)\n"
         "except Unavailable as error:\n"
         "    said.append(str(error))\n"
-        f"pathlib.Path({str(tmp_path)!r}, str(peers.rank)).write_text(repr(said))\n"
+        "(folder / str(peers.rank)).write_text(repr(said))\n"
     )
     (tmp_path / "peers_program.py").write_text(program)
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
@@ -131,6 +136,8 @@ def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
     gone = "the server is gone; start it."
     assert eval((tmp_path / "0").read_text()) == [[0, 1], 0, [0, 1], gone]
     assert eval((tmp_path / "1").read_text()) == [[0, 1], 0, [2, 3, 4], gone]
+    # Left to the end of the process, gloo aborts one in ten: a training that has finished would have failed.
+    assert [(tmp_path / f"left-{rank}").read_text() for rank in range(2)] == ["True", "True"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -120,6 +121,8 @@ def join_peers(section: Training) -> Peers:
         else:  # by itself accelerate numbers processors as `cpu:1`, where torch restores no checkpoint
             os.environ.setdefault("ACCELERATE_TORCH_DEVICE", "cpu")
         torch.distributed.init_process_group(backend, timeout=PATIENCE)
+        # Left open to the end, gloo's threads now and then abort a process: a finished training would fail.
+        atexit.register(torch.distributed.destroy_process_group)
     return Peers(
         torch.distributed.get_rank(),
         torch.distributed.get_world_size(),
