@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
 from trace_assets.training.adapter import WEIGHTS, load_lora, lora_tensors
-from trace_assets.training.shards import divide, load_optimizer_state, optimizer_state, whole
+from trace_assets.training.shards import divide, load_optimizer_state, optimizer_state
 from trace_assets.training.trainer import LiveRowTrainer
 
 
@@ -61,7 +61,3 @@ class DividedTrainer(LiveRowTrainer):
         )
         load_optimizer_state(self.optimizer, optimizer)
         self.lr_scheduler.load_state_dict(scheduler)
-
-    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
-        """Return the norm over all parts: by itself each process would report its own."""
-        return whole(super()._get_grad_norm(model, grad_norm=grad_norm))
