@@ -48,9 +48,9 @@ def test_speaks_the_protocol_of_all_targets(opened: Opened) -> None:
     assert [tool.name for tool in target.tools] == ["get_loan", "renew_loan"]
     assert [tool.mutates for tool in target.tools] == [False, True]
     assert {split: len(target.tasks(split)) for split in ("discovery", "validation", "test")} == {
-        "discovery": 30,
-        "validation": 10,
-        "test": 20,
+        "discovery": 90,
+        "validation": 30,
+        "test": 60,
     }
     task = first(target)
     assert (task.task_id, task.target, task.payload["loan"]) == ("library/0", "library", "L0")
@@ -59,7 +59,7 @@ def test_speaks_the_protocol_of_all_targets(opened: Opened) -> None:
 def test_limits_take_the_first_tasks_and_are_part_of_the_version(opened: Opened) -> None:
     whole, some = opened(), opened(limits={"discovery": 3})
     assert [t.task_id for t in some.tasks("discovery")] == [t.task_id for t in whole.tasks("discovery")[:3]]
-    assert len(some.tasks("test")) == 20
+    assert len(some.tasks("test")) == 60
     assert some.version != whole.version
 
 
@@ -182,8 +182,8 @@ def test_many_episodes_share_few_processes(opened: Opened) -> None:
     policy = ScriptedPolicy(lambda _: Message(role="assistant", content="reserved"), name="no", version="1")
     trials = [Trial(task) for task in target.tasks("discovery")]
     played = run_rollouts(target, trials, policy, max_turns=3, concurrency=16)
-    assert [one.fault for one in played] == [None] * 30
-    assert sum(one.success is True for one in played) == 15
+    assert [one.fault for one in played] == [None] * 90
+    assert sum(one.success is True for one in played) == 45
     children = subprocess.run(
         ["pgrep", "-P", str(os.getpid()), "-f", str(target.config.module)], capture_output=True, text=True
     ).stdout.split()
@@ -295,7 +295,7 @@ def test_a_module_that_changes_while_it_is_used_is_noticed(opened: Opened) -> No
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_target_may_ask_for_a_fresh_process_for_every_episode(opened: Opened, fresh: bool) -> None:
     says_so = ('"tools": TOOLS}', f'"tools": TOOLS, "fresh_process": {fresh}}}')
-    tells = ('"content": f"Please renew my loan', '"content": f"{__import__(\'os\').getpid()} Please renew')
+    tells = ('"content": _request(', '"content": str(__import__("os").getpid()) + " " + _request(')
     target = opened(says_so, tells, processes=1)
 
     async def process() -> str:
