@@ -163,6 +163,14 @@ def test_what_cannot_be_shared_is_refused(
         join_peers(SECTION.model_copy(update=changes))
 
 
+def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="processes is 2, one a GPU, and this machine shows 1: lower it"):
+        join_peers(SECTION.model_copy(update={"processes": 2}))
+
+
 def test_a_pilot_is_played_by_the_step_alone() -> None:
     own = pilot_section(Training(processes=4, shard=True, sampler="server"))
     assert (own.processes, own.shard, own.sampler) == (1, False, "server")

@@ -116,6 +116,7 @@ def join_peers(section: Training) -> Peers:
     if not torch.distributed.is_initialized():  # accelerate takes what it finds
         backend = "gloo"
         if torch.cuda.is_available():
+            _refuse_too_few_gpus(section.processes, torch.cuda.device_count())
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
             backend = "cpu:gloo,cuda:nccl"
         else:  # by itself accelerate numbers processors as `cpu:1`, where torch restores no checkpoint
@@ -129,6 +130,14 @@ def join_peers(section: Training) -> Peers:
         # Objects go through the host: whoever has played its share waits there, and no accelerator spins.
         torch.distributed.new_group(backend="gloo", timeout=PATIENCE),
     )
+
+
+def _refuse_too_few_gpus(processes: int, gpus: int) -> None:
+    if processes > gpus:
+        raise InputError(
+            f"training.processes is {processes}, one a GPU, and this machine shows {gpus}: lower it, or show "
+            "more in CUDA_VISIBLE_DEVICES (in a container: training.gpus)."
+        )
 
 
 def _refuse_what_cannot_be_shared(section: Training) -> None:

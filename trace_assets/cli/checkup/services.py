@@ -103,9 +103,10 @@ def model_servers(study: Study) -> list[Finding]:
     settings, found = study.settings, []
     if settings.rollouts.engine == "openai":
         acting = settings.rollouts
-        found.append(
-            _server("model server", acting.base_url, [acting.model], "OPENAI_API_KEY", "rollouts", TRAINING)
-        )
+        for url in acting.base_url.split(","):  # several share the load
+            found.append(
+                _server("model server", url.strip(), [acting.model], "OPENAI_API_KEY", "rollouts", TRAINING)
+            )
     models = {settings.labels.model} | (
         {settings.discovery.model} if settings.discovery.analyst != "detectors" else set()
     )
@@ -124,9 +125,12 @@ def _server(
 ) -> Finding:
     import httpx
 
+    from trace_assets.policies.openai_faults import public_url
+
     if not base_url:
         fix = f"--set {section}.base_url=http://127.0.0.1:8000/v1"
         return Finding(name, "missing", f"{section}.base_url is empty", doors, fix)
+    shown = public_url(base_url) or f"{section}.base_url"
     key = os.environ.get(variable, "")
     fix = f"vllm serve {models[0] or 'MODEL'}  # or correct {section}.base_url, or set {variable}"
     try:
@@ -138,20 +142,18 @@ def _server(
             trust_env=through_proxies(base_url),
         )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Finding(name, "missing", f"{base_url} does not answer ({type(error).__name__})", doors, fix)
+        return Finding(name, "missing", f"{shown} does not answer ({type(error).__name__})", doors, fix)
     if answer.status_code in (401, 403):
-        detail = f"{base_url} wants a key (HTTP {answer.status_code})"
+        detail = f"{shown} wants a key (HTTP {answer.status_code})"
         return Finding(name, "missing", detail, doors, f"export {variable}=...")
     if answer.status_code >= 400:
-        return Finding(
-            name, "degraded", f"{base_url} lists no models (HTTP {answer.status_code})", doors, fix
-        )
+        return Finding(name, "degraded", f"{shown} lists no models (HTTP {answer.status_code})", doors, fix)
     try:
         served = {str(one["id"]) for one in answer.json()["data"]}
     except (ValueError, KeyError, TypeError):
-        return Finding(name, "degraded", f"{base_url} lists its models in an unknown way", doors, fix)
+        return Finding(name, "degraded", f"{shown} lists its models in an unknown way", doors, fix)
     absent = [model for model in models if model not in served]
     if absent:
         has = ", ".join(sorted(served)[:5]) or "nothing"
-        return Finding(name, "missing", f"{base_url} serves {has}; not {', '.join(absent)}", doors, fix)
-    return Finding(name, "ok", f"{base_url} serves {', '.join(models)}", doors)
+        return Finding(name, "missing", f"{shown} serves {has}; not {', '.join(absent)}", doors, fix)
+    return Finding(name, "ok", f"{shown} serves {', '.join(models)}", doors)
