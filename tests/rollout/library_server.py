@@ -77,8 +77,12 @@ class LibraryServer(ChatServer):
 
 def loan_of(body: Body) -> int:
     """Return which loan a request is about."""
-    text = next(one["content"] for one in body["messages"] if one["role"] == "user")
-    return int(re.findall(r"L(\d+)", text)[0])
+    return int(re.findall(r"L(\d+)", request_of(body))[0])
+
+
+def request_of(body: Body) -> str:
+    """Return what the user asks for."""
+    return str(next(one["content"] for one in body["messages"] if one["role"] == "user"))
 
 
 def completion(body: Body, fault: str = "") -> dict[str, Any]:
@@ -89,6 +93,8 @@ def completion(body: Body, fault: str = "") -> dict[str, Any]:
         call = "get_loan"
     elif json.loads(told[0])["reserved_by_others"]:
         words = "Somebody has reserved it."
+    elif "renew" not in request_of(body):
+        words = "Nobody is waiting for it."
     elif len(told) == 1:
         call = "renew_loan"
     else:

@@ -17,13 +17,14 @@ import pytest
 from tests.rollout.library_server import MODEL, LibraryServer
 from trace_assets.errors import Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
-from trace_assets.records import Trajectory
+from trace_assets.records import Split, Trajectory
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.template import write_template
 
 N = 30
+LIMITS: dict[Split, int] = {"discovery": N}
 AFFLICTED = frozenset(range(1, N, 3))
 """Ten of thirty: below the share at which a run is given up."""
 IS_BROKEN = '(Path(__file__).parent / "broken").exists() and int(_Now.task["loan"][1:]) % 3 == 1'
@@ -35,7 +36,9 @@ Played = list[Trajectory]
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessTarget]:
     folder = tmp_path_factory.mktemp("library")
     write_template("library", folder)
-    config = ProcessConfig(module=folder / "target.py", python=Path(sys.executable), processes=6)
+    config = ProcessConfig(
+        module=folder / "target.py", python=Path(sys.executable), processes=6, limits=LIMITS
+    )
     target = ProcessTarget(config)
     yield target
     target.close()
@@ -186,7 +189,9 @@ def _edited(folder: Path, *edits: tuple[str, str]) -> ProcessTarget:
         source = source.replace(old, new)
     module.write_text(source, encoding="utf-8")
     return ProcessTarget(
-        ProcessConfig(module=module, python=Path(sys.executable), processes=3, call_seconds=0.6)
+        ProcessConfig(
+            module=module, python=Path(sys.executable), processes=3, call_seconds=0.6, limits=LIMITS
+        )
     )
 
 
@@ -278,7 +283,8 @@ def test_the_stage_is_killed_in_the_middle_and_run_again(tmp_path: Path) -> None
     with LibraryServer(delay=0.05) as server:
         (tmp_path / "trace.toml").write_text(
             f'[targets]\nname = "library"\npath = "{tmp_path}/library/target.py"\n'
-            f'processes = 3\n[rollouts]\nengine = "openai"\nmodel = "{MODEL}"\nbase_url = "{server.url}"\n'
+            f"processes = 3\ndiscovery_tasks = {N}\n"
+            f'[rollouts]\nengine = "openai"\nmodel = "{MODEL}"\nbase_url = "{server.url}"\n'
             "trials = 2\nretries = 0\n",
             encoding="utf-8",
         )
