@@ -78,6 +78,10 @@ down() {
         pid_alive && { say "dockerd $pid is still there after 30 s"; exit 3; }
     fi
     rm -f "$pidfile" "$sock" "$dir/temporary"
+    # A container on the host's network leaves a mount behind, for which the folder could not be removed.
+    awk -v under="$dir/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r | while read -r place; do
+        umount "$place" 2>/dev/null || say "$place stays mounted"
+    done
 }
 
 case $action in
