@@ -38,19 +38,26 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
         yield made
 
 
+def edit(settings: Path, text: str) -> None:
+    """Put a new file in its place at once: between emptying and writing it would be seen empty, an edit too."""
+    new = settings.with_suffix(".new")
+    new.write_text(text)
+    new.replace(settings)
+
+
 def test_every_edit_is_told_once_and_nothing_else(page: Page, tmp_path: Path) -> None:
     settings = tmp_path / "trace.toml"
     settings.write_text("a = 1")
     with reloading(page.url, settings):
         assert page.heard(0)
-        settings.write_text("a = 2")
+        edit(settings, "a = 2")
         assert page.heard(1)
         settings.unlink()
-        settings.write_text("a = 2")
+        edit(settings, "a = 2")
         assert page.heard(1)
-        settings.write_text("a = 3")
+        edit(settings, "a = 3")
         assert page.heard(2)
-    settings.write_text("a = 4")
+    edit(settings, "a = 4")
     assert page.heard(2)
     assert {request["variables"]["name"] for request in page.requests} == {LOCATION}
 
