@@ -39,7 +39,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
 
 
 def edit(settings: Path, text: str) -> None:
-    """Put a new file in its place at once: between emptying and writing it would be seen empty, an edit too."""
+    """Put a new file in its place at once: emptied and then written, it would be edited twice."""
     new = settings.with_suffix(".new")
     new.write_text(text)
     new.replace(settings)
