@@ -20,8 +20,8 @@ import pytest
 
 from tests.release.conftest import make_study
 from tests.routing.proxy.pretend_server import PretendServer
-from tests.serving.test_server import free_port
 from trace_assets.errors import InputError
+from trace_assets.ports import free_port
 from trace_assets.records import BaseCheckpoint
 from trace_assets.report.data import ReportData
 from trace_assets.routing.proxy.open import open_decider, routing_of_release

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ import pytest
 from tests.rollout.library_server import MODEL, LibraryServer
 from trace_assets.errors import Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
+from trace_assets.ports import free_port
 from trace_assets.records import Split, Trajectory
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, run_rollouts
@@ -219,12 +219,6 @@ def serve(port: int, delay: float) -> subprocess.Popen[str]:
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for_lines(folder: Path, number: int) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,18 +17,13 @@ from threading import Timer
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.ports import free_port
 from trace_assets.serving.cpu import cpu_arguments
 from trace_assets.serving.launch import Launch, find_vllm, rank_of, served_name
 from trace_assets.serving.log import last_words
 from trace_assets.serving.server import ModelServer, models_of
 
 PRETEND = [sys.executable, str(Path(__file__).with_name("pretend_vllm.py"))]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

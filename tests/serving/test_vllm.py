@@ -23,9 +23,9 @@ pytest.importorskip("peft")
 
 import httpx  # noqa: E402
 
-from tests.serving.test_server import free_port  # noqa: E402
 from trace_assets.policies.openai_server import OpenAIPolicy  # noqa: E402
 from trace_assets.policies.protocol import Conversation  # noqa: E402
+from trace_assets.ports import free_port  # noqa: E402
 from trace_assets.records import Message  # noqa: E402
 from trace_assets.rollout.journal import Journal  # noqa: E402
 from trace_assets.rollout.runner import Trial, run_rollouts  # noqa: E402

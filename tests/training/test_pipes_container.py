@@ -204,38 +204,6 @@ def test_a_cancelled_training_leaves_no_container_and_goes_on_to_the_same_adapte
     assert here.adapter_id == adapter_id(folder)
 
 
-# An environment of the word target, as a model may have written it.
-SOURCE = """
-WORDS = ("red", "blue", "green", "one", "two")
-episode = {}
-
-
-def tools():
-    return []
-
-
-def reset(seed):
-    episode.clear()
-    episode.update(word=WORDS[seed % 5], said="")
-    return [{"role": "user", "content": "say " + episode["word"]}]
-
-
-def step(message):
-    episode["said"] = message["content"] or ""
-    return {"messages": [], "done": True, "truncated": False}
-
-
-def verdict():
-    success = episode["said"].split()[:1] == [episode["word"]]
-    check = {"name": "word", "kind": "communicate", "passed": success, "score": None, "gates": True, "detail": ""}
-    return {"reward": float(success), "success": success, "checks": [check]}
-
-
-def oracle(seed):
-    return [{"role": "assistant", "content": WORDS[seed % 5]}]
-"""  # noqa: E501
-
-
 def a_study(home: Path, words: ModuleType, base: Path, **changes: Any) -> Study:
     """A home with the word model as its base, outside of it, and that environment."""
     section = words.SECTION.model_copy(
@@ -247,10 +215,7 @@ def a_study(home: Path, words: ModuleType, base: Path, **changes: Any) -> Study:
         pass_rate_high=None, n=0,
     )  # fmt: skip
     study.store.write([checkpoint], BaseCheckpoint)
-    environment = Environment(
-        environment_id="e", capability_id="words", target="words", writer="test", source=SOURCE
-    )
-    study.store.write([environment], Environment, "words")
+    study.store.write([words.environment()], Environment, "words")
     verdict = EnvironmentVerdict(capability_id="words", environment_id="e", accepted=True)
     study.store.write([verdict], EnvironmentVerdict, "words")
     return study

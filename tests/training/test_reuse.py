@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.records import Adapter, BaseCheckpoint, Environment, Lesson, TrainingPoint
+from trace_assets.records import Adapter, BaseCheckpoint, Lesson, TrainingPoint
 from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.study import Study
@@ -74,51 +74,15 @@ def test_settings_of_the_gate_are_no_part_of_an_adapter(home: Path, words: Modul
     assert stage.train_mixed(gated).figures["reused"]
 
 
-MODULE = """
-import random
-
-WORDS = ("red", "blue", "green", "one", "two")
-episode = {}
-
-
-def tools():
-    return [{"type": "function", "function": {"name": "none", "description": "", "parameters": {"type": "object"}}}]
-
-
-def reset(seed):
-    episode.clear()
-    episode.update(word=WORDS[seed % 5], said="")
-    return [{"role": "user", "content": "say " + episode["word"]}]
-
-
-def step(message):
-    episode["said"] = message["content"] or ""
-    return {"messages": [], "done": True, "truncated": False}
-
-
-def verdict():
-    success = episode["said"].split()[:1] == [episode["word"]]
-    check = {"name": "word", "kind": "communicate", "passed": success, "score": None, "gates": True, "detail": ""}
-    return {"reward": float(success), "success": success, "checks": [check]}
-
-
-def oracle(seed):
-    return [{"role": "assistant", "content": WORDS[seed % 5]}]
-"""  # noqa: E501
-
-
 def test_the_share_of_the_sandbox_is_recorded(home: Path, words: ModuleType, tmp_path: Path) -> None:
     """The bound is generous: here the sandbox is a plain process, and the model 20 times the desk agent's
     speed; docs/learnability.md has the figures of the real thing."""
-    environment = Environment(
-        environment_id="e", capability_id="words", target="words", writer="test", source=MODULE
-    )
     with (
         pytest.warns(UserWarning, match="isolates nothing"),
         open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=20)) as pool,
     ):
         target = SandboxedTarget(
-            environment, pool, training_seeds=range(20), validation_seeds=range(100, 150)
+            words.environment(), pool, training_seeds=range(20), validation_seeds=range(100, 150)
         )
         _, points = words.train(
             home / "models" / "base",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import Unavailable
-from trace_assets.records import Adapter, Message, Split, Task, ToolSpec, TrainingPoint, Verdict
+from trace_assets.records import Adapter, Environment, Message, Split, Task, ToolSpec, TrainingPoint, Verdict
 from trace_assets.settings import Training
 from trace_assets.targets.protocol import Step
 
@@ -160,3 +160,11 @@ def train_and_die(base: Path, folder: Path, at: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     train(base, folder, on_point=on_point)
+
+
+def environment() -> Environment:
+    """The same target as a module that is run in a sandbox."""
+    source = Path(__file__).with_name("word_environment.py").read_text(encoding="utf-8")
+    return Environment(
+        environment_id="e", capability_id="words", target="words", writer="test", source=source
+    )

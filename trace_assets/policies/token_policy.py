@@ -144,7 +144,7 @@ class TokenPolicy(ABC):
         configs = _read_configs(folder)
         self.ends = end_ids(self.template, *configs)
         self.max_context = context_limit(configs[-1], max_context)
-        self.is_mixture = bool(getattr(configs[-1], "num_experts", None))
+        self.is_mixture = is_mixture(configs[-1])
         self._name = name or folder.resolve().name
         self._open: dict[str, Spoken] = {}
 
@@ -249,6 +249,11 @@ def end_ids(template: ChatTemplate, *configs: Any) -> frozenset[int]:
         named = getattr(config, "eos_token_id", None)
         ends.update(named if isinstance(named, list | tuple) else [named])
     return frozenset(end for end in ends if isinstance(end, int))
+
+
+def is_mixture(config: Any) -> bool:
+    """Say whether a model's configuration is that of a mixture of experts."""
+    return bool(getattr(config, "num_experts", None))
 
 
 def context_limit(config: Any, wanted: int | None) -> int:

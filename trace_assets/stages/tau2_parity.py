@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from trace_assets.allotment import whole_cores
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
 from trace_assets.policies.protocol import Conversation
@@ -247,7 +247,7 @@ def _play(
         trials,
         policy,
         max_turns=run.max_steps,  # the target counts the steps; an agent's messages are fewer
-        concurrency=min(run.concurrency, target.config.processes or os.cpu_count() or 1),
+        concurrency=min(run.concurrency, target.config.processes or whole_cores()),
         journal=journal,
         title=f"{target.name} by our runner",
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from trace_assets.lifeline import ask_to_end_with_parent
+from trace_assets.ports import free_port
 from trace_assets.settings import Training
 
 LAST_WORDS_SECONDS = 2.0
@@ -70,7 +70,7 @@ def launch(command: Sequence[str], processes: int) -> int:
         "WORLD_SIZE": str(processes),
         "LOCAL_WORLD_SIZE": str(processes),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(_free_port()),
+        "MASTER_PORT": str(free_port()),
     }
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -126,12 +126,6 @@ def _wait(started: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
     until = time.monotonic() + seconds
     while any(process.poll() is None for process in started) and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _asked_to_end(*_: object) -> NoReturn:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import InputError
+from trace_assets.ports import free_port
 from trace_assets.serving.launch import Launch, find_vllm
 from trace_assets.serving.server import ModelServer
 from trace_assets.settings import Training
@@ -119,7 +119,7 @@ def _server(base_dir: Path | str, section: Training, log: Path) -> ModelServer:
     launch = Launch(
         str(base_dir),
         "base",
-        port=_free_port(),
+        port=free_port(),
         dtype=_dtype(section),
         max_num_seqs=min(section.concurrency * section.processes, MOST_AT_ONCE),
         tool_parser="",
@@ -152,10 +152,6 @@ def _highest_rank(base_dir: Path | str, section: Training) -> int:
 def _is_mixture(base_dir: Path | str) -> bool:
     from transformers import AutoConfig
 
-    return bool(getattr(AutoConfig.from_pretrained(str(base_dir)), "num_experts", None))
+    from trace_assets.policies.token_policy import is_mixture
 
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return is_mixture(AutoConfig.from_pretrained(str(base_dir)))

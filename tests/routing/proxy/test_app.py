@@ -12,8 +12,8 @@ import pytest
 
 from tests.routing.proxy.conftest import MODELS, ByWord, Start
 from tests.routing.proxy.pretend_server import KEY, PretendServer, events
-from tests.serving.test_server import free_port
 from trace_assets.errors import InputError
+from trace_assets.ports import free_port
 from trace_assets.routing.proxy.decisions import Decisions
 from trace_assets.routing.proxy.upstream import Upstream
 

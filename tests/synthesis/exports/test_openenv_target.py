@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import time
 import urllib.request
@@ -18,6 +17,7 @@ import pytest
 from tests.synthesis.exports.conftest import Action, Export, interpreter_with, native, say_action, scripts
 from trace_assets.errors import InputError
 from trace_assets.policies.scripted import ScriptedPolicy, always_say
+from trace_assets.ports import free_port
 from trace_assets.records import Message, ToolCall, Verdict
 from trace_assets.rollout.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
@@ -35,12 +35,6 @@ Opened = Callable[..., ProcessTarget]
 @pytest.fixture(scope="module")
 def python() -> str:
     return interpreter_with("openenv.core")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

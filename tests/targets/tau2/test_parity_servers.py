@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from tests.serving.test_server import free_port
 from tests.targets.tau2.table import Table, judge_by
+from trace_assets.ports import free_port
 from trace_assets.routing.proxy.app import RouterProxy
 from trace_assets.routing.proxy.decisions import Decisions
 from trace_assets.routing.proxy.upstream import Upstream
