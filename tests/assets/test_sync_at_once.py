@@ -183,7 +183,7 @@ def test_an_interrupted_sync_leaves_nothing_behind_and_the_next_goes_on(
     cut = start(tmp_path, "sync", "tasks", "60")
     until(lambda: is_item_held(home, "tasks", "embedded"), cut)
     os.killpg(cut.pid, signal.SIGINT)
-    out, err = cut.communicate(timeout=60)
+    out, err = cut.communicate(timeout=600)
     assert cut.returncode == 130, (out, err[-2000:])
     assert not is_item_held(home, "tasks", "embedded")
     synced = result(start(tmp_path, "sync"))

