@@ -4,9 +4,9 @@
 
 Works in copies of the tree. First all fast tests run once, measured line by line. Then each drawn mutant is
 put into a copy, and the tests that execute its line run on it, the quickest first, then those that execute
-anything of its module, until one fails or their seconds are spent. A test has to fail twice: one that passes the
-second time is no witness, and the others go on. `equivalents.toml` lists, with reasons, the mutants that no test
-can notice.
+anything of its module, until one fails or their seconds are spent. A test has to fail twice: one that passes
+the second time is no witness, and the others go on. `equivalents.toml` lists, with reasons, the mutants that
+no test can notice.
 
 `--work` keeps measurement and results: the same command goes on where it was interrupted.
 """

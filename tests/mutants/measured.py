@@ -82,7 +82,7 @@ def _read(folder: Path, modules: Mapping[str, str]) -> dict[str, object]:
         for fixture in tests[name]["fixtures"]:  # type: ignore[attr-defined]
             users[fixture].add(name)
     combined = coverage.Coverage(config_file=str(folder / "rc"), data_file=str(folder / "combined"))
-    combined.combine([str(folder)])
+    combined.combine([str(file) for file in folder.glob("data.*")], keep=True)
     lines = {
         modules[file]: {
             line: sorted({one for name in contexts for one in ({name} & passed) | users.get(name, set())})
