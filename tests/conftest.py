@@ -76,11 +76,11 @@ def own_daemon(docker_daemon: None, project_root: Path) -> Iterator[str]:
         pytest.skip("a daemon of one's own needs root and dockerd")
     folder = Path("/tmp", f"trace-daemon-{os.getpid()}")
     script = ["sh", str(project_root / "sandboxes" / "start_docker.sh")]
-    subprocess.run([*script, "up", str(folder)], check=True, capture_output=True, timeout=120)
+    subprocess.run([*script, "up", str(folder)], check=True, capture_output=True, timeout=900)
     try:
         yield f"unix://{folder}/docker.sock"
     finally:
-        subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=120)
+        subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=900)
         _clear(folder)
 
 

@@ -143,7 +143,7 @@ def test_loading_takes_no_torch_and_little_time(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
         check=True,
     )
     seconds, _, heavy = done.stdout.strip().partition(" ")

@@ -28,7 +28,7 @@ class Page(AnsweringServer):
 
     def heard(self, count: int) -> bool:
         """Wait until that many requests came; tell whether they did and no more came shortly after."""
-        end = time.monotonic() + 300
+        end = time.monotonic() + 600
         while len(self.requests) < count and time.monotonic() < end:
             time.sleep(0.01)
         time.sleep(0.2)
@@ -72,7 +72,7 @@ def test_a_page_that_is_not_up_yet_is_told_later(page: Page, tmp_path: Path) -> 
     page.status = 503
     with reloading(page.url, settings):
         settings.write_text("a = 2")
-        end = time.monotonic() + 300
+        end = time.monotonic() + 600
         while len(page.requests) < 2 and time.monotonic() < end:
             time.sleep(0.01)
         assert len(page.requests) >= 2

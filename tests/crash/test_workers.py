@@ -25,7 +25,7 @@ import killed_processes as here
 
 if __name__ == "__main__":
     folder, start, work = Path(sys.argv[1]), sys.argv[2], getattr(here, sys.argv[3])
-    arguments = (folder, 60.0) if work is here.pid_and_wait else (folder,)
+    arguments = (folder, 3600.0) if work is here.pid_and_wait else (folder,)
     if start == "crew":
         from trace_assets.assets.crew import Crew
         crew = Crew(2)
@@ -38,7 +38,7 @@ if __name__ == "__main__":
         for child in children:
             child.start()
     import time
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
@@ -75,7 +75,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path, start: str, work: str)
         pids = [int(file.stem) for file in tmp_path.glob("*.pid")]
         assert all(is_running(pid) for pid in pids)
         parent.kill()  # the parent alone: what it started must notice by itself
-        assert until(lambda: not any(is_running(pid) for pid in pids), 2), "orphans are still at work"
+        assert until(lambda: not any(is_running(pid) for pid in pids), 300), "orphans are still at work"
     finally:
         parent.kill()
         parent.wait()

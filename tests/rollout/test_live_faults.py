@@ -300,7 +300,7 @@ def test_the_stage_is_killed_in_the_middle_and_run_again(tmp_path: Path) -> None
         server.asked.clear()
         finished = Counter(loan(one) for one in kept.values())
         second = _trace(tmp_path, "sync", "--select", "tasks", "--select", "trajectories")
-        told = second.communicate(timeout=120)[0]
+        told = second.communicate(timeout=900)[0]
         assert set(server.asked) == {number for number in range(N) if finished[number] < 2}, told
         rows = _rows(tmp_path)
         assert len(rows) == 2 * N == len({row["trajectory_id"] for row in rows}), told

@@ -47,7 +47,7 @@ def test_a_base_that_is_made_under_a_tight_umask_can_be_read_inside(
 ) -> None:
     script = project_root / "sandboxes" / "make_base_image.sh"
     made = f"umask 077 && sh {script} --tar {tmp_path}/base.tar"
-    subprocess.run(["sh", "-c", made], check=True, capture_output=True, timeout=600)
+    subprocess.run(["sh", "-c", made], check=True, capture_output=True, timeout=900)
     with tarfile.open(tmp_path / "base.tar") as tar:
         closed = [one.name for one in tar if (one.isdir() and one.mode & 0o5 != 0o5) or not one.mode & 0o4]
     assert closed == []

@@ -48,11 +48,11 @@ class Place:
 
     def by_hand(self, action: str) -> None:
         script = str(self.scripts / "start_docker.sh")
-        subprocess.run(["sh", script, action, str(self.folder)], check=True, capture_output=True, timeout=300)
+        subprocess.run(["sh", script, action, str(self.folder)], check=True, capture_output=True, timeout=900)
 
     def answers(self) -> bool:
         address = f"unix://{self.folder}/docker.sock"
-        asked = subprocess.run(["docker", "--host", address, "version"], capture_output=True, timeout=300)
+        asked = subprocess.run(["docker", "--host", address, "version"], capture_output=True, timeout=900)
         return asked.returncode == 0
 
 

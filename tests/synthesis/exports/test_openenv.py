@@ -39,7 +39,7 @@ def test_same_seed_and_actions_give_the_same_observations_and_rewards(
         input=json.dumps(episodes),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]

@@ -38,7 +38,7 @@ def test_same_seed_and_actions_give_the_same_observations_and_rewards(
         input=json.dumps(episodes),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
