@@ -49,8 +49,19 @@ class Contexts:
         self.tests: dict[str, dict[str, Any]] = {}
         os.environ[CONTEXT] = ""
         self.coverage = coverage.Coverage(config_file=str(folder / "rc"), data_suffix=True)
+        self.coverage.set_option("run:patch", ["_exit"])  # forks of this process are measured by `_forked`
         self.coverage.start()
         os.environ["COVERAGE_PROCESS_START"] = str(folder / "rc")
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        """Begin anew, with the context of now."""
+        if "COVERAGE_PROCESS_START" in os.environ:
+            from coverage.control import process_startup
+
+            self.coverage._auto_save = False
+            self.coverage.stop()
+            process_startup(force=True)
 
     def switch(self, context: str) -> None:
         os.environ[CONTEXT] = context
