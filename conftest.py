@@ -63,11 +63,12 @@ def pytest_configure(config: pytest.Config) -> None:
     _take_own_variables(folder, users)
     _take_own_signals()
     os.umask(0o022)
-    forbidden = [
+    users_own = [
         Path(__file__).parent / ".trace",
-        *(users / name for name in (".trace", ".dagster", ".docker", ".cache")),
+        *(users / name for name in (".trace", ".dagster", ".cache")),
     ]
-    _watch(tuple(str(one) for one in forbidden))
+    lent = {value for name, value in os.environ.items() if name.startswith("TRACE_")}
+    _watch(tuple(str(one) for one in users_own if str(one) not in lent))
 
 
 def _take_own_variables(folder: Path, users: Path) -> None:
@@ -76,6 +77,8 @@ def _take_own_variables(folder: Path, users: Path) -> None:
         kept = name in KEPT | THREADS or (name.startswith(KEPT_FAMILIES) and name not in THE_PROGRAMS_OWN)
         if not kept or name in ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONUTF8"):
             del os.environ[name]
+        elif name.startswith("TRACE_") and os.path.exists(os.environ[name]):
+            os.environ[name] = os.path.abspath(os.environ[name])  # no test runs where it was named from
     for name in ("home", "trace"):
         (folder / name).mkdir()
     os.environ |= {
