@@ -57,7 +57,7 @@ def environment(reward: str = "float(right)") -> Environment:
 def pool():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=20))
+        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=300))
     with opened:
         yield opened
 
