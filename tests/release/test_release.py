@@ -246,7 +246,7 @@ def test_compose_takes_the_files(form: str, base: str, study: Study, tmp_path: P
             env={**own, **variables},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=900,
         )
 
     for files in (["compose.yaml"], ["compose.yaml", "compose.gpu.yaml"]):

@@ -61,7 +61,7 @@ def diagnose(home: Path, url: str, *more: str, command: str = "diagnose") -> sub
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
     )
 
 
