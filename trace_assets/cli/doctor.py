@@ -53,7 +53,7 @@ def doctor(
 ) -> None:
     """Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot."""
     wanted, named = doors or [Door.loop], os.environ.get("DAGSTER_HOME", "")
-    study = open_study(config, overrides)
+    study = open_study(config, overrides, writable=False)
     if sandbox:
         raise typer.Exit(attack_sandbox(study, make_console(), as_json))
     findings = list(examine(study, battery=not quick, dagster_home=named))
