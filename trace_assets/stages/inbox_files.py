@@ -22,6 +22,14 @@ def batch_store(folder: Path) -> Store:
     return Store(folder, Manifest(folder / MANIFEST, folder), restored_by=AGAIN)
 
 
+def laid_version(folder: Path) -> str:
+    """Return the content version of a batch as it was laid; nothing when none was."""
+    try:
+        return (folder / "version").read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
 def batch_problem(folder: Path) -> str:
     """Say what is wrong with a batch's files, each of which is read to its end; nothing when all is well.
 

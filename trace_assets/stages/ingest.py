@@ -14,7 +14,7 @@ from trace_assets.importers.load import Loaded, load
 from trace_assets.importers.problem import Problem, ProblemLog, differs
 from trace_assets.importers.spool import Spool
 from trace_assets.records import Record, Task, TrajectoryHead
-from trace_assets.stages.inbox_files import batch_problem, batch_store, seal_batch
+from trace_assets.stages.inbox_files import batch_problem, batch_store, laid_version, seal_batch
 from trace_assets.stages.ingested_files import IngestedFiles
 from trace_assets.stages.target_notes import keep_notes
 from trace_assets.store import Store
@@ -88,7 +88,8 @@ def batches(study: Study) -> list[str]:
     """Return the batches in the inbox, sorted."""
     if not study.home.inbox.is_dir():
         return []
-    return sorted(path.name for path in study.home.inbox.iterdir() if (path / "version").is_file())
+    found = (path for path in study.home.inbox.iterdir() if not path.name.startswith("."))  # half-made ones
+    return sorted(path.name for path in found if (path / "version").is_file())
 
 
 def inbox(study: Study, batch: str) -> Store:
@@ -136,8 +137,7 @@ def _lay(study: Study, batch: str, spool: Spool, built: Path) -> bool:
     folder, version = study.home.inbox / batch, spool.finish()
     (built / "version").write_text(version, encoding="utf-8")
     seal_batch(built)
-    is_there = (folder / "version").is_file() and (folder / "version").read_text(encoding="utf-8") == version
-    if is_there and not batch_problem(folder):
+    if laid_version(folder) == version and not batch_problem(folder):
         return False
     for asset in ("tasks", "trajectories"):  # seen by the next sync, also when this process ends before it
         mark_due(study.home, asset, batch, "new files")

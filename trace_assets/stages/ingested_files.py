@@ -11,7 +11,7 @@ from trace_assets.importers.load import Loaded
 from trace_assets.importers.problem import Problem, ProblemLog
 from trace_assets.records import Record
 from trace_assets.sources import source_version
-from trace_assets.stages.inbox_files import batch_problem
+from trace_assets.stages.inbox_files import batch_problem, laid_version
 from trace_assets.stages.watched_folder import file_digest
 from trace_assets.store.home import replacing_file
 from trace_assets.store.lines import sealed, unsealed
@@ -58,10 +58,8 @@ class IngestedFiles:
         except (ValidationError, OSError, AttributeError):
             return None
         for batch, version in before.versions.items():
-            lies = self._inbox / batch / "version"
-            if not lies.is_file() or lies.read_text(encoding="utf-8") != version:
-                return None
-            if batch_problem(self._inbox / batch):
+            folder = self._inbox / batch
+            if laid_version(folder) != version or batch_problem(folder):
                 return None
         return before
 
@@ -77,9 +75,7 @@ class IngestedFiles:
             before = IngestedFile(
                 batches={batch: read.batches[batch].n_trajectories for batch in batches},
                 messages={batch: read.batches[batch].n_messages for batch in batches},
-                versions={
-                    batch: (inbox / batch / "version").read_text(encoding="utf-8") for batch in batches
-                },
+                versions={batch: laid_version(inbox / batch) for batch in batches},
                 problems=tuple(own[:100]),
             )
             self._known[self._key(Path(name))] = sealed(before.model_dump_json()).decode().rstrip("\n")

@@ -92,6 +92,8 @@ def _inbox(study: Study, deep: bool) -> list[Finding]:
         manifest = Manifest(folder / MANIFEST, folder)
         said = manifest.problems(manifest.entries(), None if deep else READ_TO_THE_END)
         found += [f"{batch}/{name} {words}" for name, words in sorted(said.items())]
+        if manifest.altered_lines():
+            found.append(f"{batch}/{MANIFEST} was altered")
     if not found:
         return []
     detail = f"{len(found):,} files are not what was ingested: {'; '.join(found[:SHOWN])}"
