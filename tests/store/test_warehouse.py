@@ -126,8 +126,11 @@ def test_broken_file_is_named(home: Home) -> None:
     folder = home.tables / "tasks"
     folder.mkdir(parents=True)
     (folder / "b1.parquet").write_bytes(b"not parquet")
-    with pytest.raises(InputError, match=r"'tasks' cannot be read.*b1\.parquet"):
-        Warehouse(home)
+    with Warehouse(home) as warehouse:
+        with pytest.raises(InputError, match=r"'tasks' cannot be read.*b1\.parquet.*`trace sync`"):
+            warehouse.query("FROM tasks")
+        assert warehouse.query("SELECT count(*) AS n FROM labels")["n"].to_list() == [0]
+        assert "tasks" not in warehouse.row_counts()
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ class Manifest:
     def __init__(self, file: Path, root: Path) -> None:
         self.file, self.root = file, root
         self._state: tuple[object, dict[str, Entry]] = (None, {})
+        self._folders: tuple[object, dict[str, list[str]]] = (None, {})
         self._seen: dict[str, tuple[object, Entry]] = {}
         self._together = 0
 
@@ -92,6 +93,16 @@ class Manifest:
         if self._state[0] != key:
             self._state = (key, _read(self.file))
         return self._state[1]
+
+    def names_in(self, folder: Path) -> list[str]:
+        """Return the names of the files that shall lie in a folder, those of folders in it left out."""
+        known = self.entries()
+        if self._folders[0] is not known:
+            grouped: dict[str, list[str]] = {}
+            for name in known:
+                grouped.setdefault(name.rpartition("/")[0], []).append(name)
+            self._folders = (known, grouped)
+        return self._folders[1].get(self.name(folder), [])
 
     def is_there(self) -> bool:
         """Whether there is a manifest: an earlier version of the program kept none."""

@@ -73,9 +73,8 @@ class Store:
         there = {file.stem for file in folder.glob("*.parquet")}
         if self.manifest is None:
             return sorted(there)
-        start, end = self.manifest.name(folder) + "/", ".parquet"
-        names = (name for name in self.manifest.entries() if name.startswith(start) and name.endswith(end))
-        return sorted(there | {name[len(start) : -len(end)] for name in names})
+        listed = {Path(name) for name in self.manifest.names_in(folder)}
+        return sorted(there | {name.stem for name in listed if name.suffix == ".parquet"})
 
     def write(self, rows: Iterable[R], record: type[R], partition: str = WHOLE) -> str:
         """Replace a partition of a table.
