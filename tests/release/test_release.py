@@ -66,7 +66,7 @@ def test_the_same_study_gives_the_same_bytes(study: Study, complete: ReportData,
 def test_another_adapter_has_another_name(study: Study, tmp_path: Path) -> None:
     before = write_release(study, tmp_path / "out").models["cancel"]
     (study.home.path / "models/cancel/adapter_model.safetensors").write_bytes(b"trained again")
-    with pytest.raises(InputError, match="not the one that was validated"):
+    with pytest.raises(InputError, match="was altered: it is"):
         write_release(study, tmp_path / "out")
     assert read_release(tmp_path / "out").models["cancel"] == before  # the earlier release stands
     assert not list(tmp_path.glob(".out*"))

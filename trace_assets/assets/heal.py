@@ -16,7 +16,7 @@ from trace_assets.sandbox.reaper import sweep_folders
 from trace_assets.store import Home, Store
 from trace_assets.store.leftovers import clear_half_made
 from trace_assets.store.locks import settle_recorded
-from trace_assets.store.manifest import manifest_of
+from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.store.presence import forget_dead, is_alive
 from trace_assets.store.tables import is_readable
 
@@ -98,12 +98,20 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
     sweep_folders()
     forget_dead(home)
     manifest = manifest_of(home.path)
-    hashed = tuple(
-        name
-        for kept in KEPT
-        for name in manifest.note_unlisted(kept, is_readable if kept.endswith(".parquet") else lambda _: True)
-    )
+    hashed = _hash_unlisted(manifest)
     return Healed(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger), hashed)
+
+
+def _hash_unlisted(manifest: Manifest) -> tuple[str, ...]:
+    """Take the files that no hash is known of as they are; of models those of which none is known at all."""
+
+    def is_new(file: Path) -> bool:
+        if file.suffix == ".parquet":
+            return is_readable(file)
+        return "models" not in file.relative_to(manifest.root).parts or file.parent not in begun
+
+    begun = {manifest.path(name).parent for name in manifest.entries() if name.startswith("models/")}
+    return tuple(name for kept in KEPT for name in manifest.note_unlisted(kept, is_new))
 
 
 def dead_runs(instance: dg.DagsterInstance, home: Home) -> list[dg.DagsterRun]:

@@ -79,15 +79,14 @@ class ItemFiles:
             recorded: The version of its files by its last materialization; None where that was recorded by a
                 version of the program that kept none.
         """
-        names, folders = self.names(asset, partition), folders_of(self.study, asset, partition)
         shown = [PAGES[asset]] if asset in PAGES else []
-        found = [f"{name} {self._problems[name]}" for name in (*names, *shown) if name in self._problems]
+        names = [*self.names(asset, partition), *shown]
+        found = [f"{name} {self._problems[name]}" for name in names if name in self._problems]
         found += [f"{name} cannot be read" for name in self._unreadable(asset, partition)]
-        if not found:
-            main = (
-                [] if recorded else [self.manifest.path(name) for name in self._tables(asset, partition)[:1]]
-            )
-            found = [f"{self.manifest.name(path)} is gone" for path in (*main, *folders) if not path.exists()]
+        if not found and recorded is None:
+            main = [self.manifest.path(name) for name in self._tables(asset, partition)[:1]]
+            wanted = [*main, *folders_of(self.study, asset, partition)]
+            found = [f"{self.manifest.name(path)} is gone" for path in wanted if not path.exists()]
         if found:
             return f"its file {found[0]}" + (f" and {len(found) - 1} more" if len(found) > 1 else "")
         if recorded and recorded != self.version(asset, partition):
@@ -95,7 +94,10 @@ class ItemFiles:
         return ""
 
     def names(self, asset: str, partition: str) -> list[str]:
-        """Return the names of an item's files: those that the manifest lists, and those that are there."""
+        """Return the names of an item's files: those that the manifest lists, or those that are there.
+
+        What somebody has laid beside the files of a model is none of them.
+        """
         known = self.manifest.entries()
         names = [
             name
@@ -103,8 +105,8 @@ class ItemFiles:
             if name in known or self.manifest.path(name).is_file()
         ]
         for folder in folders_of(self.study, asset, partition):
-            there = {self.manifest.name(file) for file in files_in(folder)} if folder.is_dir() else set()
-            names += sorted(there.union(listed_in(self.manifest, folder)))
+            there = files_in(folder) if folder.is_dir() else []
+            names += listed_in(self.manifest, folder) or [self.manifest.name(file) for file in there]
         return names
 
     def version(self, asset: str, partition: str) -> str:

@@ -34,12 +34,17 @@ def whole_base(study: Study, base: BaseCheckpoint) -> Path:
         return folder  # a name on the hub, whose client compares what it loads
     if not folder.is_dir():
         raise InputError(f"the base model's folder {folder} is gone; {_base_back(base)}.")
-    own = folder.is_relative_to(study.home.path)
-    found = _content(folder, lambda: folder_version(folder, _weights(folder) if own else None))
+    manifest = manifest_of(study.home.path)
+    listed = listed_in(manifest, folder)
+    names = [str(manifest.path(name).relative_to(folder)) for name in listed] or _names(folder)
+    if folder.is_relative_to(study.home.path):
+        names = [name for name in names if name != RECIPE_FILE]
+    found = _content(folder, lambda: folder_version(folder, names))
     if found != base.base_id:
+        said = [f"{manifest.path(name)} {words}" for name, words in manifest.problems(listed).items()]
         raise InputError(
-            f"the base model in {folder} is not the one that was recorded ({found} instead of "
-            f"{base.base_id}): a file of it was altered, lost or added; {_base_back(base)}."
+            f"the base model in {folder} is not the one that was recorded "
+            f"({'; '.join(said) or f'{found} instead of {base.base_id}'}); {_base_back(base)}."
         )
     return folder
 
@@ -119,8 +124,8 @@ def listed_in(manifest: Manifest, folder: Path) -> list[str]:
     return [name for name in manifest.entries() if name.startswith(start)]
 
 
-def _weights(folder: Path) -> list[str]:
-    return [file.name for file in folder.iterdir() if file.is_file() and file.name != RECIPE_FILE]
+def _names(folder: Path) -> list[str]:
+    return [file.relative_to(folder).as_posix() for file in files_in(folder)]
 
 
 def _content(folder: Path, read: Callable[[], str]) -> str:
