@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.durability.small_home import Small, quick_models, simulation_file
+from trace_assets.assets.item_files import ItemFiles
 from trace_assets.cli.checkup.files import accept_losses, files
+from trace_assets.cli.main import main
 from trace_assets.errors import InputError
 from trace_assets.records import (
     Adapter,
@@ -25,6 +28,7 @@ from trace_assets.report.data import gather
 from trace_assets.stages.base_model import base_folder
 from trace_assets.stages.ingest import ingest
 from trace_assets.stages.model_files import whole_adapter
+from trace_assets.stages.report import write_page
 from trace_assets.store.manifest import MANIFEST, manifest_of
 from trace_assets.store.warehouse import Warehouse
 
@@ -121,6 +125,39 @@ def test_a_table_that_is_removed_whole_comes_back(small: Small, name: str) -> No
     assert small.versions() == wanted and small.due() == []
 
 
+def test_every_command_says_so(
+    small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone(small.folder / "tables" / "triage" / "desk.parquet")
+    monkeypatch.setenv("TRACE_HOME", str(small.folder))
+    for words, code in (
+        (["sql", "SELECT count(*) FROM triage"], 2),
+        (["sql"], 1),
+        (["report"], 2),
+        (["doctor", "--quick", "--for", "diagnose"], 3),
+        (["warehouse", "build", str(small.folder.parent / "x.duckdb")], 2),
+        (["sync", "--dry-run", "--select", "triage[desk]"], 0),
+    ):
+        monkeypatch.setattr(sys, "argv", ["trace", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert (ended.value.code or 0) == code, f"{words}: {told}"
+        assert "triage/desk.parquet" in told.out + told.err, words
+        assert "Traceback" not in told.err
+
+
+def test_a_page_that_is_gone_is_due(small: Small) -> None:
+    study = small.study()
+    page = write_page(study)
+    looked = ItemFiles(study)
+    looked.look()
+    assert looked.said("report", "", None) == ""
+    gone(page)
+    looked.look()
+    assert "reports/report.html is gone" in looked.said("report", "", None)
+
+
 def test_all_tables_come_back(small: Small) -> None:
     wanted = small.versions()
     shutil.rmtree(small.folder / "tables")
@@ -143,17 +180,15 @@ def test_two_files_that_changed_places_are_seen(small: Small) -> None:
 
 
 @pytest.mark.parametrize("damage", [gone, empty, cut, flipped])
-@pytest.mark.parametrize(
-    "name", ["models/base/abc/model.safetensors", "models/adapters/mixed-1/adapter_model.safetensors"]
-)
+@pytest.mark.parametrize("name", ["base/abc/model.safetensors", "adapters/mixed-1/adapter_model.safetensors"])
 def test_a_damaged_model_is_due_and_is_not_used(
     small: Small, name: str, damage: Callable[[Path], None]
 ) -> None:
     wanted = small.versions()
-    damage(small.folder / name)
+    damage(small.folder / "models" / name)
     study = small.study()
     (step,) = small.due()
-    assert name in step.reason
+    assert f"models/{name}" in step.reason
     with pytest.raises(InputError, match=r"`trace sync`, which makes it again"):
         base_folder(study)
         whole_adapter(study, study.store.read(Adapter)[0])
@@ -166,6 +201,13 @@ def test_a_model_without_its_folder_is_due_also_where_no_hashes_were_kept(small:
     (small.folder / MANIFEST).unlink()
     shutil.rmtree(small.folder / "models" / "base" / "abc")
     assert [str(step.item) for step in small.due()] == ["base_model"]
+
+
+def test_what_is_laid_beside_a_model_is_left_alone(small: Small) -> None:
+    for folder in ("base/abc", "adapters/mixed-1"):
+        (small.folder / "models" / folder / "notes.txt").write_text("mine")
+    assert small.due() == [] and base_folder(small.study()).is_dir()
+    assert small.sync().outcomes == [] and small.due() == []
 
 
 def test_lost_history_is_told_and_can_be_gone_on_without(small: Small) -> None:

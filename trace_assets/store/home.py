@@ -40,7 +40,7 @@ class Home:
         """
         chosen = chosen_folder(path)
         try:
-            chosen.mkdir(parents=True, exist_ok=True)
+            make_folder(chosen)
         except OSError as error:
             raise InputError(
                 f"the home folder {chosen} cannot be made ({error.strerror}); set {HOME_VARIABLE} to a "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 _WORD = re.compile(r"\w+")
-_MADE = re.compile(r"\bCREATE\s+(?:VIEW|MACRO|FUNCTION|TABLE)\s+\"?(\w+)", re.IGNORECASE)
+_MADE = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:VIEW|MACRO|FUNCTION|TABLE)\s+\"?(\w+)", re.IGNORECASE)
 _ANYTHING = frozenset({"query", "query_table", "glob"})
 """Functions that read what a text says, which may be put together from parts."""
 
