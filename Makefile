@@ -20,7 +20,7 @@ TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 .PHONY: demo test test-loop test-serve test-slow test-fast snapshot base lint ui clean
 
 demo: $(VENV)/.train
-	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
+	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
 
 test: $(VENV)/.dev lint
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --maxprocesses 8 --dist loadfile
