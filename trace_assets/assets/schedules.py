@@ -35,8 +35,8 @@ def rerun(context: dg.OpExecutionContext) -> None:
 @dg.job(  # type: ignore[untyped-decorator, unused-ignore]
     description="What the schedule runs: diagnosis on all batches, then routing, evaluation and report where "
     "they were made before. What is up to date is not made again, so the test split is opened only for "
-    "adapters or routers that it has not seen. Nothing is trained unless [automation] gpu = true, and nothing "
-    "finished is made again because a setting was edited.",
+    "adapters or routers that it has not seen. Nothing is trained unless [automation] gpu = true, and "
+    "nothing that is finished is made again because a setting was edited.",
     executor_def=dg.in_process_executor,
     tags={"trace/by": "schedule"},
 )

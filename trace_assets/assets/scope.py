@@ -14,9 +14,10 @@ PLAYED = ("tasks", "trajectories")
 """Assets of which a task batch is rolled out on the live target, or taken from the inbox."""
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
+    | {"config/routing", "config/evaluation"}
 )
 """Assets that are of the live target alone."""
-TAUGHT = frozenset({"base_model", "pilot", "adapter", "learnability"})
+TAUGHT = frozenset({"base_model", "pilot", "adapter", "learnability", "config/base_model"})
 """Assets of a base model, which is trained for the live target unless the settings name one."""
 
 

@@ -26,8 +26,8 @@ PATIENCE_SECONDS = 15.0
 class WholeLoop(dg.Config):
     """What to bring up to date: nothing given takes all.
 
-    Finished work that is due (played episodes, trained weights, paid answers) is replaced where `again` names
-    it, an asset or `asset[partition]`, and left as it is with `keep`; with neither the run fails and names it.
+    Finished work that is due (played episodes, trained weights, paid answers) is replaced where `again`
+    names it, an asset or `asset[partition]`, and left as it is with `keep`; else the run fails and names it.
     """
 
     select: list[str] = []

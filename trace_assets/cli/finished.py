@@ -80,7 +80,7 @@ def refused(found: Sequence[AtRisk]) -> str:
     """Say that nothing finished was replaced, and which options there are."""
     names = " ".join(f"--again {name}" for name in _assets(found))
     return (
-        f"{_summary(found)} would be replaced, and nobody said so. Say `{names}` to have it made again, "
+        f"finished work is not replaced unasked: {_summary(found)}. Say `{names}` to have it made again, "
         "`--yes` to have everything made that is due, or `--keep` to leave what is finished as it is and "
         "bring the rest up to date."
     )
@@ -88,7 +88,7 @@ def refused(found: Sequence[AtRisk]) -> str:
 
 def _summary(found: Sequence[AtRisk]) -> str:
     first = found[0]
-    more = f", and {count(len(found) - 1, 'more item')}," if len(found) > 1 else ""
+    more = f", and {count(len(found) - 1, 'more item')}" if len(found) > 1 else ""
     return f"{first.item} ({first.work}; {first.why}){more}"
 
 

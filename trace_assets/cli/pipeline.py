@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.assets.scope import Scope
 from trace_assets.assets.sync import Synced
 from trace_assets.cli.console import console as make_console
 from trace_assets.cli.finished import Keep, Yes, refused, tell, tell_settings
@@ -104,6 +105,8 @@ def sync(
     synced = run_sync(
         study, select, live=True, jobs=jobs, again=once_more, wait=not no_wait, yes=yes, keep=keep
     )
+    for words in Scope(study).notes() if not select and not as_json else ():
+        console.print(f"[dim]{escape(words)}[/]", soft_wrap=True)
     _finish(console, synced, as_json)
 
 
