@@ -50,7 +50,7 @@ REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
 FIREWALLS = frozenset(
     {
         *("batch_capabilities", "selected_capabilities", "capability_spec", "environment_verdict"),
-        *("curriculum", "routing_trials"),
+        *("pilot", "curriculum", "routing_trials"),
     }
 )
 """Assets that are there to come out equal when something before them changes."""

@@ -15,6 +15,7 @@ import dagster as dg
 from trace_assets.assets.heal import PROCESS_TAG
 from trace_assets.assets.stage_asset import BLOCKED_BY
 from trace_assets.assets.staleness import Item
+from trace_assets.errors import plain_warnings
 from trace_assets.stages.finished import AGAIN_TAG
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
@@ -64,6 +65,7 @@ def materialize_items(
         One outcome an item, in order.
     """
     os.environ.update(environment)
+    plain_warnings()
     from trace_assets.definitions import load
 
     definitions, study = load()

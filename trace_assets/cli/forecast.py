@@ -88,7 +88,7 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
 
     def takes(item: Item) -> Estimate:
         one = estimate(past, item.asset, item.partition)
-        # Ledgers of earlier versions booked what the trajectories of a file had cost where they were made.
+        # The ledger holds what the trajectories of a file cost whoever made them: reading them is free.
         return (
             replace(one, usd=Range())
             if item.asset == "trajectories" and item.partition in brought_in

@@ -22,6 +22,7 @@ from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_stud
 from trace_assets.errors import InputError
 from trace_assets.records import TrajectoryHead
 from trace_assets.stages.ingest import batches
+from trace_assets.stages.live import live_in_use
 from trace_assets.study import Study
 
 DIAGNOSIS = (
@@ -224,7 +225,7 @@ def ui(
 
     study = open_study(config, overrides)
     with prepare_instance(study.home) as instance:
-        register_batches(instance, study, live=True)
+        register_batches(instance, study, live=live_in_use(study))
     command = [
         sys.executable,
         "-m",

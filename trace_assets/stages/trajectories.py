@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import polars as pl
+
 from trace_assets.diagnosis.model.triage import ModelTriage
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError
-from trace_assets.records import Task, ToldTask, Trajectory, TrajectoryHead, Triage
+from trace_assets.records import LedgerEntry, Task, ToldTask, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.report.figures import count
 from trace_assets.rollout.episode import run_identity, trajectory_id
@@ -48,7 +50,7 @@ def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
         version = link_trajectories(source, study.store, batch)
         trajectories: Sequence[TrajectoryHead] = source.read(TrajectoryHead)
         spent: dict[tuple[str, str], float] = {}
-        cost = 0.0  # what they cost was paid elsewhere
+        new: Sequence[TrajectoryHead] = trajectories  # paid by whoever made them; the report tells it apart
     else:
         before = {one.trajectory_id: one for one in read_trajectories(study.store, batch)}
         journal = _journal(study, batch)
@@ -57,11 +59,12 @@ def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
         # Trials that broke stay open: made once more (`trace sync --again`), only they are played.
         whole = not any(one.fault is not None for one in played)
         recorded = journal.clear if whole and _holds_no_more(journal, played) else None
-        new = [one for one in played if before.get(one.trajectory_id) != one]
+        known = before if _is_booked(study, batch) else {}  # not so after a kill just before it was
+        new = [one for one in played if known.get(one.trajectory_id) != one]
         spent = {("rollouts", "episodes"): float(len(new))}
-        cost = sum(one.cost_usd or 0.0 for one in new)
         keep_described(study)
     faults = sum(one.fault is not None for one in trajectories)
+    cost = sum(one.cost_usd or 0.0 for one in new)
     tasks = {task.task_id: task for task in study.store.read(Task, batch)}
     exhibit = trajectories_exhibit(trajectories, tasks)
     return StageResult(
@@ -71,7 +74,7 @@ def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
             **pass_figures(trajectories),
             "faults": faults,
             "cost_usd": round(cost, 6),
-            **(provenance_of(study.target) if live else _recorded_cost(trajectories)),
+            **(provenance_of(study.target) if live else {}),
         },
         pages=exhibit.pages,
         tables=exhibit.tables,
@@ -92,12 +95,6 @@ def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
         cost_usd=cost,
         recorded=recorded,
     )
-
-
-def _recorded_cost(trajectories: Sequence[TrajectoryHead]) -> dict[str, Figure]:
-    """Return what trajectories that were made elsewhere say that they cost there."""
-    known = [one.cost_usd for one in trajectories if one.cost_usd is not None]
-    return {"recorded_usd": round(sum(known), 6)} if known else {}
 
 
 def pass_figures(trajectories: Sequence[TrajectoryHead]) -> dict[str, Figure]:
@@ -121,6 +118,13 @@ def _journal(study: Study, batch: str) -> Journal:
     """Return where finished episodes of an interrupted run lie: another policy or setting, another place."""
     key = text_version(policy_home(study), study.settings.rollouts.fingerprint(), study.target.version)
     return Journal(study.home.journals / "rollouts" / f"{batch}-{key}")
+
+
+def _is_booked(study: Study, batch: str) -> bool:
+    """Whether the ledger holds what a batch took when it was made before."""
+    ledger = study.store.frame(LedgerEntry)
+    own = (pl.col("asset") == "trajectories") & (pl.col("partition") == batch)
+    return bool(ledger.filter(own).height)
 
 
 def _holds_no_more(journal: Journal, stored: Iterable[Trajectory]) -> bool:
