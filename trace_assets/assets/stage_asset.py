@@ -102,7 +102,7 @@ def stage_asset(
                     ) as spending:
                         result = work(*arguments, **extra)
                         record_lineage(study, name, partition)
-                        if name in SECTIONS and partition not in batches(study):
+                        if name in SECTIONS and not (name == "trajectories" and partition in batches(study)):
                             note_settings(study, name, partition)
                         for (kind, unit), quantity in result.spent.items():
                             spending.add(kind, quantity, unit)
