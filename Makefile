@@ -21,7 +21,7 @@ TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 .PHONY: demo test tests mutants test-loop test-serve test-slow test-fast snapshot base lint ui clean
 
 demo: $(VENV)/.train
-	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
+	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
 
 test: $(VENV)/.dev lint
 	@sh sandboxes/with_sandbox.sh $(MAKE) --no-print-directory tests

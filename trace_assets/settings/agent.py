@@ -59,6 +59,7 @@ class Rollouts(Section):
     """How the base policy is rolled out on the discovery tasks."""
 
     added = frozenset({"check_model", "dtype", "max_context"})
+    idle = frozenset({"concurrency", "retries", "timeout_seconds"})
 
     engine: Literal["transformers", "vllm", "openai"] = "transformers"
     """`vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and `serving.extra`; `openai` any
