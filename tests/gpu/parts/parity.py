@@ -1,0 +1,160 @@
+"""Do sampler and trainer say the same on this device, in fp32 and in bf16?
+
+The product's engine plays whole conversations with an adapter; every token that it sampled is then scored by
+transformers' own forward pass under PEFT, as the trainer computes it (bf16 weights, LoRA in fp32, autocast).
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tests.gpu.results import Asked
+from tests.gpu.shapes import model_folder, random_adapter
+from tests.gpu.talk import Length, TalkTarget
+from tests.gpu.watch import settle
+
+Scores = list[float]
+CASES = (("agent-0.4m", 15.0), ("qwen3-0.6b", 35.0), ("qwen3-4b", 80.0))
+MOST_KL = 0.01
+"""Nats a token: what the monitors of a training allow."""
+
+
+def run(asked: Asked) -> None:
+    """Compare at each size and precision; then see whether equal trainings are equal to the bit."""
+    for name, seconds in CASES:
+        if asked.enough(seconds, name):
+            with asked.trying(name):
+                _case(asked, name)
+    if asked.enough(20, "equal trainings"):
+        with asked.trying("equal trainings"):
+            _twice(asked)
+
+
+def _case(asked: Asked, name: str) -> None:
+    folder = model_folder(asked, name)
+    adapter = random_adapter(folder, asked.scratch / f"{folder.name}-lora", asked.device)
+    for dtype in ("float32", "bfloat16"):
+        _compare(asked, name, folder, adapter, dtype)
+
+
+def _compare(asked: Asked, name: str, folder: Path, adapter: Path, dtype: str) -> None:
+    """Play in one precision, and score what was played in it; bf16 also against fp32."""
+    import gc
+
+    import torch
+
+    from trace_assets.policies.transformers_engine import TransformersPolicy
+    from trace_assets.training.episodes import Player
+
+    length = Length(24, 2, 8) if asked.rehearse else Length(256, 3, 48)
+    target, episodes = TalkTarget(length), 4 if asked.rehearse else 24
+
+    def play(temperature: float) -> list[Any]:
+        policy = TransformersPolicy(
+            folder, adapters={"a": adapter}, temperature=temperature, max_new_tokens=96, dtype=dtype
+        )
+        with Player(
+            target, policy, seed=0, max_turns=length.turns, concurrency=episodes, adapter="a"
+        ) as player:
+            played = player.play(list(target.tasks("test"))[:episodes], "parity")
+        found = [one.tokens for one in played if one.tokens and 1 in one.tokens.mask]
+        if not found:
+            raise RuntimeError(f"no episode: {played[0].trajectory.error}")
+        return found
+
+    traces, greedy = play(1.0), play(0.0)
+    gc.collect()
+    if asked.device == "cuda":
+        torch.cuda.empty_cache()
+    model = _trainers(folder, adapter, dtype, asked.device)
+    trained, _ = _scores(model, traces, dtype)
+    _, agreed = _scores(model, greedy, dtype)
+    settle()
+    del model
+    gc.collect()
+    sampled = [value for one in traces for value, own in zip(one.logprobs, one.mask, strict=True) if own]
+    _tell(asked, f"{name} {dtype}: sampler and trainer", sampled, trained)
+    asked.row(
+        f"{name} {dtype}: greedy tokens that are the trainer's too", fmean(agreed), note=f"of {len(agreed):,}"
+    )
+    if dtype == "float32":
+        return
+    model = _trainers(folder, adapter, "float32", asked.device)
+    truth, _ = _scores(model, traces, "float32")
+    _, without = _scores(model, greedy, "float32")
+    del model
+    gc.collect()
+    _tell(asked, f"{name} {dtype}: sampler, and the trainer in float32", sampled, truth, judged=False)
+    _tell(asked, f"{name} {dtype}: trainer, and itself in float32", trained, truth, judged=False)
+    asked.row(
+        f"{name} {dtype}: greedy tokens that are float32's too", fmean(without), note=f"of {len(without):,}"
+    )
+
+
+def _trainers(folder: Path, adapter: Path, dtype: str, device: str) -> Any:
+    """Return the model as the trainer holds it: weights in the precision, LoRA in fp32."""
+    from peft import PeftModel
+
+    from trace_assets.policies.lora import load_model
+
+    return PeftModel.from_pretrained(load_model(folder, dtype, device), str(adapter)).eval()
+
+
+def _scores(model: Any, traces: list[Any], dtype: str) -> tuple[Scores, list[bool]]:
+    """Return the log-probability of every token that the policy wrote, and whether it is the likeliest."""
+    import torch
+
+    scores: Scores = []
+    likeliest: list[bool] = []
+    half = torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=dtype == "bfloat16")
+    with torch.inference_mode(), half:
+        for trace in traces:
+            ids = torch.tensor([trace.ids], device=model.device)
+            own = torch.tensor(trace.mask[1:], device=model.device, dtype=torch.bool)
+            logits = model(input_ids=ids).logits[0, :-1][own].float()
+            chosen = ids[0, 1:][own].unsqueeze(1)
+            scores += logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
+            likeliest += (logits.argmax(-1, keepdim=True) == chosen)[:, 0].tolist()
+    return scores, likeliest
+
+
+def _tell(asked: Asked, what: str, sampled: Scores, trained: Scores, judged: bool = True) -> None:
+    pairs = list(zip(sampled, trained, strict=True))
+    differences = [abs(a - b) for a, b in pairs]
+    kl = fmean(math.expm1(b - a) - (b - a) for a, b in pairs)
+    largest, mean = max(differences), fmean(differences)
+    note = f"largest difference {largest:.2g} nats, mean {mean:.2g}, {len(pairs):,} tokens"
+    asked.row(f"{what}: KL", kl, "nats a token", note)
+    if judged and not kl < MOST_KL:
+        asked.row(f"{what}: above what the monitors allow", True, note=f"{MOST_KL:g} nats a token")
+    if judged and "float32" in what and not max(differences) < 5e-3:
+        raise RuntimeError(f"{what}: one token differs by {max(differences):.3g} nats in float32")
+
+
+def _twice(asked: Asked) -> None:
+    """Make one small training twice: on a CPU they are one to the bit, on a GPU nobody has promised it."""
+    import tempfile
+
+    from safetensors.torch import load_file
+
+    from tests.training import word_target
+
+    with tempfile.TemporaryDirectory(dir=asked.scratch) as folder:
+        base = word_target.write_base(Path(folder) / "base")
+        section = word_target.SECTION.model_copy(update={"iterations": 4, "validate_every": 4})
+        made = [
+            word_target.train(base, Path(folder) / name / "words", section=section) for name in ("a", "b")
+        ]
+        asked.row("two equal trainings are equal to the bit", made[0][0].adapter_id == made[1][0].adapter_id)
+        one, other = (
+            load_file(Path(folder) / name / "words" / "adapter_model.safetensors") for name in ("a", "b")
+        )
+        apart = max(float((one[name] - other[name]).abs().max()) for name in one)
+        asked.row("two equal trainings: largest difference of a weight", apart)
+        rates = [points[-1].success_rate for _, points in made]
+        asked.row("two equal trainings: success in their last iteration", f"{rates[0]:.2f}, {rates[1]:.2f}")
+        before = made[0][1][0].success_rate
+        asked.row("success in the first iteration, and in the last", f"{before:.2f}, {rates[0]:.2f}")
