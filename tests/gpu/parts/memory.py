@@ -104,8 +104,8 @@ def _step(asked: Asked, name: str, section: Training, tokens: int) -> None:
         )  # fmt: skip
         asked.row(
             f"{what}: peak of a step", highest / GIB, "GiB",
-            f"arithmetic {expected.total / GIB:.1f}: weights {expected.weights / GIB:.1f}, adapter with "
-            f"gradient and moments {expected.adapter / GIB:.1f}, activations {expected.activations / GIB:.1f}",
+            f"arithmetic {expected.total / GIB:.1f}: weights {expected.weights / GIB:.1f}, adapter, gradient "
+            f"and moments {expected.adapter / GIB:.1f}, activations {expected.activations / GIB:.1f}",
         )  # fmt: skip
         asked.row(f"{what}: reserved by the allocator", torch.cuda.max_memory_reserved() / GIB, "GiB")
         torch.cuda.reset_peak_memory_stats()
