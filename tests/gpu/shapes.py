@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,16 @@ _TEMPLATE = (
 TOYS = {
     "agent-0.4m": Shape(3, 96, 4, 2, 24, 256, 320),
     "agent-40m": Shape(2, 64, 4, 2, 16, 96, 320),
-    "qwen3-0.6b": Shape(2, 48, 4, 2, 16, 96, 640),
-    "qwen3-4b": Shape(3, 64, 8, 2, 16, 128, 640),
+    "qwen3-0.6b": Shape(2, 64, 4, 2, 32, 96, 640),
+    "qwen3-4b": Shape(3, 64, 8, 2, 32, 128, 640),
     "qwen3-30b-a3b": Shape(2, 32, 4, 1, 16, 16, 640, experts=8, active=2, tied=False),
+    "mixture": Shape(2, 32, 4, 1, 32, 16, 640, experts=8, active=2, tied=False),
 }
 """For the rehearsal."""
 REAL = {
     "agent-0.4m": Shape(3, 96, 4, 2, 24, 256, 320),
     "agent-40m": Shape(6, 768, 12, 6, 64, 2048, 320),
+    "mixture": replace(SHAPES["qwen3-30b-a3b"], layers=4),
     **SHAPES,
 }
 
@@ -142,6 +145,7 @@ def adapted(model: Any, section: Any, scale: float) -> Any:
 
     from trace_assets.training.adapter import lora_config
 
+    torch.manual_seed(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = get_peft_model(model, lora_config(section))

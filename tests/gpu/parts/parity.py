@@ -6,20 +6,17 @@ transformers' own forward pass under PEFT, as the trainer computes it (bf16 weig
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from tests.gpu.results import Asked
+from tests.gpu.scores import score, tell, trainers_model
 from tests.gpu.shapes import model_folder, random_adapter
 from tests.gpu.talk import Length, TalkTarget
 from tests.gpu.watch import settle
 
-Scores = list[float]
 CASES = (("agent-0.4m", 15.0), ("qwen3-0.6b", 35.0), ("qwen3-4b", 80.0))
-MOST_KL = 0.01
-"""Nats a token: what the monitors of a training allow."""
 
 
 def run(asked: Asked) -> None:
@@ -69,69 +66,29 @@ def _compare(asked: Asked, name: str, folder: Path, adapter: Path, dtype: str) -
     gc.collect()
     if asked.device == "cuda":
         torch.cuda.empty_cache()
-    model = _trainers(folder, adapter, dtype, asked.device)
-    trained, _ = _scores(model, traces, dtype)
-    _, agreed = _scores(model, greedy, dtype)
+    model = trainers_model(folder, adapter, dtype, asked.device)
+    trained, _ = score(model, traces, dtype)
+    _, agreed = score(model, greedy, dtype)
     settle()
     del model
     gc.collect()
     sampled = [value for one in traces for value, own in zip(one.logprobs, one.mask, strict=True) if own]
-    _tell(asked, f"{name} {dtype}: sampler and trainer", sampled, trained)
+    tell(asked, f"{name} {dtype}: sampler and trainer", sampled, trained)
     asked.row(
         f"{name} {dtype}: greedy tokens that are the trainer's too", fmean(agreed), note=f"of {len(agreed):,}"
     )
     if dtype == "float32":
         return
-    model = _trainers(folder, adapter, "float32", asked.device)
-    truth, _ = _scores(model, traces, "float32")
-    _, without = _scores(model, greedy, "float32")
+    model = trainers_model(folder, adapter, "float32", asked.device)
+    truth, _ = score(model, traces, "float32")
+    _, without = score(model, greedy, "float32")
     del model
     gc.collect()
-    _tell(asked, f"{name} {dtype}: sampler, and the trainer in float32", sampled, truth, judged=False)
-    _tell(asked, f"{name} {dtype}: trainer, and itself in float32", trained, truth, judged=False)
+    tell(asked, f"{name} {dtype}: sampler, and the trainer in float32", sampled, truth, judged=False)
+    tell(asked, f"{name} {dtype}: trainer, and itself in float32", trained, truth, judged=False)
     asked.row(
         f"{name} {dtype}: greedy tokens that are float32's too", fmean(without), note=f"of {len(without):,}"
     )
-
-
-def _trainers(folder: Path, adapter: Path, dtype: str, device: str) -> Any:
-    """Return the model as the trainer holds it: weights in the precision, LoRA in fp32."""
-    from peft import PeftModel
-
-    from trace_assets.policies.lora import load_model
-
-    return PeftModel.from_pretrained(load_model(folder, dtype, device), str(adapter)).eval()
-
-
-def _scores(model: Any, traces: list[Any], dtype: str) -> tuple[Scores, list[bool]]:
-    """Return the log-probability of every token that the policy wrote, and whether it is the likeliest."""
-    import torch
-
-    scores: Scores = []
-    likeliest: list[bool] = []
-    half = torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=dtype == "bfloat16")
-    with torch.inference_mode(), half:
-        for trace in traces:
-            ids = torch.tensor([trace.ids], device=model.device)
-            own = torch.tensor(trace.mask[1:], device=model.device, dtype=torch.bool)
-            logits = model(input_ids=ids).logits[0, :-1][own].float()
-            chosen = ids[0, 1:][own].unsqueeze(1)
-            scores += logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
-            likeliest += (logits.argmax(-1, keepdim=True) == chosen)[:, 0].tolist()
-    return scores, likeliest
-
-
-def _tell(asked: Asked, what: str, sampled: Scores, trained: Scores, judged: bool = True) -> None:
-    pairs = list(zip(sampled, trained, strict=True))
-    differences = [abs(a - b) for a, b in pairs]
-    kl = fmean(math.expm1(b - a) - (b - a) for a, b in pairs)
-    largest, mean = max(differences), fmean(differences)
-    note = f"largest difference {largest:.2g} nats, mean {mean:.2g}, {len(pairs):,} tokens"
-    asked.row(f"{what}: KL", kl, "nats a token", note)
-    if judged and not kl < MOST_KL:
-        asked.row(f"{what}: above what the monitors allow", True, note=f"{MOST_KL:g} nats a token")
-    if judged and "float32" in what and not max(differences) < 5e-3:
-        raise RuntimeError(f"{what}: one token differs by {max(differences):.3g} nats in float32")
 
 
 def _twice(asked: Asked) -> None:
