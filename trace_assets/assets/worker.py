@@ -15,6 +15,7 @@ import dagster as dg
 from trace_assets.assets.heal import PROCESS_TAG
 from trace_assets.assets.stage_asset import BLOCKED_BY
 from trace_assets.assets.staleness import Item
+from trace_assets.policies.accelerator import give_back
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
@@ -64,7 +65,10 @@ def materialize_items(environment: Mapping[str, str], items: Sequence[Item]) -> 
 
     definitions, study = load()
     with dg.DagsterInstance.get() as instance:
-        return materialize_here(definitions, study, instance, items)
+        try:
+            return materialize_here(definitions, study, instance, items)
+        finally:
+            give_back()
 
 
 def materialize_here(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import InputError, require_extra
+from trace_assets.policies.accelerator import give_back
 
 if TYPE_CHECKING:
     import torch
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 
 Weights = Mapping[str, "torch.Tensor"]
 """State of a plain Hugging Face model, by parameter name."""
-
-
-def accelerator() -> str:
-    """Return the device that models are computed on: the present GPU where there is one, else the CPU."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def load_model(folder: Path, dtype: str = "float32", device: str = "cpu") -> PreTrainedModel:
@@ -46,9 +39,7 @@ def load_model(folder: Path, dtype: str = "float32", device: str = "cpu") -> Pre
     if wanted != "auto" and not isinstance(wanted := getattr(torch, wanted, None), torch.dtype):
         raise InputError(f"'{dtype}' is no precision to compute in: take float32, bfloat16 or auto.")
     logging.disable_progress_bar()  # a bar for reading a file would draw over ours
-    if device != "cpu":  # a trainer that has ended holds its model until somebody looks
-        gc.collect()
-        torch.cuda.empty_cache()
+    give_back()
     try:
         model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=wanted)
     except (OSError, ValueError) as error:

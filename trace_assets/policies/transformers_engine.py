@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trace_assets.errors import InputError
+from trace_assets.policies.accelerator import accelerator
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.decoder import Decoder, GenericDecoder
-from trace_assets.policies.lora import Weights, accelerator, digest, load_model, merge_folder, merge_live
+from trace_assets.policies.lora import Weights, digest, load_model, merge_folder, merge_live
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.policies.sampling import choose, uniforms
 from trace_assets.policies.token_policy import Spoken, context_limit, end_ids

@@ -49,7 +49,7 @@ class BaseRun:
     def __init__(self, seed: int, checkpoint: Path, shape: AgentShape = TINY) -> None:
         import torch
 
-        from trace_assets.policies.lora import accelerator
+        from trace_assets.policies.accelerator import accelerator
         from trace_assets.training.muon import Muon
 
         self.seed, self.checkpoint, self.step, self.leg = seed, checkpoint, 0, (0, 0)

@@ -60,7 +60,7 @@ def open_sampler(
 
 
 def _of_this_package(base_dir: Path | str, section: Training) -> TrainablePolicy:
-    from trace_assets.policies.lora import accelerator
+    from trace_assets.policies.accelerator import accelerator
     from trace_assets.policies.transformers_engine import TransformersPolicy
 
     return TransformersPolicy(
