@@ -23,11 +23,11 @@ from tests.gpu.results import LINES, Asked, Skip, last_line, read_lines
 from tests.gpu.table import page, summary
 
 PARTS: dict[str, float] = {
-    "device": 90,
-    "parity": 180,
-    "throughput": 300,
+    "device": 60,
+    "parity": 150,
+    "throughput": 240,
     "memory": 180,
-    "nccl": 90,
+    "nccl": 75,
     "loop": 480,
     "vllm_server": 300,
     "vllm_in_process": 240,

@@ -8,7 +8,7 @@ from trace_assets.settings import Training
 
 GIB = 2**30
 TILE = (4096, 32768)
-"""Tokens and words of the tile in which TRL 1.16 makes logits, one after the other: they are never all there."""
+"""Tokens and words of a tile in which TRL 1.16 makes logits: they are never all there at once."""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,9 @@ COMMON = {
 # A wider agent moves by less: its logits sum over the width.
 REAL = {"base_model.size": "small", "base_model.steps": "600", "base_model.max_steps": "1200"}
 REAL |= {"training.iterations": "12", "training.learning_rate": "1.5e-3"}
+# The band of the small agent on a CPU is narrower; here the agent is what it is, and the table says so.
+REAL |= {"base_model.pass_rate_low": "0.3", "base_model.pass_rate_high": "0.8"}
+REAL |= {"base_model.taught_rate": "0.8", "base_model.lacking_rate": "0.05"}
 TOY = {"training.iterations": "6", "targets.discovery_tasks": "160", "targets.test_tasks": "40"}
 MARGIN_SECONDS = 30.0
 """Kept for asking the tables what was done."""

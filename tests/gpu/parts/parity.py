@@ -16,7 +16,7 @@ from tests.gpu.shapes import model_folder, random_adapter
 from tests.gpu.talk import Length, TalkTarget
 from tests.gpu.watch import settle
 
-CASES = (("agent-0.4m", 15.0), ("qwen3-0.6b", 35.0), ("qwen3-4b", 80.0))
+CASES = (("agent-0.4m", 15.0), ("qwen3-4b", 80.0), ("qwen3-0.6b", 30.0))
 
 
 def run(asked: Asked) -> None:
@@ -25,20 +25,20 @@ def run(asked: Asked) -> None:
         if asked.enough(seconds, name):
             with asked.trying(name):
                 _case(asked, name)
-    if asked.enough(20, "equal trainings"):
-        with asked.trying("equal trainings"):
-            _twice(asked)
+        if name == "agent-0.4m":
+            with asked.trying("equal trainings"):
+                _twice(asked)
 
 
 def _case(asked: Asked, name: str) -> None:
     folder = model_folder(asked, name)
     adapter = random_adapter(folder, asked.scratch / f"{folder.name}-lora", asked.device)
-    for dtype in ("float32", "bfloat16"):
-        _compare(asked, name, folder, adapter, dtype)
+    exact = _compare(asked, name, folder, adapter, "float32", None)
+    _compare(asked, name, folder, adapter, "bfloat16", exact)
 
 
-def _compare(asked: Asked, name: str, folder: Path, adapter: Path, dtype: str) -> None:
-    """Play in one precision, and score what was played in it; bf16 also against fp32."""
+def _compare(asked: Asked, name: str, folder: Path, adapter: Path, dtype: str, exact: Any) -> Any:
+    """Play in one precision, and score what was played in it and by `exact`; return the trainer's model."""
     import gc
 
     import torch
@@ -49,10 +49,10 @@ def _compare(asked: Asked, name: str, folder: Path, adapter: Path, dtype: str) -
     length = Length(24, 2, 8) if asked.rehearse else Length(256, 3, 48)
     target, episodes = TalkTarget(length), 4 if asked.rehearse else 24
 
-    def play(temperature: float) -> list[Any]:
-        policy = TransformersPolicy(
-            folder, adapters={"a": adapter}, temperature=temperature, max_new_tokens=96, dtype=dtype
-        )
+    policy = TransformersPolicy(folder, adapters={"a": adapter}, max_new_tokens=96, dtype=dtype)
+
+    def play(policy: Any, temperature: float) -> list[Any]:
+        policy.temperature = temperature
         with Player(
             target, policy, seed=0, max_turns=length.turns, concurrency=episodes, adapter="a"
         ) as player:
@@ -62,7 +62,8 @@ def _compare(asked: Asked, name: str, folder: Path, adapter: Path, dtype: str) -
             raise RuntimeError(f"no episode: {played[0].trajectory.error}")
         return found
 
-    traces, greedy = play(1.0), play(0.0)
+    traces, greedy = play(policy, 1.0), play(policy, 0.0)
+    del policy
     gc.collect()
     if asked.device == "cuda":
         torch.cuda.empty_cache()
@@ -70,25 +71,17 @@ def _compare(asked: Asked, name: str, folder: Path, adapter: Path, dtype: str) -
     trained, _ = score(model, traces, dtype)
     _, agreed = score(model, greedy, dtype)
     settle()
-    del model
-    gc.collect()
     sampled = [value for one in traces for value, own in zip(one.logprobs, one.mask, strict=True) if own]
     tell(asked, f"{name} {dtype}: sampler and trainer", sampled, trained)
-    asked.row(
-        f"{name} {dtype}: greedy tokens that are the trainer's too", fmean(agreed), note=f"of {len(agreed):,}"
-    )
-    if dtype == "float32":
-        return
-    model = trainers_model(folder, adapter, "float32", asked.device)
-    truth, _ = score(model, traces, "float32")
-    _, without = score(model, greedy, "float32")
-    del model
-    gc.collect()
-    tell(asked, f"{name} {dtype}: sampler, and the trainer in float32", sampled, truth, judged=False)
-    tell(asked, f"{name} {dtype}: trainer, and itself in float32", trained, truth, judged=False)
-    asked.row(
-        f"{name} {dtype}: greedy tokens that are float32's too", fmean(without), note=f"of {len(without):,}"
-    )
+    what = f"{name} {dtype}: greedy tokens that are"
+    asked.row(f"{what} the trainer's too", fmean(agreed), note=f"of {len(agreed):,}")
+    if exact is not None:
+        truth, _ = score(exact, traces, "float32")
+        _, likeliest = score(exact, greedy, "float32")
+        tell(asked, f"{name} {dtype}: sampler, and the trainer in float32", sampled, truth, judged=False)
+        tell(asked, f"{name} {dtype}: trainer, and itself in float32", trained, truth, judged=False)
+        asked.row(f"{what} float32's too", fmean(likeliest), note=f"of {len(likeliest):,}")
+    return model
 
 
 def _twice(asked: Asked) -> None:
