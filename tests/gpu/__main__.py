@@ -84,7 +84,7 @@ def _all(parts: list[str], out: Path, scratch: Path, options: argparse.Namespace
     whole.write({"kind": "machine", "facts": machine(options.rehearse)})
     for part in parts:
         # A rehearsal waits for slow processors, and measures none.
-        seconds = min(PARTS[part] * (5 if options.rehearse else 1), whole.left)
+        seconds = min(PARTS[part] * (20 if options.rehearse else 1), whole.left)
         asked = Asked(part, out / LINES, run, options.rehearse, scratch, seconds)
         if seconds < 10:
             asked.write({"kind": "end", "status": "skipped", "seconds": 0, "reason": "no time was left"})

@@ -68,7 +68,7 @@ def test_the_preset_for_eight_devices_fits_them_and_not_undivided() -> None:
     assert step_memory(shape, section, EPISODE_TOKENS).total < 0.9 * 80 * GIB
     assert server_memory(shape, section, EPISODE_TOKENS, 4).total < 0.9 * 80 * GIB
     whole = section.model_copy(update={"shard": False})
-    assert step_memory(shape, whole, EPISODE_TOKENS).total > 80 * GIB
+    assert step_memory(shape, whole, EPISODE_TOKENS).total > 0.9 * 80 * GIB
 
 
 def test_what_is_divided_is_held_once_by_all_together() -> None:
