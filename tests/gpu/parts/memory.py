@@ -116,6 +116,7 @@ def _trainer(asked: Asked, model: Any, section: Training, shape: Shape, tokens: 
     import tempfile
 
     from datasets import Dataset
+    from transformers.trainer_utils import SaveStrategy
 
     from trace_assets.training.adapter import lora_config
     from trace_assets.training.plan import Plan
@@ -144,7 +145,8 @@ def _trainer(asked: Asked, model: Any, section: Training, shape: Shape, tokens: 
     def reward(episode_reward: list[float], **_: Any) -> list[float]:
         return episode_reward
 
-    folder = Path(tempfile.mkdtemp(dir=asked.scratch))
+    config = grpo_config(section, plan, Path(tempfile.mkdtemp(dir=asked.scratch)))
+    config.save_strategy = SaveStrategy.NO  # a checkpoint of the mixture's adapter has 12 GB
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return LiveRowTrainer(
@@ -152,7 +154,7 @@ def _trainer(asked: Asked, model: Any, section: Training, shape: Shape, tokens: 
             warmup=0,
             model=model,
             reward_funcs=reward,
-            args=grpo_config(section, plan, folder),
+            args=config,
             train_dataset=Dataset.from_dict({"prompt": [str(index) for index in range(section.iterations)]}),
             processing_class=tokenizer(),
             peft_config=lora_config(section),

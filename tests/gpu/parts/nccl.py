@@ -21,6 +21,8 @@ def run(asked: Asked) -> None:
     """A world of one in this process; then one of two, where there are two devices."""
     import torch
 
+    for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+        os.environ.setdefault(name, "lo")  # all of it is on this machine, which may have no network
     devices = torch.cuda.device_count()
     if asked.device == "cpu" and not asked.rehearse:
         raise Skip("torch sees no GPU")
