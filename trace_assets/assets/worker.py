@@ -16,6 +16,7 @@ from trace_assets.assets.heal import PROCESS_TAG
 from trace_assets.assets.stage_asset import BLOCKED_BY
 from trace_assets.assets.staleness import Item
 from trace_assets.errors import plain_warnings
+from trace_assets.policies.accelerator import give_back
 from trace_assets.stages.finished import AGAIN_TAG
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
@@ -70,7 +71,10 @@ def materialize_items(
 
     definitions, study = load()
     with dg.DagsterInstance.get() as instance:
-        return materialize_here(definitions, study, instance, items, again)
+        try:
+            return materialize_here(definitions, study, instance, items, again)
+        finally:
+            give_back()
 
 
 def materialize_here(

@@ -220,6 +220,6 @@ class EvaluationSection(Section):
     """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
     `serving.extra`."""
     dtype: str = "auto"
-    """For `vllm`, as `rollouts.dtype`."""
+    """As `rollouts.dtype`."""
     max_context: int = Field(0, ge=0)
     """For `vllm`, as `rollouts.max_context`."""

@@ -127,6 +127,7 @@ def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Pol
         adapters=dict(adapters or {}),
         temperature=section.temperature,
         max_new_tokens=section.max_new_tokens,
+        dtype=section.dtype,
     )
 
 

@@ -41,7 +41,7 @@ def _run_version(target: Target, section: BaseModelSection) -> str:
     sources = hashlib.sha256()
     for package, name in _SOURCES:
         sources.update(resources.files(package).joinpath(name).read_bytes() + b"\0")
-    said = f"{section.seed}/{section.steps}/{section.head_dim}"
+    said = f"{section.seed}/{section.steps}/{section.head_dim}/{section.size}"
     return text_version(sources.hexdigest(), target.version, said)
 
 
@@ -115,10 +115,10 @@ def finished_base(target: Target, section: BaseModelSection, folder: Path) -> Ba
 def _train(target: Target, section: BaseModelSection, folder: Path, recipe: str, started: float) -> None:
     from trace_assets.training.base_check import check_base
     from trace_assets.training.base_run import BaseRun
-    from trace_assets.training.tiny_agent import save_agent
+    from trace_assets.training.tiny_agent import agent_shape, save_agent
 
     scratch = _scratch(target, section, folder)
-    run = BaseRun(section.seed, scratch / "run.pt", section.head_dim)
+    run = BaseRun(section.seed, scratch / "run.pt", agent_shape(section))
     # Of a run that was resumed in a later leg, the checks of the earlier ones have failed before.
     stops = [stop for stop in _stops(section) if stop >= run.leg[1]] or [run.step]
     with progress("Training the base model", total=stops[-1]) as bar:
