@@ -4,6 +4,7 @@
 # make test-serve  the tiny model on a real vLLM (its CPU build and ours go into an environment of their own, 4.2 GB)
 # make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations; other random examples
 # make mutants  how many random mutants of the core modules the fast tests notice (hours)
+# make keep-versions  after a change that leaves all results alike: nothing is due by it (FROM=commit before it)
 # make gpu    what only a GPU shows, in 25 minutes, as a table: .gpu/gpu.md (docs/gpu.md); GPU=--rehearse on a CPU
 # make base   set up .venv for diagnosis alone: no torch
 
@@ -22,7 +23,9 @@ TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 # For make gpu: such as --rehearse, or --parts parity,throughput
 GPU ?=
 
-.PHONY: demo test tests mutants test-loop test-serve test-slow test-fast snapshot base lint ui clean gpu
+FROM ?= HEAD
+
+.PHONY: keep-versions demo test tests mutants test-loop test-serve test-slow test-fast snapshot base lint ui clean gpu
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -113,3 +116,6 @@ $(SERVE)/.vllm: pyproject.toml constraints.txt constraints-serve.txt
 
 clean:
 	rm -rf $(VENV) $(SERVE) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+
+keep-versions: $(VENV)/.base
+	$(VENV)/bin/python tests/keep_versions.py $(FROM)

@@ -4,8 +4,6 @@ import dagster as dg
 
 from trace_assets.assets.partitions import CAPABILITY, TASK_BATCH
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
-from trace_assets.diagnosis.model.prompt import discovery_version, labelling_version
 from trace_assets.records import (
     Agreement,
     BatchCapability,
@@ -21,7 +19,6 @@ from trace_assets.records import (
     ShownTranscript,
     Stability,
 )
-from trace_assets.settings import Discovery
 from trace_assets.stages import diagnosis, discovery, leak
 from trace_assets.stages import labels as labels_stage
 from trace_assets.stages import policy_contrast as policy_stage
@@ -29,13 +26,6 @@ from trace_assets.stages import stability as stability_stage
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
-
-DETECTORS = DetectorAnalyst(Discovery()).version
-"""Moves with the detectors' code; their settings come in through `config/discovery`."""
-DISCOVERY = f"{DETECTORS}-{discovery_version()}"
-"""Moves also with the prompts that propose and merge."""
-LABELLING = f"{DETECTORS}-{labelling_version()}"
-"""Moves also with the prompt that labels."""
 
 
 @stage_asset(
@@ -45,7 +35,6 @@ LABELLING = f"{DETECTORS}-{labelling_version()}"
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
     unfinished=["discovery_complete"],
-    code_version=DISCOVERY,
 )
 def capability_dictionary(study: Study) -> StageResult:
     """Candidate capabilities: what failures seem to lack, each with its proposals."""
@@ -72,7 +61,6 @@ def batch_capabilities(study: Study, batch: str) -> StageResult:
     checks={"labels_complete": "Every trajectory has a label for every candidate, labeller and pass."},
     blocking=["labels_complete"],
     unfinished=["labels_complete"],
-    code_version=LABELLING,
 )
 def labels(study: Study, batch: str) -> StageResult:
     """NA, PRESENT or LACKING for every trajectory and candidate, given blind to the outcome."""

@@ -20,7 +20,6 @@ from trace_assets.stages.curriculum import write_verdict
 from trace_assets.stages.environments import write_capability_environment
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
-from trace_assets.synthesis.versions import AUDIT_VERSION, CONTRACT_VERSION, WRITER_VERSION
 
 
 @stage_asset(
@@ -28,7 +27,6 @@ from trace_assets.synthesis.versions import AUDIT_VERSION, CONTRACT_VERSION, WRI
     records=(ContractRow,),
     deps=["trajectories", "config/targets"],
     checks={"every_target_has_one": "Each target with trajectories has a contract."},
-    code_version=CONTRACT_VERSION,
 )
 def target_contract(study: Study) -> StageResult:
     """What every environment is held to: each target's tools, shapes and wording, never its code."""
@@ -42,7 +40,6 @@ def target_contract(study: Study) -> StageResult:
     partitions=CAPABILITY,
     checks={"environment_written": "A writer fits the capability."},
     kinds=("parquet", "python"),
-    code_version=WRITER_VERSION,
     light=True,
 )
 def environment(study: Study, capability: str) -> StageResult:
@@ -64,7 +61,6 @@ def environment(study: Study, capability: str) -> StageResult:
     partitions=CAPABILITY,
     checks={"environment_accepted": "No required check of the audit failed; a rejected one trains nothing."},
     kinds=("parquet", "docker"),
-    code_version=AUDIT_VERSION,
     pool="gpu",
 )
 def environment_audit(study: Study, capability: str, context: dg.AssetExecutionContext) -> StageResult:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 
-from trace_assets.assets.training_process import MODULE, code_version
+from trace_assets.assets.training_process import MODULE, adapter_code
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import TrainingPoint
 from trace_assets.study import Study
@@ -90,7 +90,7 @@ def elsewhere(study: Study, context: dg.AssetExecutionContext) -> Elsewhere | No
             "name": name,
             "home": str(study.home.path),
             "settings": study.settings.model_dump_json(),
-            "code": code_version(name),
+            "code": adapter_code(name),
         }
         found = run_training(context, _launcher(study, name), request, on_point)
         return None if found is None else Recomputed(**found)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 import dagster as dg
 
 from trace_assets.assets.asset_page import definition_metadata, describe, page_metadata
-from trace_assets.assets.decided_by import DECIDED_BY
 from trace_assets.assets.item_files import DAMAGED, FILES, ItemFiles, declare
 from trace_assets.assets.storage_faults import explain
+from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Record
-from trace_assets.sources import source_version
 from trace_assets.stages.finished import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.lineage import record_lineage
@@ -50,7 +49,6 @@ def stage_asset(
     blocking: Sequence[str] = (),
     unfinished: Sequence[str] = (),
     kinds: Sequence[str] = ("parquet",),
-    code_version: str | None = None,
     pool: str | None = None,
     light: bool = False,
     tags: dict[str, str] | None = None,
@@ -72,7 +70,6 @@ def stage_asset(
         unfinished: Those of them whose failure says that the work was stopped before its end, by a budget for
             instance: the item is due again at the next sync.
         kinds: Icons in the UI.
-        code_version: Version of the code that decides the result; None takes that of `DECIDED_BY`.
         pool: Concurrency pool, for work that takes the whole accelerator.
         light: Takes well under a second of one core, so that a process of its own would cost more.
         tags: Further tags, beside `layer` (cpu or gpu), `light`, and `door` (diagnosis, which needs no
@@ -171,7 +168,7 @@ def stage_asset(
                 **({"light": "true"} if light else {}),
                 **(tags or {}),
             },
-            code_version=code_version or source_version(*DECIDED_BY.get(name, ())),
+            code_version=code_version(name),
             pool=pool,
             required_resource_keys={"study"},
             metadata=definition_metadata(records),

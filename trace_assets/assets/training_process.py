@@ -24,12 +24,11 @@ from dagster_pipes import (
     open_dagster_pipes,
 )
 
-from trace_assets.assets.decided_by import DECIDED_BY
+from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
 from trace_assets.lifeline import ask_to_end_with_holder, end_group
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Settings
-from trace_assets.sources import source_version
 from trace_assets.store import Home
 from trace_assets.study import Study
 
@@ -123,7 +122,7 @@ def _end(*_: object) -> NoReturn:
     raise _Ended
 
 
-def code_version(name: str) -> str:
+def adapter_code(name: str) -> str:
     """Return the version of the code that decides an adapter, as this interpreter has it.
 
     Args:
@@ -131,14 +130,14 @@ def code_version(name: str) -> str:
     """
     from trace_assets.stages.training import MIXED
 
-    return source_version(*DECIDED_BY["mixed_adapter" if name == MIXED else "adapter"])
+    return code_version("mixed_adapter" if name == MIXED else "adapter")
 
 
 def _train(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
     from trace_assets.stages.training import MIXED, make_adapter, make_mixed
     from trace_assets.training.peers import join_peers
 
-    if request["code"] != code_version(request["name"]):
+    if request["code"] != adapter_code(request["name"]):
         raise InputError(
             f"the trace-assets that trains ({sys.executable}) has other training code than the one that "
             "asks: install the same one there, build training.image again, or, where it was edited "

@@ -11,13 +11,13 @@ from functools import cache
 import numpy as np
 from pydantic import TypeAdapter
 
+from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.consensus import LACKING
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
 from trace_assets.diagnosis.pool import Pool
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, Message, ToolSpec, Trajectory
 from trace_assets.settings import Discovery
-from trace_assets.sources import source_version
 
 SAMPLE = 8
 """How many of the trajectories behind a proposal are named in `Capability.proposed_by`."""
@@ -191,4 +191,4 @@ def _hash(value: str | bytes) -> str:
 
 @cache
 def _sources_hash() -> str:
-    return source_version("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.pool")
+    return code_version("detectors")

@@ -9,6 +9,7 @@ from functools import cache
 
 import polars as pl
 
+from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.model.account import open_account
 from trace_assets.diagnosis.model.answers import Answers
 from trace_assets.diagnosis.model.server import Unanswered
@@ -25,7 +26,6 @@ from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
 from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.versions import AUDIT_VERSION
 from trace_assets.synthesis.writers.drafting import Examiner
 from trace_assets.synthesis.writers.excerpts import excerpts, pick
 from trace_assets.synthesis.writers.model_writer import ModelWriter, NotAnswered
@@ -133,7 +133,7 @@ def examiner(study: Study, contract: TargetContract, pool: SandboxPool) -> tuple
     obstacle = rollout_obstacle(study, contract.target)
     base = _base_policy(study, remarks) if section.mend_with_base and not obstacle else None
     identity = text_version(
-        AUDIT_VERSION,
+        code_version("environment_audit"),
         contract.fingerprint(),
         pool.version,
         section.fingerprint(),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from trace_assets.code_versions import code_version
 from trace_assets.importers.load import Loaded
 from trace_assets.importers.problem import Problem, ProblemLog
 from trace_assets.records import Record
-from trace_assets.sources import source_version
 from trace_assets.stages.inbox_files import batch_problem, laid_version
 from trace_assets.stages.watched_folder import file_digest
 from trace_assets.store.home import replacing_file
@@ -41,7 +41,7 @@ class IngestedFiles:
 
     def __init__(self, inbox: Path, format: str) -> None:
         self._inbox, self._format = inbox, format
-        self._reader = source_version("importers", "records.message", "records.trajectory", "records.verdict")
+        self._reader = code_version("importers")
         self._found: dict[Path, str] = {}
         try:
             self._known: dict[str, str] = json.loads((inbox / _FILE).read_text(encoding="utf-8"))

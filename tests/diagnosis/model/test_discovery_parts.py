@@ -15,7 +15,6 @@ from honest_reader import HonestReader
 from trace_assets.diagnosis.model.batches import draw_batches
 from trace_assets.diagnosis.model.labelling import label_question
 from trace_assets.diagnosis.model.merge import merge, merge_question
-from trace_assets.diagnosis.model.prompt import discovery_version, labelling_version
 from trace_assets.diagnosis.model.triage import ModelTriage
 from trace_assets.diagnosis.model.view import view
 from trace_assets.diagnosis.triage import triage
@@ -195,24 +194,3 @@ def test_a_models_second_look_counts_only_with_evidence_and_only_after_the_rules
     assert all(by_id[one.trajectory_id].fault == "agent" for one in failed[1:])
     assert len(asked) <= len(failed), "only failures that rules leave to the agent are asked about"
     assert [row.trajectory_id for row in rows] == [one.trajectory_id for one in given]
-
-
-def test_each_prompt_moves_the_version_of_its_own_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    import trace_assets.sources as sources
-
-    read = sources._content
-    plain = discovery_version.__wrapped__(), labelling_version.__wrapped__()
-
-    def versions(edited: str) -> tuple[bool, bool]:
-        monkeypatch.setattr(sources, "_content", lambda file: read(file) + b"!" * (file.name == edited))
-        now = discovery_version.__wrapped__(), labelling_version.__wrapped__()
-        return now[0] != plain[0], now[1] != plain[1]
-
-    assert versions("label.md") == (False, True)
-    assert versions("discover.md") == (True, False)
-    assert versions("merge.md") == (True, False)
-    assert versions("recognise.md") == (True, False)
-    assert versions("transcript.md") == (True, True)
-    assert versions("view.py") == (True, True)
-    assert versions("triage.md") == (False, False)
-    assert versions("account.py") == (False, False)

@@ -16,7 +16,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from trace_assets.diagnosis.model.prompt import labelling_version, render
+from trace_assets.code_versions import code_version
+from trace_assets.diagnosis.model.prompt import render
 from trace_assets.diagnosis.model.question import Answer, Question
 from trace_assets.diagnosis.model.server import ModelServer, Unanswered
 from trace_assets.diagnosis.model.view import View, view
@@ -63,7 +64,7 @@ class Labelled:
 def label_hashes(section: Labels, trajectory: Trajectory, capabilities: Sequence[Capability]) -> list[str]:
     """Return, for each capability, a hash of all that decides this trajectory's label besides the pass."""
     shown = view(trajectory, section.transcript_tokens).record.view_hash
-    common = [labelling_version(), section.model, section.temperature, shown]
+    common = [code_version("labelling by a model"), section.model, section.temperature, shown]
     return [
         hashlib.sha256(json.dumps([*common, one.name, one.description]).encode()).hexdigest()[:16]
         for one in capabilities

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.model.discovery import Proposed, propose
 from trace_assets.diagnosis.model.labelling import Labelled, ModelLabeller, label_hashes
 from trace_assets.diagnosis.model.merge import Merged, merge
-from trace_assets.diagnosis.model.prompt import discovery_version, labelling_version
 from trace_assets.diagnosis.model.recognise import recognise
 from trace_assets.diagnosis.model.server import ModelServer
 from trace_assets.errors import CheckFailed, InputError
@@ -52,8 +52,8 @@ class ModelAnalyst:
     def version(self) -> str:
         """Hash of prompts, code and settings; the weights behind a model's name are not known."""
         parts = (
-            discovery_version(),
-            labelling_version(),
+            code_version("discovery by a model"),
+            code_version("labelling by a model"),
             self._discovery.fingerprint(),
             self._labels.fingerprint(),
         )

@@ -7,10 +7,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from trace_assets.sources import source_version
-
-_SHARED = ("redaction", "view", "question", "prompt", "prompts/repair.md", "prompts/transcript.md")
-
 
 @cache
 def _environment() -> Environment:
@@ -29,26 +25,3 @@ def render(name: str, **values: Any) -> str:
     True
     """
     return _environment().get_template(name).render(**values).strip()
-
-
-@cache
-def discovery_version() -> str:
-    """Version of all that turns trajectories into a model's proposals, besides settings."""
-    prompts = ("prompts/discover.md", "prompts/discover_batch.md", "prompts/merge.md")
-    return _version("batches", "discovery", "merge", "recognise", *prompts, "prompts/recognise.md")
-
-
-@cache
-def labelling_version() -> str:
-    """Version of all that turns a trajectory into a model's labels, besides settings."""
-    return _version("labelling", "prompts/label.md")
-
-
-def _version(*own: str) -> str:
-    """Return a version of some files of this package and of those that every question rests on."""
-    return source_version(
-        *(
-            f"diagnosis/model/{name}" if "/" in name else f"diagnosis.model.{name}"
-            for name in (*own, *_SHARED)
-        )
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, EnvironmentCheck, FailedCheck
 from trace_assets.settings import Synthesis
@@ -13,7 +14,6 @@ from trace_assets.synthesis.writers.prompt import (
     first_request,
     instructions,
     mending_request,
-    prompt_version,
 )
 from trace_assets.synthesis.writers.reply import Found
 
@@ -60,7 +60,7 @@ class ModelWriter:
     @property
     def version(self) -> str:
         """Version of the prompts and of what fills them."""
-        return prompt_version()
+        return code_version("prompts of the writer")
 
     def write(self, spec: CapabilitySpec, contract: TargetContract) -> str:
         """Ask for a first draft.

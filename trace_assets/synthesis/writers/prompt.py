@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_assets.diagnosis.model.view import estimate_tokens
 from trace_assets.records import CapabilitySpec, FailedCheck
-from trace_assets.sources import source_version
 from trace_assets.synthesis.contract.target_contract import TargetContract
 
 MOST_CHECKS = 12
@@ -42,18 +41,6 @@ def render(file: str, **values: Any) -> str:
     True
     """
     return _environment().get_template(file).render(**values).strip()
-
-
-@cache
-def prompt_version() -> str:
-    """Version of all that decides what a model is asked, besides settings."""
-    files = ("write.md", "capability.md", "mend.md", "continue.md")
-    modules = ("excerpts", "model_writer", "module_server", "prompt", "reply", "self_test")
-    return source_version(
-        *(f"synthesis/writers/prompts/{name}" for name in files),
-        *(f"synthesis.writers.{name}" for name in modules),
-        *(f"diagnosis.model.{name}" for name in ("redaction", "view")),
-    )
 
 
 def instructions(contract: TargetContract, tokens: int) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from itertools import islice
 
+from trace_assets.code_versions import code_version
 from trace_assets.records import Message, Split, Task, ToolSpec
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.case import case_of
@@ -19,18 +20,6 @@ from trace_assets.targets.embedded.tools import TOOLS
 NAME = "embedded"
 
 # What decides tasks, observations and verdicts. Demonstrations are not among it: they decide the agent.
-_SOURCES = (
-    "case.py",
-    "desk.py",
-    "episode.py",
-    "generator.py",
-    "judge.py",
-    "phrases.py",
-    "policy.md",
-    "rules.py",
-    "target.py",
-    "tools.py",
-)
 
 
 def _source(name: str) -> bytes:
@@ -40,14 +29,6 @@ def _source(name: str) -> bytes:
 @cache
 def _policy() -> str:
     return _source("policy.md").decode("utf-8").strip()
-
-
-@cache
-def _sources_hash() -> str:
-    digest = hashlib.sha256()
-    for name in _SOURCES:
-        digest.update(name.encode() + b"\0" + _source(name) + b"\0")
-    return digest.hexdigest()
 
 
 class EmbeddedTarget:
@@ -65,7 +46,8 @@ class EmbeddedTarget:
     @property
     def version(self) -> str:
         """Hash of the sources that decide, and of the section."""
-        return hashlib.sha256(f"{_sources_hash()}/{self._section.fingerprint()}".encode()).hexdigest()[:16]
+        decided = f"{code_version('order desk')}/{self._section.fingerprint()}"
+        return hashlib.sha256(decided.encode()).hexdigest()[:16]
 
     @property
     def policy(self) -> str:
