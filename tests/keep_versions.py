@@ -1,7 +1,7 @@
 """Let edited code go on under the versions of an earlier commit: `python tests/keep_versions.py COMMIT`.
 
-For whoever has edited code in a way that leaves every result as it was (moved, renamed, split) and has shown it
-by the tests. What was made by the code of COMMIT is then up to date. Give `--only NAME` for some versions alone.
+For whoever has edited code in a way that leaves every result as it was (moved, renamed, split) and has shown
+it by the tests. What was made by the code of COMMIT is then up to date. `--only NAME` keeps some alone.
 """
 
 from __future__ import annotations
