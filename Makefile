@@ -17,7 +17,7 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-loop test-serve test-slow test-fast snapshot base lint ui clean
+.PHONY: demo test test-loop test-serve test-slow test-fast truth snapshot base lint ui clean
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
@@ -34,6 +34,10 @@ test-serve: $(SERVE)/.vllm
 
 test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow
+
+# Score the diagnosis against readings, where TRACE_TAU2_DATA names a folder of simulations with readings beside it.
+truth: $(VENV)/.dev
+	$(VENV)/bin/python -m tests.truth --page docs/truth.md
 
 # Write down all definitions as they are now; commit the file with the change that moved it.
 snapshot: $(VENV)/.dev

@@ -37,6 +37,7 @@ def triage(
     second_look: SecondLook | None = None,
     *,
     instructions: Mapping[str, str] | None = None,
+    rules: Sequence[Rule] = RULES,
 ) -> list[Triage]:
     """Put each failure down to the agent, its user simulator, the environment or the infrastructure.
 
@@ -47,12 +48,15 @@ def triage(
         trajectories: Of any targets, judged or not.
         second_look: Asked once, about all failures that the rules leave to the agent.
         instructions: Task id to what its simulated user was told; without it no contradiction is found.
+        rules: In order; the last one must rule on everything.
 
     Returns:
         One row a trajectory, in their order; the fault is None exactly for passed ones.
     """
     told = instructions or {}
-    ruled = [(one, None if one.success else _ruling(one, told.get(one.task_id, ""))) for one in trajectories]
+    ruled = [
+        (one, None if one.success else _ruling(one, told.get(one.task_id, ""), rules)) for one in trajectories
+    ]
     if second_look is not None:
         left = [one for one, found in ruled if found is not None and found.fault == "agent"]
         others = second_look(left) if left else {}
@@ -63,9 +67,9 @@ def triage(
     return [_row(one, found) for one, found in ruled]
 
 
-def _ruling(trajectory: Trajectory, instruction: str) -> Ruling:
+def _ruling(trajectory: Trajectory, instruction: str, rules: Sequence[Rule]) -> Ruling:
     case = Case(trajectory, instruction)
-    return next(found for rule in RULES if (found := rule(case)) is not None)
+    return next(found for rule in rules if (found := rule(case)) is not None)
 
 
 def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:

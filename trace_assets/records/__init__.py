@@ -12,6 +12,7 @@ from trace_assets.records.drift import Drift
 from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
 from trace_assets.records.environment_version import EnvironmentVersion, FailedCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
+from trace_assets.records.failure_cause import FailureCause
 from trace_assets.records.harm import NoHarm
 from trace_assets.records.label_leak import LabelLeak
 from trace_assets.records.learnability import Learnability, SeedOutcome
@@ -110,6 +111,7 @@ __all__ = [
     "EnvironmentVersion",
     "Evaluation",
     "FailedCheck",
+    "FailureCause",
     "Fault",
     "Json",
     "Label",

@@ -14,6 +14,7 @@ from trace_assets.report.plots import Dot, interval_dots
 BLAME = {
     "agent": "the agent",
     "user_simulator": "the user simulator",
+    "ground_truth": "the task's ground truth",
     "environment": "environment or grader",
     "infrastructure": "infrastructure",
     None: "not judged",

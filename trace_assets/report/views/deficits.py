@@ -19,6 +19,7 @@ _TONES = {
     "passed": 0,
     "failed by the agent": 1,
     "spoilt by the user simulator": 2,
+    "spoilt by a wrong ground truth": 6,
     "spoilt by environment or grader": 3,
     "broken by infrastructure": 4,
     "not judged": 5,
