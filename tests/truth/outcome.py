@@ -12,11 +12,12 @@ from trace_assets.diagnosis.analyst import Analyst
 from trace_assets.diagnosis.contrast import contrast_matrix
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, Explainer, explain
 from trace_assets.diagnosis.halves import considered_tests
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select
-from trace_assets.diagnosis.triage import RULES, triage
+from trace_assets.diagnosis.triage import RULES, Known, triage
 from trace_assets.records import FailureCause, Task, Trajectory
 from trace_assets.settings import ContrastSection, Discovery, Selection
 
@@ -95,8 +96,9 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
     target = trajectories[0].target
     domain = domain_of(target) if tried.leave_out else None
     rules = [rule for rule in RULES if domain is None or held_out(rule.__name__, "rules", domain)]
-    told = {task.task_id: task.instruction for task in tasks}
-    rows = triage(trajectories, rules=rules, instructions=told)
+    doubters = [one for one in DOUBTERS if domain is None or held_out(one.__name__, "rules", domain)]
+    known = Known.of(trajectories, {task.task_id: task for task in tasks}, doubters)
+    rows = triage(trajectories, rules=rules, known=known)
     usable = {
         row.trajectory_id
         for row in rows
@@ -109,9 +111,7 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
     contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
     selected = select(contrasts, capabilities, labels, rows, Selection())
     diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected)
-    as_if = [
-        triage([as_failed(one)], rules=rules, instructions=told)[0] for one in trajectories if one.success
-    ]
+    as_if = [triage([as_failed(one)], rules=rules, known=known)[0] for one in trajectories if one.success]
     accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected)
     return Outcome(name, target, diagnosed, tried.explainer(diagnosed), tried.explainer(accused))
 

@@ -24,6 +24,7 @@ from tests.truth.readings import (
 )
 from tests.truth.scores import score_capabilities, score_causes, score_faults, score_labels, score_passed
 from trace_assets.diagnosis.detectors import FAMILIES, Mistake
+from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain
 from trace_assets.diagnosis.triage import RULES
 from trace_assets.importers.registry import read_trajectories
@@ -301,7 +302,7 @@ def test_a_rule_is_left_out_where_it_was_developed_and_where_nobody_says() -> No
 
 def test_every_family_and_rule_says_where_it_was_developed() -> None:
     assert {one.name for one in FAMILIES} == set(developed_on("families"))
-    assert {rule.__name__ for rule in RULES} == set(developed_on("rules"))
+    assert {rule.__name__ for rule in (*RULES, *DOUBTERS)} == set(developed_on("rules"))
     assert {one.mistake for one in FAMILIES} <= set(get_args(Mistake))
 
 

@@ -1,5 +1,6 @@
 """Pydantic records: one schema each, the same names in Python, Parquet and SQL."""
 
+from trace_assets.records.action_diff import ActionDiff
 from trace_assets.records.adapter import Adapter, BaseCheckpoint, TrainingPoint
 from trace_assets.records.agreement import Agreement, Consensus
 from trace_assets.records.arrival import Arrival, ArrivalKind, Quarantined
@@ -28,7 +29,8 @@ from trace_assets.records.sandbox_check import SandboxCheck
 from trace_assets.records.served_parity import ServedParity
 from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
-from trace_assets.records.task import Task, ToldTask
+from trace_assets.records.suspect_task import SuspectTask
+from trace_assets.records.task import ExpectedAction, Task, ToldTask
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
 from trace_assets.records.unconfirmed_reward import UnconfirmedReward
 from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
@@ -89,6 +91,7 @@ TABLES: tuple[type[Record], ...] = (
 __all__ = [
     "NO_ADAPTER",
     "TABLES",
+    "ActionDiff",
     "Adapter",
     "Agreement",
     "ArmSummary",
@@ -110,6 +113,7 @@ __all__ = [
     "EnvironmentVerdict",
     "EnvironmentVersion",
     "Evaluation",
+    "ExpectedAction",
     "FailedCheck",
     "FailureCause",
     "Fault",
@@ -145,6 +149,7 @@ __all__ = [
     "Split",
     "Stability",
     "Stop",
+    "SuspectTask",
     "Task",
     "ToldTask",
     "ToolCall",

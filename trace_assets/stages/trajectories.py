@@ -126,17 +126,17 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     """Write one batch of the table `triage`."""
     # Of this batch alone, or another batch's tasks would have it made again.
     known: list[Task | ToldTask] = [*study.store.read(Task, batch), *study.store.read(ToldTask, batch)]
-    told = {task.task_id: task.instruction for task in known}
+    told = {task.task_id: task for task in known}
     trajectories, section = read_trajectories(study.store, batch), study.settings.triage
     figures: dict[str, Figure] = {}
     complete = True
     if section.model:
         with open_model(study, "triage", batch) as (_, server):
             look = ModelTriage(server, section.model, section.transcript_tokens)
-            rows = triage(trajectories, look, instructions=told)
+            rows = triage(trajectories, look, tasks=told)
         figures, complete = model_figures(server), look.complete
     else:
-        rows = triage(trajectories, instructions=told)
+        rows = triage(trajectories, tasks=told)
     version = study.store.write(rows, Triage, batch)
     faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
     outcomes = Counter(row.outcome for row in rows)
