@@ -24,6 +24,7 @@ DIAGNOSIS = (
     "tasks",
     "trajectories",
     "triage",
+    "suspect_tasks",
     "capability_dictionary",
     "batch_capabilities",
     "labels",

@@ -31,6 +31,7 @@ from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
 from trace_assets.records.suspect_task import SuspectTask
 from trace_assets.records.task import ExpectedAction, Task, ToldTask
+from trace_assets.records.tool_use import ToolUse
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
 from trace_assets.records.unconfirmed_reward import UnconfirmedReward
 from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
@@ -42,6 +43,9 @@ TABLES: tuple[type[Record], ...] = (
     MessageRow,
     CheckRow,
     Triage,
+    ActionDiff,
+    ToolUse,
+    SuspectTask,
     Proposal,
     Capability,
     BatchCapability,
@@ -154,6 +158,7 @@ __all__ = [
     "ToldTask",
     "ToolCall",
     "ToolSpec",
+    "ToolUse",
     "TrainingPoint",
     "Trajectory",
     "TrajectoryHead",

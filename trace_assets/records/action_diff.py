@@ -19,6 +19,7 @@ class ActionDiff(Record):
     target: str
     task_id: str
     policy: str
+    """Who acted: a model or program name."""
     kind: Literal["missed", "surplus", "altered"]
     """`missed`: expected and not done; `surplus`: done and not expected; `altered`: with other arguments."""
     tool: str

@@ -28,6 +28,8 @@ class SuspectTask(Record):
     """The evidence in one sentence."""
     places: tuple[int, ...] = ()
     """Which of the expected writes it concerns, counted from 0; empty: all."""
+    aside: bool = False
+    """Whether its runs are left out of discovery and contrast."""
     n_passed: int = 0
     """Runs of the task that passed: they did what should not be done, or were not asked for it."""
     n_failed: int = 0

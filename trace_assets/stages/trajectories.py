@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from trace_assets.diagnosis.expected import action_diffs
 from trace_assets.diagnosis.model.triage import ModelTriage
+from trace_assets.diagnosis.tool_use import tool_use
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError
-from trace_assets.records import Task, ToldTask, Trajectory, TrajectoryHead, Triage
+from trace_assets.records import ActionDiff, Task, ToldTask, ToolUse, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, closing_policy, run_rollouts
@@ -123,7 +125,7 @@ def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
 
 
 def triage_batch(study: Study, batch: str) -> StageResult:
-    """Write one batch of the table `triage`."""
+    """Write one batch of the tables `triage`, `action_diffs` and `tool_use`."""
     # Of this batch alone, or another batch's tasks would have it made again.
     known: list[Task | ToldTask] = [*study.store.read(Task, batch), *study.store.read(ToldTask, batch)]
     told = {task.task_id: task for task in known}
@@ -137,10 +139,15 @@ def triage_batch(study: Study, batch: str) -> StageResult:
         figures, complete = model_figures(server), look.complete
     else:
         rows = triage(trajectories, tasks=told)
-    version = study.store.write(rows, Triage, batch)
+    diffs, used = action_diffs(trajectories, told), tool_use(trajectories)
+    version = text_version(
+        study.store.write(rows, Triage, batch),
+        study.store.write(diffs, ActionDiff, batch),
+        study.store.write(used, ToolUse, batch),
+    )
     faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
     outcomes = Counter(row.outcome for row in rows)
-    exhibit = triage_exhibit(rows)
+    exhibit = triage_exhibit(rows, diffs, used)
     return StageResult(
         version,
         len(rows),
