@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.truth.corrected import score_corrected
 from tests.truth.grades import ORIGIN, Grade, label_key
 from tests.truth.outcome import Outcome, Tried, by_detectors, diagnose
 from tests.truth.page import Results, Scored, figures, write_page
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         readings=readings,
         left_out=score(imported, Tried(by_detectors, leave_out=True)),
         in_sample=score(imported, Tried(by_detectors)),
+        corrected=score_corrected(imported),
     )
     left, own = (figures(one, readings) for one in (results.left_out, results.in_sample))
     print(f"{'':52} {'left out':34} in sample")

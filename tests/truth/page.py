@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.truth.clusters import clusters
+from tests.truth.corrected import Corrected
 from tests.truth.grades import ORIGIN, Grade
 from tests.truth.outcome import DOMAINS, Outcome, developed_on, domain_of
 from tests.truth.readings import PARTIES, Readings
@@ -50,6 +51,7 @@ class Results:
     readings: Readings
     left_out: Scored
     in_sample: Scored
+    corrected: Sequence[Corrected] = ()
 
 
 AIMS = {
@@ -128,6 +130,14 @@ def page_text(results: Results) -> str:
         "*Passed runs on which another party is accused*: every passed run is looked at as if it alone had "
         "failed for a reason that nobody can see.",
         _wrong(score_faults(results.in_sample.pooled, readings), readings),
+        "Each set alone, where what other agents' runs tell of a task is not known:",
+        _alone(results),
+        "## Are suspected tasks wrong?",
+        "The tasks stand in the files as they were; a later release of tau2-bench reads otherwise for some: "
+        "what it expects to be done or told was corrected. That is nobody's reading. Airline's differences "
+        "were seen before the rules were written, retail's after; what was corrected for other reasons than "
+        "that it was wrong cannot be told apart.",
+        _corrected_table(results.corrected),
         "## Are the capabilities found?",
         "Wanted is what decided at least a tenth of a set's agent failures, and two runs. A candidate is it "
         "when it says the same (below) and labels a third of these runs LACKING.",
@@ -202,6 +212,22 @@ def _wrong(score: FaultScore, readings: Readings) -> str:
         for run, read, said, rule in sorted(score.wrong, key=lambda one: (one[1], one[2], one[0]))
     ]
     return "Wrong ones, in sample:\n\n" + table(["run", "set", "read", "said", "rule"], rows)
+
+
+def _alone(results: Results) -> str:
+    rows = []
+    for name, scored in (("left out", results.left_out), ("in sample", results.in_sample)):
+        one = score_faults(scored.alone, results.readings)
+        rows.append([name, str(one.right), str(one.found), str(one.true), str(one.accused)])
+    head = ["", "party right", "others' failures found", "accusations that are true", "passed runs accused"]
+    return table(head, rows)
+
+
+def _corrected_table(corrected: Sequence[Corrected]) -> str:
+    return table(
+        ["target", "corrected tasks", "said to be wrong: corrected", "corrected: said to be wrong"],
+        [[one.target, str(one.changed), str(one.true), str(one.found)] for one in corrected],
+    )
 
 
 def _wanted_table(outcomes: Sequence[Outcome], readings: Readings) -> str:

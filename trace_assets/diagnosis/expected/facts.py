@@ -20,6 +20,7 @@ from trace_assets.records import ExpectedAction, Task, ToldTask, Trajectory
 Told = Task | ToldTask
 Thing = Mapping[str, Any]
 """A JSON object in a result."""
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 class Facts:
@@ -39,6 +40,7 @@ class Facts:
         self._transcripts: dict[str, Transcript] = {}
         self._things: dict[str, list[Thing]] = {}
         self._known: dict[str, str] = {}
+        self._expected: dict[str, list[tuple[int, ExpectedAction]]] = {}
 
     def transcript(self, one: Trajectory) -> Transcript:
         """Return a run's calls and results."""
@@ -60,9 +62,18 @@ class Facts:
 
     def expected_writes(self, task_id: str) -> list[tuple[int, ExpectedAction]]:
         """Return (place among the expected writes, action) of a task."""
-        task = self.tasks.get(task_id)
-        wanted = [one for one in task.expected_actions if one.name in self.writes] if task else []
-        return list(enumerate(wanted))
+        if task_id not in self._expected:
+            task = self.tasks.get(task_id)
+            wanted = [one for one in task.expected_actions if one.name in self.writes] if task else []
+            self._expected[task_id] = list(enumerate(wanted))
+        return self._expected[task_id]
+
+    def forget(self, task_id: str) -> None:
+        """Let go of what was kept to judge a task."""
+        self._things.pop(task_id, None)
+        self._known.pop(task_id, None)
+        for one in self.of_task[task_id]:
+            self._transcripts.pop(one.trajectory_id, None)
 
     def things(self, task_id: str) -> list[Thing]:
         """Return every JSON object that results of a task's runs show, nested ones too."""
@@ -98,6 +109,23 @@ class Facts:
         return re.search(rf"(?<![\w-]){re.escape(value.lower())}(?![\w-])", self._known[task_id]) is not None
 
     @cached_property
+    def granted(self) -> Mapping[tuple[str, str], Mapping[str, tuple[int, int]]]:
+        """(tool, argument) to how many numbers tasks demand there, and how many of these they tell.
+
+        By task id, and for all under the empty name; tasks without an instruction are left out.
+        """
+        found: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
+        for task_id, task in self.tasks.items():
+            for _, action in self.expected_writes(task_id) if task.instruction else ():
+                for name, value in action.arguments.items():
+                    if is_number(value):
+                        told = int(names_number(task.instruction, value))
+                        for key in ("", task_id):
+                            n, before = found[action.name, name].get(key, (0, 0))
+                            found[action.name, name][key] = n + 1, before + told
+        return found
+
+    @cached_property
     def parts(self) -> Mapping[tuple[str, str], list[Thing]]:
         """(key, value) of identifiers in expected arguments to the objects that any run showed under them."""
         wanted = {
@@ -120,6 +148,20 @@ class Facts:
                         if (key, normal(thing[key])) in wanted:
                             found[key, normal(thing[key])].append(thing)
         return found
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a number, truth values aside."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def names_number(text: str, amount: float) -> bool:
+    """Tell whether a text holds a number as one of its own.
+
+    >>> names_number("refuel 2.0 GB", 2), names_number("refuel 2GB", 2.0), names_number("in 20 minutes", 2)
+    (True, True, False)
+    """
+    return any(abs(float(found.replace(",", "")) - amount) < 1e-9 for found in _NUMBER.findall(text))
 
 
 def things_in(text: str) -> Iterator[Thing]:

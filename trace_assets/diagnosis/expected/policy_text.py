@@ -54,7 +54,7 @@ class Sentence:
     text: str
     heading: str = ""
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         """Its words."""
         return _WORD.findall(self.text)
@@ -77,10 +77,13 @@ class After:
 
 
 class PolicyText:
-    """A policy and what can be read from it."""
+    """A policy and what can be read from it; what was read for a tool is kept, as many tasks ask for it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._protected: dict[str, tuple[frozenset[str], str]] = {}
+        self._past: dict[str, list[Sentence]] = {}
+        self._after: dict[tuple[str, frozenset[str]], list[After]] = {}
 
     @cached_property
     def clock(self) -> str | None:
@@ -109,6 +112,11 @@ class PolicyText:
         >>> sorted(PolicyText(text).protected("update_booking_flights")[0])
         ['destination', 'origin', 'trip type']
         """
+        if tool not in self._protected:
+            self._protected[tool] = self._find_protected(tool)
+        return self._protected[tool]
+
+    def _find_protected(self, tool: str) -> tuple[frozenset[str], str]:
         for sentence in self.sentences:
             listed = _WITHOUT.search(sentence.text)
             if listed is None or not _speaks_of(sentence.text[: listed.start()], tool):
@@ -126,14 +134,16 @@ class PolicyText:
         >>> [len(PolicyText(text).forbids_past(one)) for one in ("cancel_booking", "book_flight")]
         [1, 0]
         """
-        verb = _verb_of(tool)
-        return [
-            one
-            for one in self.sentences
-            if _PAST.search(one.text)
-            and _FORBIDS.search(one.text)
-            and any(_same_verb(verb, word) for word in (*_WORD.findall(one.heading), *one.words))
-        ]
+        if tool not in self._past:
+            verb = _verb_of(tool)
+            self._past[tool] = [
+                one
+                for one in self.sentences
+                if _PAST.search(one.text)
+                and _FORBIDS.search(one.text)
+                and any(_same_verb(verb, word) for word in (*_WORD.findall(one.heading), *one.words))
+            ]
+        return self._past[tool]
 
     def only_after(self, tool: str, writes: Iterable[str]) -> list[After]:
         """Return what must have been done before a tool is used.
@@ -148,7 +158,13 @@ class PolicyText:
         >>> PolicyText("After changing the booking, send a voucher.").only_after("send_voucher", ["pay_bill"])
         []
         """
-        things, known = _things(tool), list(writes)
+        asked = (tool, frozenset(writes))
+        if asked not in self._after:
+            self._after[asked] = self._find_after(*asked)
+        return self._after[asked]
+
+    def _find_after(self, tool: str, known: frozenset[str]) -> list[After]:
+        things = _things(tool)
         if not things:
             return []
         about = [one for one in self.sentences if all(_has_stem(one.words, word) for word in things)]

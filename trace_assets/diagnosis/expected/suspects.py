@@ -6,7 +6,6 @@ be. That nobody passes a task is only a *suspicion*: it may as well be hard.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +15,14 @@ from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.expected.diffs import changed, differences
-from trace_assets.diagnosis.expected.facts import Facts, Thing, Told, objects
+from trace_assets.diagnosis.expected.facts import (
+    Facts,
+    Thing,
+    Told,
+    is_number,
+    names_number,
+    objects,
+)
 from trace_assets.records import ExpectedAction, SuspectTask, Trajectory
 from trace_assets.records.suspect_task import Grade
 
@@ -28,7 +34,6 @@ CHANCE = 0.05
 """Chance that none would pass, by each policy's own pass rate, below which the task is suspected."""
 GRANTED = 0.8
 """Share of the other tasks whose instruction names a quantity, from which each should."""
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 class Doubt(NamedTuple):
@@ -235,26 +240,15 @@ def done_and_failed(facts: Facts, task_id: str) -> Iterator[Doubt]:
 
 def not_granted(facts: Facts, task_id: str) -> Iterator[Doubt]:
     """An expected quantity stands in other tasks' instructions and not in this one's."""
-    task = facts.tasks[task_id]
-    for place, action in facts.expected_writes(task_id):
-        for path, value in leaves(action.arguments):
-            if isinstance(value, bool) or not isinstance(value, int | float) or "." in path:
+    told = facts.tasks[task_id].instruction
+    for place, action in facts.expected_writes(task_id) if told else ():
+        for name, value in action.arguments.items():
+            if not is_number(value) or names_number(told, value) or names_number(facts.policy.text, value):
                 continue
-            shares = [
-                _names(other.instruction, amount)
-                for other_id, other in facts.tasks.items()
-                if other_id != task_id and other.instruction
-                for _, one in facts.expected_writes(other_id)
-                if one.name == action.name and isinstance(amount := one.arguments.get(path), int | float)
-            ]
-            if (
-                len(shares) >= MIN_RUNS
-                and sum(shares) >= GRANTED * len(shares)
-                and task.instruction
-                and not _names(task.instruction, value)
-                and not _names(facts.policy.text, value)
-            ):
-                detail = f"{action.name} is to be called with {path} {value:g}, which the task does not grant"
+            demands = facts.granted[action.name, name]
+            n, granted = (all - own for all, own in zip(demands[""], demands[task_id], strict=True))
+            if n >= MIN_RUNS and granted >= GRANTED * n:
+                detail = f"{action.name} is to be called with {name} {value:g}, which the task does not grant"
                 yield Doubt("suspected", "not_granted", detail, (place,))
 
 
@@ -279,6 +273,7 @@ def doubts(facts: Facts, doubters: Sequence[Doubter] = DOUBTERS) -> dict[str, li
         if task.has_expected:
             for doubter in doubters:
                 found[task_id] += doubter(facts, task_id)
+            facts.forget(task_id)
     return {task_id: own for task_id, own in found.items() if own}
 
 
@@ -340,15 +335,6 @@ def _rates(facts: Facts) -> Mapping[str, tuple[int, int]]:
     n = Counter(one.policy for one in judged)
     passed = Counter(one.policy for one in judged if one.success)
     return {policy: (passed[policy], n[policy]) for policy in n}
-
-
-def _names(text: str, amount: float) -> bool:
-    """Tell whether a text names a number.
-
-    >>> _names("refuel 2.0 GB", 2), _names("refuel 2GB", 2.0), _names("in 20 minutes", 2)
-    (True, True, False)
-    """
-    return any(abs(float(found.replace(",", "")) - amount) < 1e-9 for found in _NUMBER.findall(text))
 
 
 def _list(value: Any) -> list[Any]:
