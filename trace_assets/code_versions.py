@@ -60,6 +60,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "trajectories": (*_PLAYED, "targets"),
     "triage": ("stages.trajectories:triage_batch", f"{_PROMPTS}/triage.md"),
     "capability_dictionary": ("stages.discovery:discover", *_DETECTORS, *_DISCOVERY),
+    "suspect_tasks": ("stages.suspect_tasks:write_suspects",),
     "batch_capabilities": ("stages.batch_capabilities:write_batch_capabilities",),
     "labels": ("stages.labels:label_batch", *_DETECTORS, *_LABELLING),
     "label_leak": ("stages.leak:write_leak",),
