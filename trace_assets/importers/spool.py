@@ -6,17 +6,20 @@ trajectories' ids the tables are finished by closing them; otherwise DuckDB sort
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_assets.importers.part import PART_TABLES, Part
 from trace_assets.records import Record, Task, ToldTask
-from trace_assets.records.table import polars_schema, to_frame
+from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store import Store
 from trace_assets.store.catalog import quoted
 from trace_assets.store.content import text_version
@@ -25,6 +28,12 @@ from trace_assets.store.tables import ROW_GROUP_ROWS
 
 SORT_MEMORY = "384MB"
 """What DuckDB may hold while it sorts; the rest goes to disk."""
+WAITING = 64 << 20
+"""Bytes of a table that wait to be written together, unless said otherwise."""
+_TASKS = 10_000
+"""Tasks that are made into a frame at once."""
+_TASK_TEXT = 6
+"""Bytes of memory for each character of a task until it is laid into the store."""
 
 
 class Spool:
@@ -33,15 +42,10 @@ class Spool:
     Args:
         folder: An empty folder on the file system of the store.
 
-    Attributes:
-        tasks: Those that this batch brings, by id.
-        told: Those of its file that another batch brings.
     """
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
-        self.tasks: dict[str, Task] = {}
-        self.told: dict[str, Task] = {}
         self.n_trajectories = 0
         self.n_messages = 0
         self._sums = {record: RowSum(record, polars_schema(record)) for record in PART_TABLES}
@@ -49,6 +53,9 @@ class Spool:
         self._writers: dict[type[Record], pq.ParquetWriter] = {}
         self._last = ""
         self._sorted = True
+        # Tasks as frames: a record of each would take ten times the memory.
+        self._tasks: dict[bool, list[pl.DataFrame]] = {False: [], True: []}
+        self._new: dict[bool, list[Task]] = {False: [], True: []}
 
     def __enter__(self) -> Spool:
         return self
@@ -59,8 +66,13 @@ class Spool:
         for writer in self._writers.values():
             writer.close()
 
-    def add(self, part: Part) -> None:
-        """Take in a part; its trajectories are in no other part."""
+    def add(self, part: Part, waiting: int = WAITING) -> None:
+        """Take in a part; its trajectories are in no other part.
+
+        Args:
+            part: The part.
+            waiting: Bytes that may wait to be written.
+        """
         if not part.ids:
             return
         self._sorted = self._sorted and self._last <= part.ids[0]
@@ -70,15 +82,55 @@ class Spool:
         for record in PART_TABLES:
             self._sums[record].merge(*part.sums[record.table])
             self._held[record].append(part.tables[record.table])
-            if sum(table.num_rows for table in self._held[record]) >= ROW_GROUP_ROWS:
+            held = self._held[record]
+            rows, size = sum(table.num_rows for table in held), sum(table.nbytes for table in held)
+            if rows >= ROW_GROUP_ROWS or size >= waiting:
                 self._write(record)
+
+    def add_task(self, task: Task, *, told: bool = False) -> int:
+        """Take in a task of this batch's file, once; return the memory that its text takes until it is laid.
+
+        Args:
+            task: The task.
+            told: Another batch brings it; it is kept for what it reads here.
+        """
+        self._new[told].append(task)
+        if len(self._new[told]) >= _TASKS:
+            self._gather(told)
+        return _TASK_TEXT * (len(task.instruction) + len(json.dumps(task.payload)))
+
+    def tasks(self, *, told: bool = False) -> pl.DataFrame:
+        """Return the tasks that this batch brings, or those of its file that another one brings."""
+        self._gather(told)
+        frames = self._tasks[told]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=polars_schema(Task))
+
+    def leave_to_others(self, held: Collection[str]) -> list[Task]:
+        """Make those tasks told ones that another batch brings; return them.
+
+        Args:
+            held: Ids of tasks that other batches brought before.
+        """
+        every = self.tasks()
+        others = every.filter(pl.col("task_id").is_in(list(held)))
+        if others.height:
+            self._tasks[False] = [every.filter(~pl.col("task_id").is_in(list(held)))]
+            self._tasks[True].append(others)
+        return from_frame(others, Task)
+
+    def _gather(self, told: bool) -> None:
+        if self._new[told]:
+            self._tasks[told].append(to_frame(self._new[told], Task))
+            self._new[told] = []
 
     def finish(self) -> str:
         """Complete the tables, `tasks` and `told_tasks` included, and return one version for all."""
-        versions = [self.store.write(self.tasks.values(), Task)]
-        if self.told:
-            rows = [ToldTask(**one.part(ToldTask)) for one in self.told.values()]
-            versions.append(self.store.write(rows, ToldTask))
+        order = list(Task.key)
+        versions = [self.store.write_frame(self.tasks().sort(order, nulls_last=True), Task)]
+        if (told := self.tasks(told=True)).height:
+            columns = list(polars_schema(ToldTask))
+            frame = told.select(columns).sort(list(ToldTask.key), nulls_last=True)
+            versions.append(self.store.write_frame(frame, ToldTask))
         parts = []
         for record in PART_TABLES:
             self._write(record)

@@ -23,6 +23,7 @@ from trace_assets.store.home import replacing_folder
 from trace_assets.store.locks import mark_due
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
+from trace_assets.untrusted.allowance import Allowance
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto") -> Ingeste
             TemporaryDirectory(dir=study.home.path, prefix=".ingest-") as folder,
             ExitStack() as stack,
         ):
-            read = load(rest, Path(folder), stack, format, _held(study, rest))
+            allowance = Allowance.of_machine(study.settings.ingest.memory_gib)
+            read = load(rest, Path(folder), stack, format, _held(study, rest), allowance)
             _lay_all(study, read, Path(folder), outcome, files)
         keep_notes(study.home.descriptions, rest)
     return outcome
@@ -119,8 +121,7 @@ def _lay_all(study: Study, read: Loaded, folder: Path, outcome: Ingested, files:
         if not spool.n_trajectories:
             outcome.unchanged[batch] = 0
             continue
-        for task in [task for task in spool.tasks.values() if task.task_id in held]:
-            spool.told[task.task_id] = spool.tasks.pop(task.task_id)
+        for task in spool.leave_to_others(held):
             changed = differs(held[task.task_id], task, Path(batch))
             if changed is not None:
                 outcome.problems.add(changed)
