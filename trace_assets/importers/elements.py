@@ -36,8 +36,10 @@ _EXTEND = 16
 """Pieces that are joined at most to make one element whole."""
 _LONGEST_ID = 1000
 """Bytes of an id that is read beforehand; of elements with longer ones the parser tells."""
-_PIECE = 600
+_PIECE = 1600
 """Bytes of memory that it takes to remember a piece and its id."""
+_FIRST_LOOK = 1 << 22
+"""Bytes of a piece that are parsed at first: a piece may be far longer than the element at its beginning."""
 
 
 class Span(NamedTuple):
@@ -218,30 +220,44 @@ def _one(
         if count // 2 >= len(spans):
             break
         end = spans[min(count, len(spans)) - 1].end
-        if end - position > longest(most):
-            said = reason or str(too_long(end - position, most))
-            return Settled(first, None, said, large=not reason), first.end
-        stream.seek(position)
-        data = stream.read(end - position)
-        blank = len(data) - len(data.lstrip(b" \t\r\n,"))
-        if data[blank : blank + 1] in (b"", b"]"):
-            return None, end
-        try:
-            check_cost(data, most)
-            text = whole_pairs(data[blank:]).decode("utf-8")
-            value, length = _DECODER.raw_decode(text)
-        except UnicodeDecodeError:
-            return Settled(first, None, "it is not UTF-8 text"), first.end
-        except RecursionError:
-            return Settled(first, None, "it is nested too deeply"), first.end
-        except TooLarge as error:
-            return Settled(first, None, reason or str(error), large=not reason), first.end
-        except json.JSONDecodeError as error:
-            reason = reason or error.msg
-            continue
-        except ValueError:  # Python reads no longer number
-            return Settled(first, None, "a number has more digits than can be read"), first.end
-        start = position + blank
-        after = start + len(text[:length].encode())
-        return Settled(Span(first.number, start, after), value), after
+        looked = 0
+        while looked < end - position:
+            looked = min(end - position, max(_FIRST_LOOK, 4 * looked))
+            if looked > longest(most):
+                said = reason or str(too_long(looked, most))
+                return Settled(first, None, said, large=not reason), first.end
+            stream.seek(position)
+            data = stream.read(looked)
+            blank = len(data) - len(data.lstrip(b" \t\r\n,"))
+            if data[blank : blank + 1] in (b"", b"]"):
+                return None, end
+            try:
+                check_cost(data, most)
+                text = _text(whole_pairs(data[blank:]), looked < end - position)
+                value, length = _DECODER.raw_decode(text)
+            except UnicodeDecodeError:
+                return Settled(first, None, "it is not UTF-8 text"), first.end
+            except RecursionError:
+                return Settled(first, None, "it is nested too deeply"), first.end
+            except TooLarge as error:
+                return Settled(first, None, reason or str(error), large=not reason), first.end
+            except json.JSONDecodeError as error:
+                said = error.msg
+                continue
+            except ValueError:  # Python reads no longer number
+                return Settled(first, None, "a number has more digits than can be read"), first.end
+            start = position + blank
+            after = start + len(text[:length].encode())
+            return Settled(Span(first.number, start, after), value), after
+        reason = reason or said
     return Settled(first, None, reason, broken_off=end == size), first.end
+
+
+def _text(data: bytes, cut: bool) -> str:
+    """Return bytes as text; where they were cut anywhere, without the character that was cut."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if not cut or error.start < len(data) - 4:
+            raise
+        return data[: error.start].decode("utf-8")

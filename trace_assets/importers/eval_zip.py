@@ -83,8 +83,8 @@ class EvalZip:
             for part in self._zstandard(info) if info.compress_type == _ZSTANDARD else self._plain(info):
                 size += len(part)
                 self._unfolding.count(len(part))
-                if size > self._largest:
-                    raise self._too_large(name, size)
+                if size > info.file_size:  # which is not above the largest
+                    break
                 parts.append(part)
             if size != info.file_size:
                 raise zipfile.BadZipFile("it is damaged")

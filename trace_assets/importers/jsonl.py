@@ -43,7 +43,8 @@ def read_rows(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str,
                 yield _refused(path, line.number, line.ended, error)
                 if refused >= MOST_REFUSED and refused > good:
                     message = f"{refused:,} lines up to here are of no use; the rest of the file is not read"
-                    yield Problem(path=str(path), position=f"line {line.number}", message=message)
+                    position = f"line {line.number}"
+                    yield Problem(path=str(path), position=position, message=message, kind="given_up")
                     return
                 continue
             good += 1

@@ -13,8 +13,8 @@ from trace_assets.importers.part import Part, part_of
 from trace_assets.importers.problem import (
     Problem,
     ProblemLog,
+    differs_from,
     reading_of,
-    reads_otherwise,
     repeated,
     unreadable,
 )
@@ -85,8 +85,8 @@ def load(
     with progress("reading messages") as bar:
         for path in paths:
             loaded.gave.setdefault(str(path), set())
-            # A file may use half of what is left, so that one of countless rows leaves room for the others.
-            free -= _load_one(path, format, seen, tasks, loaded, folder, stack, allowance, free // 2, bar)
+            # Not all of what is left, so that a file of countless rows leaves room for the others.
+            free -= _load_one(path, format, seen, tasks, loaded, folder, stack, allowance, free * 3 // 4, bar)
     if not any(spool.n_trajectories for spool in loaded.batches.values()):
         held_only = any(kind == "held" for _, kind, _ in loaded.problems.counts)
         if not held_only:
@@ -116,12 +116,15 @@ def _load_one(
             if isinstance(item, Problem):
                 loaded.problems.add(item)
                 continue
-            spool = _spool(loaded, item.task_batch if isinstance(item, Task) else item.batch, folder, stack)
+            batch = item.task_batch if isinstance(item, Task) else item.batch
+            if batch not in loaded.batches:
+                loaded.batches[batch] = stack.enter_context(Spool(folder / batch, allowance.waiting))
+            spool = loaded.batches[batch]
             if isinstance(item, Task):
                 kept += _task(item, path, tasks, loaded, spool)
             else:
                 kept += len(item.ids) * _REMEMBERED
-                spool.add(item, allowance.waiting)
+                spool.add(item)
                 loaded.gave[str(path)].add(item.batch)
                 bar.advance(item.n_messages, note=path.name)
                 unfolding.count(item.nbytes)
@@ -138,25 +141,19 @@ def _load_one(
     return kept
 
 
-def _spool(loaded: Loaded, batch: str, folder: Path, stack: ExitStack) -> Spool:
-    if batch not in loaded.batches:
-        loaded.batches[batch] = stack.enter_context(Spool(folder / batch))
-    return loaded.batches[batch]
-
-
 def _task(task: Task, path: Path, tasks: dict[str, _Known], loaded: Loaded, spool: Spool) -> int:
     """Keep a task where it is met first, tell when another file's reads otherwise; return what it takes."""
     reads = reading_of(task)
     first = tasks.get(task.task_id)
     if first is None:
         tasks[task.task_id] = _Known(task.task_batch, reads)
-        return _REMEMBERED + spool.add_task(task)
-    taken = 0
+        spool.add_task(task)
+        return _REMEMBERED
     if first.batch != task.task_batch:
-        taken = _REMEMBERED + spool.add_task(task, told=True)
-    if first.reads != reads:
-        loaded.problems.add(reads_otherwise(task.task_id, first.batch, path))
-    return taken
+        spool.add_task(task, told=True)
+    if (problem := differs_from(first.batch, first.reads, task, path)) is not None:
+        loaded.problems.add(problem)
+    return _REMEMBERED if first.batch != task.task_batch else 0
 
 
 def _file(path: Path, format: str, seen: Seen, allowance: Allowance) -> Iterator[Part | Task | Problem]:

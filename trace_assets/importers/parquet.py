@@ -82,7 +82,9 @@ def _rows(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str, Any
         with _unfolded(path, allowance, group) as stream:
             whole = begun = False
             for line in read_lines(stream, longest(allowance.row) + _PREFIX):
-                kind, data = (line.data or b" ")[:1], (line.data or b"")[1:]
+                if line.data is None or not line.ended:  # the process was ended while it wrote
+                    break
+                kind, data = line.data[:1], line.data[1:]
                 if kind == GROUP:
                     group, begun = int(data), True
                 elif kind in (END, UNFIT):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationError
 
 from trace_assets.records import Record, Task
 from trace_assets.untrusted.allowance import TooLarge
@@ -23,6 +23,7 @@ Kind = Literal[
     "unknown_format",  # not a file that can be read
     "unreadable",  # the file cannot be opened
     "too_large",  # reading it would take more memory than is allowed
+    "given_up",  # the rest of a file is not read
     "incomplete",  # kept, but something in it could not be taken over
 ]
 """What sort of problem it is; they are counted by it."""
@@ -42,6 +43,9 @@ def reason_of(error: Exception) -> str:
     """Return what one of `UNUSABLE` says, as the first half of a sentence."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"'{'.'.join(str(part) for part in first['loc'])}' is not usable ({first['msg']})"
     if isinstance(error, KeyError):
         return f"there is no {error}"
     return str(error).partition("\n")[0] or type(error).__name__
@@ -102,20 +106,25 @@ def unreadable(path: Path, error: OSError) -> Problem:
 
 def reading_of(task: Task) -> int:
     """Return a number that two tasks share when they read the same."""
-    return hash((task.instruction, json.dumps(task.payload, sort_keys=True)))
+    return reading(task.instruction, task.payload)
+
+
+def reading(instruction: str, payload: Mapping[str, Any]) -> int:
+    """Return the same of a task's parts."""
+    return hash((instruction, json.dumps(payload, sort_keys=True)))
 
 
 def differs(first: Task, task: Task, path: Path) -> Problem | None:
     """Say so when two tasks of one name read otherwise."""
-    if (first.instruction, first.payload) == (task.instruction, task.payload):
+    return differs_from(first.task_batch, reading_of(first), task, path)
+
+
+def differs_from(batch: str, reads: int, task: Task, path: Path) -> Problem | None:
+    """Say so when a task reads otherwise than in the batch that was read first."""
+    if reads == reading_of(task):
         return None
-    return reads_otherwise(task.task_id, first.task_batch, path)
-
-
-def reads_otherwise(task_id: str, batch: str, path: Path) -> Problem:
-    """Tell of a task that reads otherwise in the batch that was read first."""
     message = (
-        f"the task '{task_id}' reads otherwise than in the batch '{batch}', "
+        f"the task '{task.task_id}' reads otherwise than in the batch '{batch}', "
         "which was read first and is kept; do not compare the two files task by task"
     )
     return Problem(path=str(path), message=message, severity="notice", kind="other_task")

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import from_json
 
 from trace_assets.importers.elements import Array, Settled, Span, find_array, settle
@@ -127,11 +126,6 @@ def settled_items(
             continue
         try:
             trajectory, notice = _trajectory(file, settled.value)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            yield _left_out(file, settled, f"'{where}' is not usable ({first['msg']})")
-            continue
         except UNUSABLE as error:
             yield _left_out(file, settled, reason_of(error))
             continue

@@ -225,6 +225,9 @@ _OBJECT = 600
 """Bytes that each object of a piece takes at most until it is in a table, beside its text."""
 
 
+_TICKET = 8
+
+
 def convert(file: Tau2File, spans: Sequence[Span], allowance: Allowance = OF_MACHINE) -> Converted:
     """Turn pieces of a file into tables.
 
@@ -245,7 +248,7 @@ def convert(file: Tau2File, spans: Sequence[Span], allowance: Allowance = OF_MAC
     largest = min(LARGE, longest(allowance.messages))
     sizes = [size for span in spans if (size := span.end - span.start) <= largest]
     held = memoryview(bytearray(max(sizes, default=0)))
-    objects = 0
+    taken = 0
     with file.path.open("rb", buffering=0) as stream:
         for span in spans:
             if span.end - span.start > largest:
@@ -256,17 +259,21 @@ def convert(file: Tau2File, spans: Sequence[Span], allowance: Allowance = OF_MAC
             while size and held[size - 1] in _BETWEEN:
                 size -= 1
             text = bytes(held[:size])
-            objects += text.count(b"{")
-            if objects * _OBJECT > allowance.messages:
+            here = text.count(b"{") * _OBJECT
+            if taken + here > allowance.messages:
                 refused.append(span)
-                objects -= text.count(b"{")
                 continue
             try:
                 one = _DECODER.decode(text)
                 if not one.id or not one.task_id or _unusual(one):
                     raise ValueError("the records' way tells why")
                 rows = sorted(check_values(one.reward_info))
-                n, last, prompt, completion = messages.add(one, file.ticket(one.task_id))
+                ticket = file.ticket(one.task_id)
+                # A ticket may be many times as long as its simulation.
+                taken += here + len(ticket or "") * _TICKET
+                if taken > allowance.messages:
+                    raise ValueError("the records' way reads one at a time")
+                n, last, prompt, completion = messages.add(one, ticket)
                 facts = {name: getattr(one, name) for name in _FACTS}
                 head, notice = file.head(facts, n, last, (prompt, completion))
             except UNUSABLE:  # msgspec's errors are ValueErrors

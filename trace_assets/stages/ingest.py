@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import polars as pl
 
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.load import Loaded, load
-from trace_assets.importers.problem import Problem, ProblemLog, differs
+from trace_assets.importers.problem import Problem, ProblemLog, reading
 from trace_assets.importers.spool import Spool
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.stages.ingested_files import IngestedFiles
@@ -116,19 +117,25 @@ def _lay_all(study: Study, read: Loaded, folder: Path, outcome: Ingested, files:
         outcome.problems.add(problem)
     outcome.problems.counts.update(read.problems.surplus())
     others = [batch for batch in batches(study) if batch not in read.batches]
-    held = {task.task_id: task for batch in others for task in inbox(study, batch).read(Task)}
+    held = {task_id: found for batch in others for task_id, found in _tasks(study, batch)}
     for batch, spool in sorted(read.batches.items()):
         if not spool.n_trajectories:
             outcome.unchanged[batch] = 0
             continue
-        for task in spool.leave_to_others(held):
-            changed = differs(held[task.task_id], task, Path(batch))
-            if changed is not None:
-                outcome.problems.add(changed)
+        spool.held = held
         counts = outcome.new if _lay(study, batch, spool, folder / batch) else outcome.unchanged
+        for problem in spool.problems:
+            outcome.problems.add(problem)
         counts[batch] = spool.n_trajectories
         outcome.messages[batch] = spool.n_messages
     files.remember(study.home.inbox, read, outcome.problems)
+
+
+def _tasks(study: Study, batch: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield the tasks that a batch brought: id, and the batch with what the task reads."""
+    frame = inbox(study, batch).frame(Task).select("task_id", "instruction", "payload")
+    for task_id, instruction, payload in frame.iter_rows():
+        yield task_id, (batch, reading(instruction, json.loads(payload)))
 
 
 def _lay(study: Study, batch: str, spool: Spool, built: Path) -> bool:
