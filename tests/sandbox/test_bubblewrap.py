@@ -10,9 +10,11 @@ import pytest
 
 from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, Timeout, open_pool, replay
 from trace_assets.sandbox.seccomp import compile_profile
+from trace_assets.sandbox.session import Session
 
 Act = Callable[..., dict[str, object]]
 Hostile = Callable[[str, str], str]
+Hurry = Callable[[Session], None]
 
 PROBES = """
 import os, socket
@@ -66,9 +68,11 @@ def test_the_walls_stand(bubblewrap_pool: SandboxPool, hostile: Hostile) -> None
     ],
 )
 def test_attacks(
-    bubblewrap_pool: SandboxPool, hostile: Hostile, act: Act, code: str, fault: type[Exception]
+    bubblewrap_pool: SandboxPool, hostile: Hostile, act: Act, hurry: Hurry, code: str, fault: type[Exception]
 ) -> None:
     session = bubblewrap_pool.environment(hostile("step", code)).reset(1)
+    if fault is Timeout:
+        hurry(session)
     with pytest.raises(fault):
         session.step(act(1))
 

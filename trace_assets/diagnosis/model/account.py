@@ -1,35 +1,37 @@
 """What model calls cost: a journal that survives a kill, a forecast, and a cap that holds for a whole home.
 
-What a request may cost at most is a line of `answers/in_flight.jsonl` before it is sent, and what it did cost
-one of `answers/spent.jsonl` when it has ended, before its answer is used. A request that was given up - by a time-out, a lost
-connection, a fault of the server, a kill - may well be billed: it is booked at its highest price. So is what
-a server says nothing of, or nothing that can be true. The ledger gets the sums when a stage ends, also when
-it ends in a fault; lines of a run that was killed are booked by the next one. Whoever asks holds the lock of
-the account, so there is one writer and one concurrency limit a home.
+What a request may cost at most is a line of `answers/in_flight.jsonl` before it is sent, and what it did
+cost one of `answers/spent.jsonl` when it has ended, before its answer is used. A request that was given up -
+by a time-out, a lost connection, a fault of the server, a kill - may well be billed: it is booked at its
+highest price. So is what a server says nothing of, or nothing that can be true. The ledger gets the sums when
+a stage ends, also when it ends in a fault; lines of a run that was killed are booked by the next one. Whoever
+asks holds the lock of the account, so there is one writer and one concurrency limit a home.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
 from trace_assets.policies.openai_answers import Usage, read_usage
+from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst
 from trace_assets.store.home import replacing_file
 from trace_assets.store.ledger import record
+from trace_assets.store.lines import append_lines, read_lines, sealed, unsealed
 from trace_assets.store.locks import exclusive
 from trace_assets.store.tables import Store
 
 MILLION = 1_000_000
 IN_FLIGHT = "in_flight.jsonl"
-"""Reservations of a run, and those that were given back; what is in neither this nor `spent.jsonl` was killed."""
+"""Reservations of a run, and those that were given back; one that was neither given back nor booked was cut off
+by a kill."""
 
 
 class CapReached(Exception):
@@ -228,25 +230,26 @@ class Account:
 
 
 def read_calls(folder: Path) -> list[Call]:
-    """Return the journal's calls, oldest first; a line that a kill cut short is left out."""
-    try:
-        lines = (folder / "spent.jsonl").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    calls = []
-    for line in lines:
+    """Return the journal's calls, oldest first.
+
+    A line that a kill cut short is left out. One that was altered counts as the dearest call of the journal:
+    what it cost is not known, and a cap must hold.
+    """
+    lines = read_lines(folder / "spent.jsonl")
+    calls: dict[int, Call] = {}
+    for number, text in lines.whole:
         try:
-            calls.append(Call(**json.loads(line)))
+            calls[number] = Call(**json.loads(text))
         except (ValueError, TypeError):
             continue
-    return calls
+    if calls and lines.altered:
+        dearest = max(calls.values(), key=lambda call: call.usd)
+        calls |= {number: replace(dearest, kind="unreadable") for number in lines.altered}
+    return [calls[number] for number in sorted(calls)]
 
 
 def _append(path: Path, line: Mapping[str, object]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    append_lines(path, [json.dumps(line)])
 
 
 def totals(calls: list[Call]) -> Totals:
@@ -273,7 +276,6 @@ def open_account(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / "account.lock", "the model server's account of this home"):
-        _mend(folder)
         _give_up_interrupted(folder)
         account = Account(section, folder, asset, partition, totals(read_calls(folder)), stage)
         try:
@@ -282,39 +284,36 @@ def open_account(
             _book(store, folder)
 
 
-def _mend(folder: Path) -> None:
-    """End a line that a kill cut short, so that the next one is a line of its own."""
-    path = folder / "spent.jsonl"
-    if path.is_file() and path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n")
-
-
 def _give_up_interrupted(folder: Path) -> None:
-    """Book the requests that a killed run had in flight at their highest price."""
+    """Book the requests that a killed run had in flight at their highest price.
+
+    A line that was altered counts as the dearest of them.
+    """
     path = folder / IN_FLIGHT
-    if not path.is_file():
-        return
+    lines = read_lines(path)
     booked = {call.ticket for call in read_calls(folder)}
     still: dict[str, Call] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with suppress(ValueError, TypeError, AttributeError):  # a kill may have cut the last one short
-            row = json.loads(line)
+    dearest: Call | None = None
+    for _, text in lines.whole:
+        with suppress(ValueError, TypeError, AttributeError):
+            row = json.loads(text)
             if "reserved" in row:
                 call = Call(**row["reserved"])
                 still[call.ticket] = call
+                dearest = call if dearest is None or call.usd > dearest.usd else dearest
             still.pop(str(row.get("released")), None)
-    for ticket, call in still.items():
-        if ticket not in booked:
-            _append(folder / "spent.jsonl", asdict(call))
-    path.unlink()
+    lost = [call for ticket, call in still.items() if ticket not in booked]
+    if dearest is not None:
+        lost += [replace(dearest, kind="unreadable", ticket="") for _ in lines.altered]
+    if lost:
+        append_lines(folder / "spent.jsonl", [json.dumps(asdict(call)) for call in lost])
+    path.unlink(missing_ok=True)
 
 
 def _book(store: Store, folder: Path) -> None:
     """Enter every call that is not in the ledger yet, those of runs that were killed among them."""
-    mark = folder / "booked"
-    done = int(mark.read_text(encoding="utf-8")) if mark.is_file() else 0
-    calls = read_calls(folder)
+    mark, calls = folder / "booked", read_calls(folder)
+    done = _booked(store, mark)
     groups: dict[tuple[str, str, str], list[Call]] = {}
     for call in calls[done:]:
         groups.setdefault((call.stage, call.asset, call.partition), []).append(call)
@@ -334,4 +333,12 @@ def _book(store: Store, folder: Path) -> None:
             cost_usd=sums.usd,
         )
     with replacing_file(mark) as partial:
-        partial.write_text(str(len(calls)), encoding="utf-8")
+        partial.write_bytes(sealed(str(len(calls))))
+
+
+def _booked(store: Store, mark: Path) -> int:
+    """Return how many calls are in the ledger: as noted, or by the ledger where the note is damaged."""
+    text = unsealed(mark.read_bytes().rstrip(b"\n")) if mark.is_file() else "0"
+    if text is not None and text.isdigit():
+        return int(text)
+    return int(sum(row.quantity for row in store.read(LedgerEntry) if row.kind == "model_calls"))
