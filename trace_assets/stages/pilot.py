@@ -98,6 +98,11 @@ def read_pilot(study: Study, capability_id: str) -> Pilot | None:
     return rows[0] if rows else None
 
 
+def would_measure(study: Study, capability_id: str) -> bool:
+    """Whether a pilot would train and play now: one is made, and none of this kind was made before."""
+    return not _left_out(study, capability_id)[0] and _read(_file(study, capability_id)[0]) is None
+
+
 def _left_out(study: Study, capability_id: str) -> tuple[str, bool]:
     """Return why no pilot is made (empty when one is), and whether the run follows without."""
     verdict = read_verdict(study, capability_id)
@@ -117,18 +122,8 @@ def _measured(study: Study, capability_id: str) -> tuple[Piloted, bool]:
     """Return what the pilot measured, from its file or by making it, and whether it was made."""
     from trace_assets.training.pilot import run_pilot
 
-    section, base = study.settings.training, base_checkpoint(study)
-    environment = read_environment(study, capability_id)
-    needs, rule = _needs(study, capability_id)
-    key = text_version(
-        environment.environment_id,
-        base.base_id,
-        study.target.version,
-        rule,
-        section.recipe_version(),
-        json.dumps({name: getattr(section, name) for name in _KEYS}),
-    )
-    file = study.home.models / "pilots" / f"{capability_id}-{key}.json"
+    section, environment = study.settings.training, read_environment(study, capability_id)
+    file, needs = _file(study, capability_id)
     kept = _read(file)
     if kept is not None:
         return kept, False
@@ -144,6 +139,21 @@ def _measured(study: Study, capability_id: str) -> tuple[Piloted, bool]:
         )
     _write(file, piloted)
     return piloted, True
+
+
+def _file(study: Study, capability_id: str) -> tuple[Path, Callable[[Trajectory], bool] | None]:
+    """Return where a pilot's figures lie or would lie, and what tells which tasks need the capability."""
+    section = study.settings.training
+    needs, rule = _needs(study, capability_id)
+    key = text_version(
+        read_environment(study, capability_id).environment_id,
+        base_checkpoint(study).base_id,
+        study.target.version,
+        rule,
+        section.recipe_version(),
+        json.dumps({name: getattr(section, name) for name in _KEYS}),
+    )
+    return study.home.models / "pilots" / f"{capability_id}-{key}.json", needs
 
 
 def _needs(study: Study, capability_id: str) -> tuple[Callable[[Trajectory], bool] | None, str]:

@@ -30,8 +30,8 @@ from trace_assets.store.tables import Store
 
 MILLION = 1_000_000
 IN_FLIGHT = "in_flight.jsonl"
-"""Reservations of a run, and those that were given back; one that was neither given back nor booked was cut off
-by a kill."""
+"""Reservations of a run, and those that were given back; one that was neither given back nor booked was cut
+off by a kill."""
 
 
 class CapReached(Exception):
