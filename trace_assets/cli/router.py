@@ -56,7 +56,7 @@ def router(
     console = make_console()
     with _listening(host, port) as listener:
         console.print(
-            f"routing at [bold]http://{host}:{port}/v1[/], model [bold]routed[/], by {decider.name} among "
+            f"routing at [bold]http://{host}:{port}/v1[/], model [bold]routed[/], by {escape(decider.name)} among "
             f"{escape(', '.join(decider.choices))}; server: {escape(server.base_url)}",
             soft_wrap=True,
         )
