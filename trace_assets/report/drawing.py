@@ -42,7 +42,8 @@ def svg_markdown(svg: str, title: str = "plot") -> str:
         raise ValueError(
             f"the plot '{title}' has {len(data)} characters, more than {MOST_CHARACTERS:,}: draw fewer points"
         )
-    return f"![{re.sub(r'[^\w ,.-]+', ' ', title)}](data:image/svg+xml;base64,{data})"
+    name = re.sub(r"[^\w ,.-]+", " ", title)
+    return f"![{name}](data:image/svg+xml;base64,{data})"
 
 
 def alone(svg: str) -> str:

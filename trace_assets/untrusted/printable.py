@@ -55,7 +55,7 @@ def plain(text: str) -> str:
 
 
 def in_markdown(page: str) -> str:
-    """Return a Markdown page in which no HTML, no link and no image is but the plots that were drawn here.
+    r"""Return a Markdown page in which no HTML, no link and no image is but the plots that were drawn here.
 
     Names and texts from outside stand in such pages as they are. `<` and `[` become character references,
     which Markdown shows as the character and never takes for markup. A page that is one fence, which holds
