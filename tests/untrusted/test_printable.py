@@ -21,8 +21,6 @@ from rich.text import Text
 from trace_assets.assets.asset_page import markdown, small_table
 from trace_assets.cli.console import PrintableStream, console
 from trace_assets.errors import InputError
-from trace_assets.report.data import ReportData
-from trace_assets.report.page import render
 from trace_assets.untrusted.printable import in_markdown, one_line, plain, printable
 
 HOSTILE = (
@@ -92,23 +90,6 @@ def test_a_stream_spells_out_all_but_a_bar() -> None:
     assert not STEERS.search(file.getvalue())
     stream.write("\r 10 %")
     assert file.getvalue().endswith("\r 10 %")
-
-
-def test_a_report_has_a_policy_and_nothing_hidden(complete: ReportData) -> None:
-    names = dict.fromkeys(complete.names, HOSTILE)
-    capabilities = [
-        one.model_copy(update={"name": HOSTILE, "description": HOSTILE}) for one in complete.capabilities
-    ]
-    page = render(complete.model_copy(update={}) if False else _with(complete, capabilities))
-    assert names and not STEERS.search(page) and "<script" not in page
-    assert page.index("Content-Security-Policy") < page.index("<style")
-    assert "default-src 'none'" in page and "script-src" not in page
-
-
-def _with(data: ReportData, capabilities: list[object]) -> ReportData:
-    from dataclasses import replace
-
-    return replace(data, capabilities=capabilities)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
