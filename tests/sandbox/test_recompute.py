@@ -44,12 +44,20 @@ def played(pool: SandboxPool, source: str, act: Act, recomputation: Recomputatio
             recomputation.see(session, session.verdict())
 
 
+NATIVE = """
+    import ctypes
+    libc = ctypes.CDLL(None)
+    libc.getauxval.restype, libc.getauxval.argtypes = ctypes.c_void_p, [ctypes.c_ulong]
+    coin = int.from_bytes(ctypes.string_at(libc.getauxval(25), 4), "little")
+"""
+"""The 16 random bytes that the kernel gives each program it executes: the one thing that differs between
+sandboxes and that an episode can still find, by reading its memory from beneath Python."""
+
+
 def forgetful(counter: str) -> str:
-    """The counter, whose reward also depends on the process's number: on what ran in the sandbox before."""
-    lines = (
-        "    import os\n    if os.getpid() % 2 == 0 and STATE['steps']: STATE['total'] = STATE['target']\n"
-    )
-    return counter.replace("def verdict():\n", f"def verdict():\n{lines}")
+    """The counter, whose reward also depends on the sandbox it is played in."""
+    fields = "'reward': coin / 2**33, 'success': False, 'checks': []"
+    return counter.replace("def verdict():\n", f"def verdict():\n{NATIVE}\n    return {{{fields}}}\n")
 
 
 def test_an_honest_environment_is_confirmed(pool: SandboxPool, counter: str, act: Act) -> None:
@@ -170,15 +178,12 @@ def test_containers_confirm_containers(docker_pool: SandboxPool, counter: str, a
 
 
 @pytest.mark.docker
-def test_an_environment_that_is_honest_while_its_sandbox_is_young_is_found_out(
+def test_an_environment_whose_reward_depends_on_its_container_is_found_out(
     docker_pool: SandboxPool, counter: str, act: Act
 ) -> None:
-    """Numbers of processes grow with the episodes that a sandbox has served: no audit gets that far."""
-    lines = "    import os\n    if os.getpid() > 60 and STATE['steps']: STATE['total'] = STATE['target']\n"
-    source = counter.replace("def verdict():\n", f"def verdict():\n{lines}")
-    one = Recomputation(docker_pool, source, name="it", share=1.0)
-    with pytest.raises(RewardMismatch, match="it is rejected"):
-        played(docker_pool, source, act, one, 80)
+    one = Recomputation(docker_pool, forgetful(counter), name="the environment of 'x'", share=1.0)
+    with pytest.raises(RewardMismatch, match="is rejected"):
+        played(docker_pool, forgetful(counter), act, one, 20)
         one.settle()
     one.close()
 
