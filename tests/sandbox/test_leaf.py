@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from trace_assets.sandbox import Died, ProtocolError, SandboxPool, SandboxUnavailable, files
+from trace_assets.sandbox.battery.between import curious as curious_source
 from trace_assets.sandbox.conditions import CLOCK, Conditions
 from trace_assets.sandbox.sandbox import GRACE_SECONDS, Sandbox
 from trace_assets.sandbox.session import Session
@@ -34,7 +35,7 @@ def found_in(box: Sandbox, seed: int = 7) -> dict[str, str]:
 
 @pytest.fixture
 def curious() -> str:
-    return Path(__file__).with_name("curious.py").read_text(encoding="utf-8")
+    return curious_source()
 
 
 @pytest.fixture

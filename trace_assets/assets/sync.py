@@ -18,6 +18,7 @@ from trace_assets.assets.heal import Healed, heal
 from trace_assets.assets.staleness import Item, Planner, Step
 from trace_assets.assets.worker import Outcome, materialize_here, materialize_items
 from trace_assets.errors import Unavailable
+from trace_assets.stages.due import marked_items
 from trace_assets.store import Home
 from trace_assets.store.locks import (
     INTERRUPTED,
@@ -116,7 +117,7 @@ def sync(
             mended(healed)
         stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
         crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
-        marked = {Item(*name): reason for name, reason in due_items(study.home).items()}
+        marked = {Item(*name): reason for name, reason in marked_items(study).items()}
         run = _Run(Planner(definitions, instance, selection, partitions), {**marked, **(force or {})}, listen)
         while True:
             for step in run.ready(heavy=True):

@@ -15,8 +15,8 @@ from trace_assets.assets.staleness import Item, Planner, Step
 from trace_assets.definitions import build
 from trace_assets.records import LedgerEntry
 from trace_assets.report.figures import count, duration, money
+from trace_assets.stages.due import marked_items
 from trace_assets.store.estimate import Estimate, Range, estimate, history, total
-from trace_assets.store.locks import due_items
 from trace_assets.study import Study
 
 
@@ -65,7 +65,7 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
         selection: Assets or items to look at; None takes all.
     """
     past = history(study.store.read(LedgerEntry))
-    marked = {Item(*name): reason for name, reason in due_items(study.home).items()}
+    marked = {Item(*name): reason for name, reason in marked_items(study).items()}
     with prepare_instance(study.home) as instance:
         register_batches(instance, study, live=True)
         planner = Planner(build(study), instance, selection)

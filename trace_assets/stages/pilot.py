@@ -15,6 +15,7 @@ from trace_assets.records import CapabilitySpec, Pilot, PilotPoint, Trajectory
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict
+from trace_assets.stages.permutations import known_permutation
 from trace_assets.stages.result import StageCheck, StageResult, TableRow
 from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.statistics.bootstrap import Estimate
@@ -127,6 +128,7 @@ def _measured(study: Study, capability_id: str) -> tuple[Piloted, bool]:
         rule,
         section.recipe_version(),
         json.dumps({name: getattr(section, name) for name in _KEYS}),
+        known_permutation(study, environment).fingerprint,
     )
     file = study.home.models / "pilots" / f"{capability_id}-{key}.json"
     kept = _read(file)

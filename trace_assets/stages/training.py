@@ -13,6 +13,7 @@ from trace_assets.report.figures import marked
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.permutations import known_permutation
 from trace_assets.stages.pilot import read_pilot
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.result import StageCheck, StageResult
@@ -82,7 +83,8 @@ def make_adapter(
     from trace_assets.training.grpo import train_adapter
 
     environment, base = read_environment(study, capability_id), base_checkpoint(study)
-    key = text_version(environment.environment_id, base.base_id, study.settings.training.recipe_version())
+    seeds, recipe = known_permutation(study, environment), study.settings.training.recipe_version()
+    key = text_version(environment.environment_id, base.base_id, recipe, seeds.fingerprint)
     folder = study.home.models / "adapters" / f"{capability_id}-{key}"
     with training_target(study, environment) as target:
         adapter, curve = train_adapter(
