@@ -254,7 +254,7 @@ class Recomputation:
         played = paid + self._controls[kind.name, False]
         if wilson(paid, played)[0] > kind.most and self._mismatch is None:
             self._mismatch = (
-                f"{self._name} is rejected: it pays for nothing. An agent that {kind.name} succeeds in {paid} "
+                f"{self._name} is rejected: it pays for nothing. One that {kind.name} succeeds in {paid} "
                 f"of {played} episodes of the seeds that were used, and no more than {kind.most:.0%} may: "
                 "write the environment again."
             )

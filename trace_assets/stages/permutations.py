@@ -52,8 +52,8 @@ def known_permutation(study: Study, environment: Environment) -> SeedPermutation
         path = environment_file(study.home, environment.environment_id, _SEEDS)
         raise InputError(
             f"the environment of '{environment.capability_id}' has to be audited again before it is used: "
-            f"the key of its seeds, {path}, is missing or damaged, or its audit is of a version that had none; "
-            "run `trace sync`."
+            f"the key of its seeds, {path}, is missing or damaged, or it was audited by a version that had "
+            "none; run `trace sync`."
         )
     return known
 

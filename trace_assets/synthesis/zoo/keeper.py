@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Environment, EnvironmentCheck, Message
 from trace_assets.rollout.runner import Trial, run_rollouts
-from trace_assets.sandbox import SandboxPool
+from trace_assets.sandbox import SandboxedEnvironment, SandboxPool
+from trace_assets.sandbox.conditions import BARE, EVERYWHERE, Conditions
+from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.settings import Synthesis
 from trace_assets.store.content import text_version
 from trace_assets.synthesis.audit.attackers import messy, say
@@ -142,7 +144,7 @@ class Keeper:
         rules = self.rules.model_copy(update=dict(animal.rules))
         return audit(
             environment,
-            self.pool,
+            self.pool if animal.held else _Loose(self.pool),
             contract,
             section,
             policy,
@@ -150,6 +152,20 @@ class Keeper:
             sizes=self.sizes,
             permutation=ZOO_PERMUTATION,
         )
+
+
+class _Loose(SandboxPool):
+    """The same sandboxes with episodes that keep the kernel, its clock and its chance."""
+
+    def __init__(self, pool: SandboxPool) -> None:
+        vars(self).update(vars(pool))
+
+    def environment(self, source: str) -> SandboxedEnvironment:
+        """See `SandboxPool`; nothing that runs so shares a sandbox with what does not."""
+        return super().environment(f"{source}\n# loose\n")
+
+    def _loaded(self, environment: SandboxedEnvironment, conditions: Conditions = EVERYWHERE) -> Sandbox:
+        return super()._loaded(environment, BARE)
 
 
 def failed(checks: Sequence[EnvironmentCheck]) -> dict[str, str]:
