@@ -32,7 +32,7 @@ from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import _run
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.targets.sandboxed import SandboxedTarget
-from trace_assets.targets.seeds import SeedPermutation
+from trace_assets.targets.seed_permutation import SeedPermutation
 
 SEEDS = SeedPermutation(bytes(32))
 Act = Callable[..., dict[str, object]]

@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.errors import InputError
-from trace_assets.targets.seeds import (
-    AUDIT_SEEDS,
-    COLUMNS,
-    KEY_BYTES,
-    ROWS,
-    TRAINING_SEEDS,
-    VALIDATION_SEEDS,
-    SeedPermutation,
-)
+from trace_assets.targets.seed_permutation import COLUMNS, KEY_BYTES, ROWS, SeedPermutation
+from trace_assets.targets.seeds import AUDIT_SEEDS, TRAINING_SEEDS, VALIDATION_SEEDS, audited
 
 KEYS = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)
 PHASES = {"training": TRAINING_SEEDS, "validation": VALIDATION_SEEDS, "audit": AUDIT_SEEDS[:512]}
@@ -72,14 +64,14 @@ def test_another_key_is_another_permutation() -> None:
 @settings(max_examples=25, deadline=None)
 @given(KEYS, st.sampled_from([8, 24, 64, 1000, 4000]))
 def test_an_audit_plays_seeds_of_every_phase(key: bytes, n: int) -> None:
-    seeds = SeedPermutation(key).audited(n)
+    seeds = audited(SeedPermutation(key), n)
     assert len(seeds) == len(set(seeds)) == n
     for size in (8, min(n, 24), min(n, 1000)):
         head = seeds[:size]
         assert sum(one in TRAINING_SEEDS for one in head) >= size // 5
         assert sum(one in VALIDATION_SEEDS[:300] for one in head) >= size // 5
         assert sum(one in AUDIT_SEEDS for one in head) >= size // 2
-    assert seeds[:8] == SeedPermutation(key).audited(8)
+    assert seeds[:8] == audited(SeedPermutation(key), 8)
 
 
 def test_halves_of_a_small_audit_are_equal() -> None:
@@ -87,12 +79,12 @@ def test_halves_of_a_small_audit_are_equal() -> None:
     for n in range(50):
         permutation = SeedPermutation(bytes([n]) * KEY_BYTES)
         for size in (8, 24, 64):
-            kinds = Counter(one % 2 for one in permutation.inside(permutation.audited(size)))
+            kinds = Counter(one % 2 for one in permutation.inside(audited(permutation, size)))
             assert kinds[0] == kinds[1]
 
 
 def test_what_is_no_key_or_no_seed_is_refused() -> None:
-    with pytest.raises(InputError, match="32 bytes"):
+    with pytest.raises(ValueError, match="32 bytes"):
         SeedPermutation(b"short")
-    with pytest.raises(InputError, match="is not one of 0 to 2519999"):
+    with pytest.raises(ValueError, match="is not one of 0 to 2519999"):
         SeedPermutation.draw()(COLUMNS * ROWS)

@@ -18,7 +18,7 @@ from trace_assets.store.environment_files import (
 )
 from trace_assets.store.locks import mark_due
 from trace_assets.study import Study
-from trace_assets.targets.seeds import KEY_BYTES, SeedPermutation
+from trace_assets.targets.seed_permutation import KEY_BYTES, SeedPermutation
 
 AUDIT = "environment_audit"
 LOST = "the key of its seeds is not there"

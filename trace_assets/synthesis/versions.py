@@ -18,7 +18,7 @@ AUDIT_VERSION = source_version(
     *(f"sandbox.{name}" for name in ("conditions", "flags", "protocol", "session", "shapes")),
     *(f"../sandboxes/{name}" for name in ("seccomp.json", "Dockerfile")),
     *(f"../sandboxes/worker/{name}.py" for name in _WORKER),
-    "targets.sandboxed",
+    *(f"targets.{name}" for name in ("sandboxed", "seed_permutation", "seeds")),
     "synthesis.audit",
     *(f"synthesis.contract.{name}" for name in ("answers", "json_schema", "protocol", "reference", "shapes")),
     "diagnosis.leak.classifier",

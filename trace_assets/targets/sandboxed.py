@@ -19,7 +19,8 @@ from trace_assets.sandbox.recompute import Recomputation
 from trace_assets.targets.head_start import HeadStart
 from trace_assets.targets.meter import Meter
 from trace_assets.targets.protocol import Step
-from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS, SeedPermutation
+from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS
 
 TURNS = 6
 """Turns of the event loop between a request and the wait for its answer: a fixed number, so that a batched
@@ -308,7 +309,10 @@ class SandboxedTarget:
             raise InputError(
                 f"task '{task.task_id}' is not one of '{self.name}': its payload must hold an integer 'seed'."
             )
-        return self.permutation(number)
+        try:
+            return self.permutation(number)
+        except ValueError as error:
+            raise InputError(f"task '{task.task_id}' cannot be played: {error}.") from None
 
     def prepare(self, tasks: Sequence[Task]) -> None:
         """Begin an episode of each of these tasks in the background; what was begun before is ended."""

@@ -30,7 +30,7 @@ from trace_assets.synthesis.audit.check import AuditCheck, Finding, Sizes, Subje
 from trace_assets.synthesis.audit.probe import Played
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.targets.seeds import SeedPermutation
+from trace_assets.targets.seed_permutation import SeedPermutation
 
 CONFUSED = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError)
 """What a check raises that is handed values of a kind that nobody foresaw."""

@@ -16,7 +16,8 @@ from trace_assets.synthesis.audit.probe import Budget, Played, Probe
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.targets.sandboxed import SandboxedTarget
-from trace_assets.targets.seeds import SeedPermutation
+from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import audited
 
 MAX_TURNS = 12
 
@@ -118,7 +119,7 @@ class Subject:
             self.environment,
             self.pool,
             self.permutation,
-            training_seeds=self.permutation.audited(self.section.audit_seeds),
+            training_seeds=audited(self.permutation, self.section.audit_seeds),
             validation_seeds=(),
         )
         trials = [
@@ -147,7 +148,7 @@ class Subject:
 
     def seeds_of(self, n: int) -> tuple[int, ...]:
         """Return so many of them."""
-        return self.permutation.inside(self.permutation.audited(n))
+        return self.permutation.inside(audited(self.permutation, n))
 
 
 @dataclass(frozen=True)

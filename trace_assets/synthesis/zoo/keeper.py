@@ -21,7 +21,8 @@ from trace_assets.synthesis.contract.reference import Reference
 from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
 from trace_assets.synthesis.zoo.animal import Animal, sound_source
 from trace_assets.targets.sandboxed import SandboxedTarget
-from trace_assets.targets.seeds import SeedPermutation
+from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import audited
 
 ZOO_SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
 ZOO_SIZES = Sizes(compared=2, diversity=24, floor=4, attack=8, replayed=1, mutated=2)
@@ -132,7 +133,7 @@ class Keeper:
         policy = None
         if animal.knows is not None:
             probe, knows = Probe(self.pool, source), animal.knows
-            outside = {ZOO_PERMUTATION(seed): seed for seed in ZOO_PERMUTATION.audited(section.audit_seeds)}
+            outside = {ZOO_PERMUTATION(seed): seed for seed in audited(ZOO_PERMUTATION, section.audit_seeds)}
             policy = Novice(
                 probe,
                 list(outside),
