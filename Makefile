@@ -2,7 +2,8 @@
 # make test   set up .venv, lint and run the tests; the long ones are left to make test-slow
 # make test-loop  the golden run: the whole loop at a small size
 # make test-serve  the tiny model on a real vLLM (its CPU build and ours go into an environment of their own, 4.2 GB)
-# make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations
+# make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations; other random examples
+# make mutants  how many random mutants of the core modules the fast tests notice (hours)
 # make base   set up .venv for diagnosis alone: no torch
 
 PYTHON ?= python3
@@ -17,14 +18,18 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-loop test-serve test-slow test-fast snapshot base lint ui clean
+.PHONY: demo test tests mutants test-loop test-serve test-slow test-fast snapshot base lint ui clean
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
 
 test: $(VENV)/.dev lint
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --maxprocesses 8 --dist loadfile
+	@sh sandboxes/with_sandbox.sh $(MAKE) --no-print-directory tests
+
+# What `make test` runs where there is a sandbox. The many come last, for what they say last is what counts.
+tests:
 	$(VENV)/bin/python -m pytest -q -m "alone and not slow" tests
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --maxprocesses 8 --dist loadfile
 
 test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop
@@ -34,6 +39,11 @@ test-serve: $(SERVE)/.vllm
 
 test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow
+	HYPOTHESIS_PROFILE=explore $(VENV)/bin/python -m pytest -q -m "hypothesis and not slow"
+
+# Each about a minute: MUTANTS="--per-module 12 --seed 7", or names of modules; --help says more.
+mutants: $(VENV)/.dev
+	@sh sandboxes/with_sandbox.sh $(VENV)/bin/python -u tests/mutants/campaign.py $(MUTANTS)
 
 # Write down all definitions as they are now; commit the file with the change that moved it.
 snapshot: $(VENV)/.dev
@@ -46,8 +56,9 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	TRACE_HOME=$$(mktemp -d) DAGSTER_HOME=$$(mktemp -d) $(VENV)/bin/dg check defs
-	TRACE_HOME=$$(mktemp -d) DAGSTER_HOME=$$(mktemp -d) $(VENV)/bin/dagster definitions validate -w workspace.yaml
+	@folder=$$(mktemp -d) && export HOME=$$folder TRACE_HOME=$$folder/trace DAGSTER_HOME=$$folder && \
+	$(VENV)/bin/dg check defs && $(VENV)/bin/dagster definitions validate -w workspace.yaml; \
+	status=$$?; rm -rf "$$folder"; exit $$status
 
 base: $(VENV)/.base
 

@@ -16,6 +16,7 @@ for tool in apt-get apt-cache dpkg-deb tar; do
     command -v "$tool" >/dev/null || die "$tool is missing: this path needs a Debian-like machine"
 done
 
+umask 022  # what is made here is read by another user, inside
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 root=$work/root

@@ -1,4 +1,4 @@
-"""What every test shares: a home of its own, and no reaching outside."""
+"""What tests share: the checkout, and Docker daemons."""
 
 from __future__ import annotations
 
@@ -27,19 +27,26 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.require_docker = config.option.require_docker or asked or bool(os.environ.get("CI"))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Say last of all what was not tried for want of a daemon."""
+    yield
+    if (terminal := session.config.pluginmanager.get_plugin("terminalreporter")) is None:
+        return
+    skipped = [one for one in terminal.stats.get("skipped", []) if "no Docker daemon" in str(one.longrepr)]
+    if skipped:
+        terminal.write_line(
+            f"{len(skipped)} TESTS OF THE SANDBOX WERE SKIPPED, for no Docker daemon answers: start Docker, "
+            "or run `make test` as root, which starts one",
+            red=True,
+            bold=True,
+        )
+
+
 @pytest.fixture(scope="session")
 def require_docker(pytestconfig: pytest.Config) -> bool:
     """Whether a missing Docker daemon is a failure: --require-docker, TRACE_REQUIRE_DOCKER=1, or CI."""
     return bool(pytestconfig.getoption("--require-docker"))
-
-
-@pytest.fixture(autouse=True)
-def _private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACE_HOME", str(tmp_path_factory.mktemp("home")))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    # The last three are left in the environment by commands that a test before this one ran in this process.
-    for name in ("OPENAI_API_KEY", "TRACE_PROGRESS_DIR", "TRACE_CONFIG", "TRACE_SET", "DAGSTER_HOME"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
@@ -69,11 +76,11 @@ def own_daemon(docker_daemon: None, project_root: Path) -> Iterator[str]:
         pytest.skip("a daemon of one's own needs root and dockerd")
     folder = Path("/tmp", f"trace-daemon-{os.getpid()}")
     script = ["sh", str(project_root / "sandboxes" / "start_docker.sh")]
-    subprocess.run([*script, "up", str(folder)], check=True, capture_output=True, timeout=120)
+    subprocess.run([*script, "up", str(folder)], check=True, capture_output=True, timeout=900)
     try:
         yield f"unix://{folder}/docker.sock"
     finally:
-        subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=120)
+        subprocess.run([*script, "down", str(folder)], check=False, capture_output=True, timeout=900)
         _clear(folder)
 
 

@@ -18,4 +18,4 @@ def warehouse(home: Path | str | None = None) -> Warehouse:
     from trace_assets.store import Home
     from trace_assets.store.warehouse import Warehouse
 
-    return Warehouse(Home.open(home))
+    return Warehouse(Home.open(home, writable=False))

@@ -35,6 +35,8 @@ class Study:
         home: Path | str | None = None,
         config: Path | str | None = None,
         overrides: Sequence[str] | None = None,
+        *,
+        writable: bool = True,
     ) -> Study:
         """Open a study; what is not given comes from `TRACE_HOME`, `TRACE_CONFIG` and `TRACE_SET`.
 
@@ -42,11 +44,12 @@ class Study:
             home: Folder of the study.
             config: A `trace.toml`.
             overrides: Items `section.key=value`; `TRACE_SET` holds one a line.
+            writable: Whether the home will be written to; see `Home.open`.
         """
         file = config or os.environ.get(CONFIG_VARIABLE) or None
         lines = os.environ.get(OVERRIDES_VARIABLE, "").splitlines() if overrides is None else overrides
         settings = load_settings(Path(file) if file else None, [line for line in lines if line.strip()])
-        return cls(Home.open(home), settings)
+        return cls(Home.open(home, writable=writable), settings)
 
     def environment(self, config: Path | str | None, overrides: Sequence[str]) -> dict[str, str]:
         """Return the variables that make another process open the same study."""
@@ -60,7 +63,7 @@ class Study:
     @cached_property
     def store(self) -> Store:
         """The study's tables."""
-        return Store(self.home.tables)
+        return Store.of(self.home)
 
     @cached_property
     def target(self) -> Target:

@@ -221,6 +221,7 @@ def _base_model(study: Study) -> StageResult:
         pass_rate_high=0.6,
         n=100,
     )
+    (study.home.path / base.path).mkdir(parents=True, exist_ok=True)
     return StageResult(study.store.write([base], BaseCheckpoint), 1)
 
 
@@ -252,6 +253,7 @@ def _adapter(study: Study, name: str, environment: str | None, decided_by: str) 
     identity = text_version(
         decided_by, base_checkpoint(study).base_id, study.settings.training.recipe_version()
     )
+    (study.home.models / "adapters" / name).mkdir(parents=True, exist_ok=True)
     return Adapter(
         adapter_id=identity,
         name=name,

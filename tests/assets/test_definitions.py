@@ -113,7 +113,7 @@ def test_column_lineage_names_columns_that_exist_on_both_sides(assets: dict[str,
     assert column_lineage("tasks", ["task_id"]) is None
 
 
-def test_no_private_dagster_import_outside_the_one_module(project_root: Path) -> None:
+def test_nothing_private_of_dagster_is_imported(project_root: Path) -> None:
     private = set()
     for file in (project_root / "trace_assets").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -126,16 +126,16 @@ def test_no_private_dagster_import_outside_the_one_module(project_root: Path) ->
             )
             if any(name.startswith(("dagster._", "dagster_shared")) for name in names):
                 private.add(file.relative_to(project_root).as_posix())
-    assert private <= {"trace_assets/assets/staleness.py"}
+    assert private == set()
 
 
 def test_loading_takes_no_torch_and_little_time(tmp_path: Path) -> None:
     code = (
-        "import sys, time; start = time.monotonic()\n"
+        "import sys, time\n"
         "from trace_assets.definitions import load\n"
         "load()[0].resolve_asset_graph()\n"
         "heavy = {'torch', 'transformers', 'trl', 'peft', 'openai', 'docker'} & set(sys.modules)\n"
-        "print(time.monotonic() - start, sorted(heavy))"
+        "print(time.process_time(), sorted(heavy))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -143,9 +143,9 @@ def test_loading_takes_no_torch_and_little_time(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=True,
     )
     seconds, _, heavy = done.stdout.strip().partition(" ")
     assert heavy == "[]"
-    assert float(seconds) < 20  # about 2 s on an idle core
+    assert float(seconds) < 20  # of the processor: about 2 on an idle core

@@ -23,7 +23,7 @@ def trace(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
 
 

@@ -28,6 +28,8 @@ def audit(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRACE_HOME", str(tmp_path / "home"))
+    for name in ("max_seconds_reset", "max_seconds_step"):  # a busy machine is not the module's fault
+        monkeypatch.setitem(RULES.__dict__, name, 60.0)
 
 
 def test_a_sound_module_is_accepted(
@@ -54,8 +56,9 @@ def test_a_module_that_pays_for_nothing_is_rejected_unless_ones_own_policy_says_
     own = tmp_path / "policy.toml"
     own.write_text('max_floor = 1.0\nmin_floor_gap = 0.0\nmin_attack_margin = 0.0\nmin_kill_rate = 0.0\n'
                    'min_operator_rate = 0.0\n[severities]\n"semantic.oracle_max" = "warning"\n')  # fmt: skip
-    audit(monkeypatch, str(path), "--policy", str(own), *SANDBOX)
-    assert "fail semantic.floor_gap" not in capsys.readouterr().out
+    assert audit(monkeypatch, str(path), "--policy", str(own), *SANDBOX) == 0
+    text = capsys.readouterr().out
+    assert "pass semantic.floor_gap 0.5 " in text and "rejected" not in text and "accepted" in text
 
 
 def test_evidence_is_printed_as_text(

@@ -17,9 +17,11 @@ from trace_assets.store.home import replacing_folder
 
 
 def pid_and_wait(folder: Path, seconds: float) -> int:
-    """Say who I am in a file, then sleep."""
+    """Say who I am in a file, then sleep until the file `go` is there, or so long."""
     (folder / f"{os.getpid()}.pid").write_text("")
-    time.sleep(seconds)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not (folder / "go").exists():
+        time.sleep(0.02)
     return os.getpid()
 
 

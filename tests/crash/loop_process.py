@@ -259,7 +259,7 @@ class Loop:
             cwd=self.home.path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
         )
         return [step["item"] for step in json.loads(done.stdout)["due"]]
 

@@ -44,7 +44,7 @@ def start(home: Home, kind: str) -> subprocess.Popen[bytes]:
         env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,
     )
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 600
     while not (home.path / "at_work").exists():
         assert process.poll() is None and time.monotonic() < give_up, "the run never came to its work"
         time.sleep(0.01)

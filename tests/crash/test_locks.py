@@ -43,7 +43,7 @@ ITEM = """
     from trace_assets.store.locks import item_lock
     with item_lock(home, "config/labels", "a.b"):
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -81,11 +81,11 @@ def test_a_killed_holder_leaves_a_free_lock_and_a_due_item(home: Home) -> None:
 
 def test_a_lock_is_waited_for(home: Home) -> None:
     process = other_process(home, ITEM)
-    threading.Timer(0.3, process.kill).start()
     began = time.monotonic()
+    threading.Timer(0.3, process.kill).start()
     with item_lock(home, "config/labels", "a.b") as lock:
         lock.settle()
-    assert 0.2 < time.monotonic() - began < 20
+    assert time.monotonic() - began > 0.25
     process.wait()
 
 
@@ -127,7 +127,7 @@ def test_a_process_is_seen_as_long_as_it_lives(home: Home) -> None:
         from trace_assets.store.presence import announce
         announce(home)
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
         """,
     )
     (other,) = set(living(home)) - {own}

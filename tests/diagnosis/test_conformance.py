@@ -259,7 +259,7 @@ def test_third_parties_run_it_on_their_own(tmp_path: Path) -> None:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "trace_assets", "analyst", "check", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
 
     good, bad = run("theirs:make"), run("theirs:hasty")
     assert (good.returncode, bad.returncode) == (0, 1), good.stderr + bad.stderr

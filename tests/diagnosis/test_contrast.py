@@ -305,13 +305,11 @@ def test_p_values_are_uniform_or_larger_without_an_effect() -> None:
 
 
 @pytest.mark.parametrize(("tasks", "trials", "rows"), [(12_500, 10, 8), (250_000, 4, 1), (1_000_000, 1, 1)])
-def test_a_thousand_resamples_of_a_million_labels_take_two_seconds(
-    tasks: int, trials: int, rows: int
-) -> None:
+def test_a_thousand_resamples_of_a_million_labels_take_seconds(tasks: int, trials: int, rows: int) -> None:
     matrix = random_matrix(tasks, trials, rows)
     start = time.process_time()
     counts = count_by_task(matrix)
     sums = resample_each(counts, 1000, 0)
     for row in range(rows):
         rates(counts[:, row], sums[:, row], 0.95)
-    assert time.process_time() - start <= 2
+    assert time.process_time() - start <= 20  # 0.2 to 1.5 on an idle core; one by one they take many minutes

@@ -317,7 +317,7 @@ def test_a_helper_whose_program_is_gone_ends_and_cleans_up() -> None:
     folder = Path(helper._folder.name)
     assert _free_once_up(helper) and folder.is_dir()
     helper._wire.close()  # as the death of this process would
-    assert helper._process.wait(timeout=20) == 0
+    assert helper._process.wait(timeout=900) == 0
     assert not folder.exists()
 
 

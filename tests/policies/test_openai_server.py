@@ -52,7 +52,7 @@ def greeting() -> Conversation:
 
 
 def ask(server: Server, conversation: Conversation | None = None, **settings: Any) -> Reply:
-    policy = OpenAIPolicy(server.v1, "base", **({"retries": 2, "timeout_seconds": 5.0} | settings))
+    policy = OpenAIPolicy(server.v1, "base", **({"retries": 2, "timeout_seconds": 60.0} | settings))
 
     async def run() -> Reply:
         try:

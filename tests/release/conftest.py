@@ -13,7 +13,7 @@ from trace_assets.records import Label, Lesson
 from trace_assets.report.data import ReportData
 from trace_assets.routing.classifier import ClassifierRouter
 from trace_assets.routing.hidden_states import base_fingerprint
-from trace_assets.store import Home
+from trace_assets.store import Home, folder_version
 from trace_assets.study import Study
 from trace_assets.training.adapter import adapter_id
 
@@ -25,20 +25,21 @@ def make_study(home: Path, data: ReportData) -> Study:
     study = Study(Home.open(home))
     base = home / "models" / "base"
     base.mkdir(parents=True)
-    for name in ("config.json", "tokenizer.json", "model.safetensors", "recipe.json"):
+    for name in ("config.json", "tokenizer.json", "model.safetensors", "training.json"):
         (base / name).write_text(json.dumps({"of": name}))
+    base_id = folder_version(base, ["config.json", "model.safetensors", "tokenizer.json"])
     adapters = []
     for row in data.adapters:
         folder = home / row.path
         folder.mkdir(parents=True)
         (folder / "adapter_config.json").write_text(json.dumps({"r": 8, "of": row.name}))
         (folder / "adapter_model.safetensors").write_bytes(row.name.encode() * 40)
-        adapters.append(row.model_copy(update={"adapter_id": adapter_id(folder)}))
+        adapters.append(row.model_copy(update={"adapter_id": adapter_id(folder), "base_id": base_id}))
     lessons = [Lesson.model_validate({name: one for name in Lesson.key}) for one in TAUGHT]
     for rows in (
         adapters,
         lessons,
-        data.base_models,
+        [row.model_copy(update={"base_id": base_id}) for row in data.base_models],
         data.capabilities,
         data.contrasts,
         data.environments,

@@ -18,6 +18,7 @@ from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Adapter, ArmSummary, BaseCheckpoint, NoHarm
 from trace_assets.release.index import read_release
 from trace_assets.report.data import ReportData
+from trace_assets.stages.model_files import enter
 from trace_assets.stages.release import write_release
 from trace_assets.study import Study
 
@@ -41,7 +42,9 @@ def test_it_holds_what_a_router_may_choose(study: Study, tmp_path: Path) -> None
         assert one.validation_after.n == 64 and one.validation_before.low < one.validation_before.value
         assert one.no_harm is not None and one.no_harm.verdict == "harmful"
     assert release.models["none"] == "base" and list(release.router.options)[-1] == "none"
-    assert (tmp_path / "out/base/config.json").is_file() and not (tmp_path / "out/base/recipe.json").exists()
+    assert (tmp_path / "out/base/config.json").is_file() and not (
+        tmp_path / "out/base/training.json"
+    ).exists()
 
 
 def test_every_file_is_in_the_manifest(study: Study, tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_the_same_study_gives_the_same_bytes(study: Study, complete: ReportData,
 def test_another_adapter_has_another_name(study: Study, tmp_path: Path) -> None:
     before = write_release(study, tmp_path / "out").models["cancel"]
     (study.home.path / "models/cancel/adapter_model.safetensors").write_bytes(b"trained again")
-    with pytest.raises(InputError, match="not the one that was validated"):
+    with pytest.raises(InputError, match="was altered: it is"):
         write_release(study, tmp_path / "out")
     assert read_release(tmp_path / "out").models["cancel"] == before  # the earlier release stands
     assert not list(tmp_path.glob(".out*"))
@@ -187,6 +190,7 @@ def test_the_launch_script_serves_from_wherever_it_lies(study: Study, tmp_path: 
 def name_base(study: Study, folder: Path) -> None:
     """Make the base model one that was not trained in the study but lies in a folder."""
     shutil.move(study.home.path / "models/base", folder)
+    (folder / "training.json").unlink()
     rows = study.store.read(BaseCheckpoint)
     study.store.write([row.model_copy(update={"path": str(folder)}) for row in rows], BaseCheckpoint)
 
@@ -246,7 +250,7 @@ def test_compose_takes_the_files(form: str, base: str, study: Study, tmp_path: P
             env={**own, **variables},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=900,
         )
 
     for files in (["compose.yaml"], ["compose.yaml", "compose.gpu.yaml"]):
@@ -258,6 +262,31 @@ def test_compose_takes_the_files(form: str, base: str, study: Study, tmp_path: P
     if base == "named":
         forgotten = config(["compose.yaml"], {})
         assert forgotten.returncode != 0 and "BASE_MODEL" in forgotten.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("models/base/model.safetensors", "models/base/config.json", "models/router/router.json"),
+        *("models/cancel/adapter_model.safetensors", "tables/no_harm/all.parquet"),
+    ],
+)
+def test_what_was_altered_is_not_released(name: str, study: Study, tmp_path: Path) -> None:
+    enter(study, study.home.models / "router")
+    file = study.home.path / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"altered|cannot be read"):
+        write_release(study, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_altered_file_of_a_release_is_named_and_nothing_is_served(study: Study, tmp_path: Path) -> None:
+    write_release(study, tmp_path / "out")
+    (tmp_path / "out/base/model.safetensors").write_text("other")
+    done = subprocess.run(["sh", str(tmp_path / "out/serve.sh")], capture_output=True, text=True)
+    assert done.returncode != 0 and "base/model.safetensors" in done.stderr and not done.stdout
 
 
 @pytest.mark.parametrize(

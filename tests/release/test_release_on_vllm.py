@@ -54,7 +54,7 @@ def test_a_plain_client_is_answered_by_the_adapter_that_the_model_chose(
             start_new_session=True,
         )
     try:
-        until = time.monotonic() + 300
+        until = time.monotonic() + 600
         while models_of(launch.base_url) is None:
             assert server.poll() is None, (tmp_path / "log").read_text()[-2000:]
             assert time.monotonic() < until

@@ -55,7 +55,7 @@ def test_a_torn_write_loses_one_trajectory_at_most(tmp_path: Path, data: st.Data
     cut = data.draw(st.integers(0, len(whole)))
     path.write_bytes(whole[:cut])
     lines = whole.splitlines(keepends=True)
-    complete = sum(cut >= sum(map(len, lines[: n + 1])) - 1 for n in range(3))
+    complete = sum(cut >= sum(map(len, lines[: n + 1])) for n in range(3))
     assert list(journal.load()) == list("123")[:complete]
     journal.append(trajectory("4"))  # goes to a file of its own, not behind the torn line
     assert list(journal.load()) == [*list("123")[:complete], "4"]
@@ -69,6 +69,28 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     path.write_text('{"other": 1}\n' + path.read_text())
     with pytest.raises(InputError, match=f"{path.name}, line 1"):
         journal.load()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(st.data())
+def test_an_altered_line_loses_its_trajectory_and_no_other(tmp_path: Path, data: st.DataObject) -> None:
+    journal = Journal(tmp_path)
+    journal.clear()
+    for name in "123":
+        journal.append(trajectory(name))
+    journal.close()
+    (path,) = tmp_path.glob("*.jsonl")
+    content = bytearray(path.read_bytes())
+    bit = data.draw(st.integers(0, 8 * len(content) - 1))
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    found = journal.load()
+    assert len(found) >= 1 and all(one == trajectory(name) for name, one in found.items())
+
+
+def test_lines_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    (tmp_path / "0.jsonl").write_text(trajectory("1").model_dump_json(exclude_defaults=True) + "\n")
+    assert Journal(tmp_path).load() == {"1": trajectory("1")}
 
 
 def test_a_good_run_outweighs_a_fault_in_any_order(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessTarget]
 
 
 def play(
-    target: ProcessTarget, url: str, journal: Path, *, retries: int = 0, timeout: float = 5.0, turns: int = 6
+    target: ProcessTarget, url: str, journal: Path, *, retries: int = 0, timeout: float = 60.0, turns: int = 6
 ) -> Played:
     trials = [Trial(task) for task in target.tasks("discovery")]
     assert len(trials) == N
@@ -78,7 +78,7 @@ def assert_stored(journal: Path, played: Played) -> None:
     ("fault", "says"),
     [
         ("hang", "cannot be reached"),
-        ("drip", "no whole answer in 0.6 s"),
+        ("drip", "no whole answer in 4 s"),
         ("hang_up", "cannot be reached"),
         ("half_body", "cannot be reached"),
         ("half_json", "not a chat completion"),
@@ -93,8 +93,9 @@ def assert_stored(journal: Path, played: Played) -> None:
 def test_what_a_server_breaks_is_a_fault_and_is_played_again(
     library: ProcessTarget, tmp_path: Path, fault: str, says: str
 ) -> None:
-    with LibraryServer(fault, AFFLICTED, hang_seconds=3.0) as server:
-        played = play(library, server.url, tmp_path, timeout=0.6 if fault in ("hang", "drip") else 5.0)
+    with LibraryServer(fault, AFFLICTED, hang_seconds=8.0) as server:
+        # What is well answers in milliseconds, on a machine that is busy in tenths of a second.
+        played = play(library, server.url, tmp_path, timeout=4.0 if fault in ("hang", "drip") else 60.0)
         assert_sound(played, "infrastructure")
         assert all(says in str(one.error) for one in played if one.fault)
         assert_stored(tmp_path, played)
@@ -150,7 +151,9 @@ BREAKS = {
 def test_what_the_target_breaks_is_a_fault_and_is_played_again(tmp_path: Path, case: str) -> None:
     line, fault, says = BREAKS[case]
     target = _edited(
-        tmp_path, ("    _Now.turns += 1\n", f"    _Now.turns += 1\n    if {IS_BROKEN}:\n        {line}\n")
+        tmp_path,
+        ("    _Now.turns += 1\n", f"    _Now.turns += 1\n    if {IS_BROKEN}:\n        {line}\n"),
+        call_seconds=4.0 if "for ever" in case else 60.0,
     )
     (tmp_path / "broken").touch()
     try:
@@ -180,7 +183,7 @@ def test_a_user_that_never_stops_talking_is_cut_off_and_judged(tmp_path: Path) -
     assert {(one.fault, one.stop, one.success) for one in played} == {(None, "max_turns", True)}
 
 
-def _edited(folder: Path, *edits: tuple[str, str]) -> ProcessTarget:
+def _edited(folder: Path, *edits: tuple[str, str], call_seconds: float = 60.0) -> ProcessTarget:
     write_template("library", folder)
     module = folder / "target.py"
     source = module.read_text(encoding="utf-8")
@@ -190,7 +193,7 @@ def _edited(folder: Path, *edits: tuple[str, str]) -> ProcessTarget:
     module.write_text(source, encoding="utf-8")
     return ProcessTarget(
         ProcessConfig(
-            module=module, python=Path(sys.executable), processes=3, call_seconds=0.6, limits=LIMITS
+            module=module, python=Path(sys.executable), processes=3, call_seconds=call_seconds, limits=LIMITS
         )
     )
 
@@ -221,15 +224,15 @@ def serve(port: int, delay: float) -> subprocess.Popen[str]:
     return process
 
 
-def wait_for_lines(folder: Path, number: int) -> None:
+def wait_for_lines(folder: Path, number: int, what: bytes = b"\n") -> None:
     """Wait until that many trajectories are in a journal somewhere below a folder."""
-    until = time.monotonic() + 90
-    while sum(path.read_bytes().count(b"\n") for path in folder.rglob("*.jsonl")) < number:
+    until = time.monotonic() + 600
+    while sum(path.read_bytes().count(what) for path in folder.rglob("*.jsonl")) < number:
         assert time.monotonic() < until, f"{number} trials did not finish in time"
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("retries", "broken"), [(4, 0), (0, 6)])
+@pytest.mark.parametrize(("retries", "broken"), [(9, 0), (0, 6)])
 def test_a_server_that_is_killed_and_comes_back_in_the_middle(
     library: ProcessTarget, tmp_path: Path, retries: int, broken: int
 ) -> None:
@@ -240,8 +243,8 @@ def test_a_server_that_is_killed_and_comes_back_in_the_middle(
         wait_for_lines(tmp_path, 14)
         servers[0].kill()
         servers[0].wait()
-        if retries:
-            time.sleep(0.3)
+        if broken:
+            wait_for_lines(tmp_path, broken, b'"fault":"infrastructure"')
         servers.append(serve(port, 0.03))
 
     killer = threading.Thread(target=kill_and_restart)
@@ -297,7 +300,7 @@ def test_the_stage_is_killed_in_the_middle_and_run_again(tmp_path: Path) -> None
         server.asked.clear()
         finished = Counter(loan(one) for one in kept.values())
         second = _trace(tmp_path, "sync", "--select", "tasks", "--select", "trajectories")
-        told = second.communicate(timeout=120)[0]
+        told = second.communicate(timeout=900)[0]
         assert set(server.asked) == {number for number in range(N) if finished[number] < 2}, told
         rows = _rows(tmp_path)
         assert len(rows) == 2 * N == len({row["trajectory_id"] for row in rows}), told

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable
@@ -33,6 +38,19 @@ def test_a_new_build_has_the_same_contents(docker_pool: SandboxPool) -> None:
         tags = [tag for one in client.images.list("trace-sandbox") for tag in one.tags if tag.count("-") > 1]
         for tag in tags:
             client.images.remove(tag)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="the base is made of Debian packages")
+def test_a_base_that_is_made_under_a_tight_umask_can_be_read_inside(
+    project_root: Path, tmp_path: Path
+) -> None:
+    script = project_root / "sandboxes" / "make_base_image.sh"
+    made = f"umask 077 && sh {script} --tar {tmp_path}/base.tar"
+    subprocess.run(["sh", "-c", made], check=True, capture_output=True, timeout=900)
+    with tarfile.open(tmp_path / "base.tar") as tar:
+        closed = [one.name for one in tar if (one.isdir() and one.mode & 0o5 != 0o5) or not one.mode & 0o4]
+    assert closed == []
 
 
 @pytest.mark.docker

@@ -43,16 +43,16 @@ class Place:
             text=True,
             start_new_session=True,
         )
-        assert process.stdout is not None and process.stdout.readline(), process.wait(10)
+        assert process.stdout is not None and process.stdout.readline(), process.wait(300)
         return process
 
     def by_hand(self, action: str) -> None:
         script = str(self.scripts / "start_docker.sh")
-        subprocess.run(["sh", script, action, str(self.folder)], check=True, capture_output=True, timeout=60)
+        subprocess.run(["sh", script, action, str(self.folder)], check=True, capture_output=True, timeout=900)
 
     def answers(self) -> bool:
         address = f"unix://{self.folder}/docker.sock"
-        asked = subprocess.run(["docker", "--host", address, "version"], capture_output=True, timeout=60)
+        asked = subprocess.run(["docker", "--host", address, "version"], capture_output=True, timeout=900)
         return asked.returncode == 0
 
 
@@ -64,42 +64,45 @@ def place(project_root: Path) -> Iterator[Place]:
         made.by_hand("down")
 
 
-USE = "docker version --format {{.Server.Version}} && sleep %s && docker version >/dev/null"
+USE = "docker version --format {{.Server.Version}} && %s && docker version >/dev/null"
+UNTIL = "until [ -e {0} ]; do sleep 0.1; done".format
 
 
 def test_the_last_of_several_stops_the_daemon(place: Place) -> None:
-    first = place.begin(USE % "0.2")
-    second = place.begin(USE % "5")
-    assert first.wait(30) == 0
+    first = place.begin(USE % "sleep 0.2")
+    second = place.begin(USE % UNTIL(place.folder / "go"))
+    assert first.wait(300) == 0
     assert second.poll() is None and place.answers()
-    assert second.wait(30) == 0  # it still had its daemon
+    (place.folder / "go").touch()
+    assert second.wait(300) == 0  # it still had its daemon
     assert not place.answers() and not (place.folder / "docker.pid").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_leaves_no_daemon(number: signal.Signals, place: Place) -> None:
-    process = place.begin(USE % "60")
+    process = place.begin(USE % "sleep 600")
     assert place.answers()
     os.killpg(process.pid, number)
-    assert process.wait(30) == 128 + number
+    assert process.wait(300) == 128 + number
     assert not place.answers()
 
 
 def test_a_daemon_that_was_started_by_hand_stays(place: Place) -> None:
     place.by_hand("up")
-    assert place.begin(USE % "0").wait(30) == 0
+    assert place.begin(USE % "true").wait(300) == 0
     assert place.answers()
 
 
 def test_a_daemon_that_is_kept_by_hand_stays(place: Place) -> None:
     """`up` while a command runs on a daemon of its own: from then on it is somebody's."""
-    process = place.begin(USE % "2")
+    process = place.begin(USE % UNTIL(place.folder / "go"))
     place.by_hand("up")
-    assert process.wait(30) == 0
+    (place.folder / "go").touch()
+    assert process.wait(300) == 0
     time.sleep(0.2)
     assert place.answers()
 
 
 def test_the_commands_own_exit_code_comes_back(place: Place) -> None:
-    assert place.begin("echo here; exit 3").wait(30) == 3
+    assert place.begin("echo here; exit 3").wait(300) == 3
     assert not place.answers()

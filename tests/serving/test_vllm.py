@@ -227,7 +227,7 @@ def test_tool_calls_are_forced_and_parsed(served: Served, model: str) -> None:
         "temperature": 0,
         "logit_bias": blanks,
     }
-    answer = httpx.post(f"{served.launch.base_url}/chat/completions", json=body, timeout=240.0).json()
+    answer = httpx.post(f"{served.launch.base_url}/chat/completions", json=body, timeout=900).json()
     (call,) = answer["choices"][0]["message"]["tool_calls"]
     assert call["function"]["name"] == "get_order"
     assert json.loads(call["function"]["arguments"])["order"] in orders

@@ -26,7 +26,10 @@ def test_no_change_is_no_certainty() -> None:
 
 def test_one_that_changed_among_many_has_a_wide_interval() -> None:
     found = gain(np.array([-1.0] + [0.0] * 29))
-    assert found.high > 0
+    assert found.value == pytest.approx(-1 / 30) and found.p == 1.0
+    assert found.low == pytest.approx(-1 / 30 - 0.1) and found.high == pytest.approx(-1 / 30 + 0.1)
+    five = gain(np.array([-1.0] * 5 + [0.0] * 25))
+    assert five.high < -1 / 30, "from five on the bootstrap is believed"
 
 
 def test_nothing_to_pair_is_an_error() -> None:

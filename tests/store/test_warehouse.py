@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import duckdb
@@ -13,6 +15,8 @@ from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Message, MessageRow, Task, ToolCall, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema
 from trace_assets.store import Home, Store, Warehouse
+from trace_assets.store.catalog import scripts
+from trace_assets.store.touched import touched
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
 
 
@@ -122,12 +126,41 @@ def test_table_of_an_earlier_version_has_its_new_columns_as_null(home: Home) -> 
         assert warehouse.ready("pass_rate")["n"].to_list() == [1]
 
 
+def test_what_spills_lies_in_a_private_folder_that_goes_with_it(home: Home) -> None:
+    with Warehouse(home) as warehouse:
+        (spill,) = warehouse.query("SELECT current_setting('temp_directory') AS d")["d"].to_list()
+        assert stat.S_IMODE(os.stat(spill).st_mode) == 0o700 and str(os.getpid()) not in spill
+    assert not Path(spill).exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("FROM labels", {"labels"}),
+        ('SELECT count(*) FROM "Labels" -- and messages', {"labels", "messages"}),
+        ("FROM failures", {"trajectories", "triage"}),
+        ("SELECT 1", set()),
+        ("FROM query('FROM lab' || 'els')", None),
+        ("FROM '/home/tables/l*/all.parquet'", None),
+        ("FROM read_blob('x')", None),
+    ],
+)
+def test_the_tables_that_a_query_may_read(query: str, tables: set[str] | None) -> None:
+    every = [record.table for record in TABLES]
+    found = touched(query, every, scripts())
+    assert found == set(every) if tables is None else found >= tables
+    assert tables is None or tables or not found
+
+
 def test_broken_file_is_named(home: Home) -> None:
     folder = home.tables / "tasks"
     folder.mkdir(parents=True)
     (folder / "b1.parquet").write_bytes(b"not parquet")
-    with pytest.raises(InputError, match=r"'tasks' cannot be read.*b1\.parquet"):
-        Warehouse(home)
+    with Warehouse(home) as warehouse:
+        with pytest.raises(InputError, match=r"'tasks' cannot be read.*b1\.parquet.*`trace sync`"):
+            warehouse.query("FROM tasks")
+        assert warehouse.query("SELECT count(*) AS n FROM labels")["n"].to_list() == [0]
+        assert "tasks" not in warehouse.row_counts()
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,6 @@ def sources(contract: TargetContract) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def pool() -> Iterator[SandboxPool]:
     with pytest.warns(UserWarning, match="isolates nothing"):
-        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=20))
+        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=300))
     with opened:
         yield opened

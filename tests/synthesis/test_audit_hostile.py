@@ -14,6 +14,7 @@ from trace_assets.synthesis.zoo.keeper import ZOO_RULES, ZOO_SECTION, ZOO_SIZES,
 
 DOOR = sound_source("door")
 LONG = "x" * 300_000
+DECLARED, UNSOLVED = "runtime.tool_declaration_accuracy", "semantic.oracle_max"
 
 
 def audited(pool: SandboxPool, source: str, **rules: float) -> list[EnvironmentCheck]:
@@ -34,24 +35,33 @@ def test_one_that_dawdles_is_given_up(seconds: float, pool: SandboxPool) -> None
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "found"),
     [
-        ('"arguments": {"door": door}}', f'"arguments": {{"door": "{LONG}{LONG}{LONG}{LONG}"}}}}'),
-        ('"arguments": {"door": door}}', '"arguments": {"door": {"a": [None, {}]}}}'),
-        ('"arguments": {"door": door}}', '"arguments": {}}'),
-        ('"content": "Done."', f'"content": "{LONG}"'),
-        ("here, {rng", f"{LONG} {{rng"),
-        ('"properties": {"door": {"type": "string"}}', '"properties": {"door": True, "odd": False}'),
-        ('"properties": {"door": {"type": "string"}}', '"properties": {"door": {"enum": [None, [], 7]}}'),
-        ('"required": ["door"]', '"required": ["door", "nothing"]'),
-        ("return [*(", "return [] and [*("),
+        (
+            '"arguments": {"door": door}}',
+            f'"arguments": {{"door": "{LONG}{LONG}{LONG}{LONG}"}}}}',
+            {"trace.size"},
+        ),
+        ('"arguments": {"door": door}}', '"arguments": {"door": {"a": [None, {}]}}}', {DECLARED, UNSOLVED}),
+        ('"arguments": {"door": door}}', '"arguments": {}}', {DECLARED, UNSOLVED}),
+        ('"content": "Done."', f'"content": "{LONG}"', {"trace.size"}),
+        ("here, {rng", f"{LONG} {{rng", {"trace.size"}),
+        ('"properties": {"door": {"type": "string"}}', '"properties": {"door": True, "odd": False}', set()),
+        (
+            '"properties": {"door": {"type": "string"}}',
+            '"properties": {"door": {"enum": [None, [], 7]}}',
+            {DECLARED},
+        ),
+        ('"required": ["door"]', '"required": ["door", "nothing"]', {DECLARED}),
+        ("return [*(", "return [] and [*(", {DECLARED, "trace.oracle_ends"}),
     ],
 )
-def test_nothing_that_a_module_returns_breaks_the_audit(old: str, new: str, pool: SandboxPool) -> None:
+def test_nothing_that_a_module_returns_breaks_the_audit(
+    old: str, new: str, found: set[str], pool: SandboxPool
+) -> None:
     assert DOOR.count(old) == 1
-    start = time.monotonic()
     checks = audited(pool, DOOR.replace(old, new))
-    assert time.monotonic() - start < 120
+    assert found <= failed(checks).keys() and verdict_of(checks)[0] is (not found)
     assert len(checks) == len({check.check_id for check in checks})
     assert all(len(check.evidence) < 5_000 for check in checks)
 
@@ -63,4 +73,4 @@ def test_a_long_text_is_searched_in_time(text: str) -> None:
     call = {"name": "a", "arguments": {"door": "a" * 1000}}
     start = time.process_time()
     leakage._leak(text[: leakage.MOST_TEXT], Observation(text, "tool", (call,)), [])
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 5  # 0.03 on an idle core

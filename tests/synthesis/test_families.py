@@ -297,7 +297,7 @@ FEW = [
 def pool() -> Iterator[SandboxPool]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=20))
+        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=300))
     with opened:
         yield opened
 

@@ -174,7 +174,7 @@ def test_a_long_conversation_that_reaches_nothing_is_judged_in_seconds(target: P
     begun = time.monotonic()
     _, verdict, _ = asyncio.run(play(target, task, [calls(call("get_wifi_status", wrong=1))] * 15))
     assert verdict.reward == 0.0
-    assert time.monotonic() - begun < 15  # the official search takes 40 s
+    assert time.monotonic() - begun < 30  # the official search takes 40 s
 
 
 def test_minefields_take_the_whole_reward(target: ProcessTarget) -> None:

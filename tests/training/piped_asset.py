@@ -101,7 +101,7 @@ def containers(owner: int) -> list[str]:
     return [one["Id"] for one in docker.from_env().api.containers(all=True, filters=mine)]
 
 
-def gone(pids: Path, seconds: float = 15.0) -> bool:
+def gone(pids: Path, seconds: float = 300.0) -> bool:
     """Say whether none of the processes runs any more (one that is dead and not waited for does not)."""
     return within(lambda: not any(map(runs, map(int, pids.read_text().split()))), seconds)
 

@@ -71,7 +71,7 @@ def test_a_killed_step_leaves_no_training_behind(tmp_path: Path, processes: int)
     code = f"from tests.training.piped_asset import materialize; materialize({request!r})"
     step = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     try:
-        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 60)
+        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 600)
         assert all(map(runs, map(int, pids.read_text().split())))
     finally:
         step.kill()

@@ -66,7 +66,7 @@ def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
 ) -> None:
     folder = tmp_path / "words"
     run = together.start(base, folder, of_two(SECTION), target="half", die=(1, 2))
-    error = run.communicate(timeout=240)[1]
+    error = run.communicate(timeout=900)[1]
     assert run.returncode == 137, error
     assert "process 1 of 2 was killed by signal 9" in error
     with pytest.raises(ProcessLookupError):
@@ -132,7 +132,7 @@ def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
     (tmp_path / "peers_program.py").write_text(program)
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     command = launch_command(Training(processes=2), sys.executable, "peers_program")
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True, timeout=120)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True, timeout=900)
     gone = "the server is gone; start it."
     assert eval((tmp_path / "0").read_text()) == [[0, 1], 0, [0, 1], gone]
     assert eval((tmp_path / "1").read_text()) == [[0, 1], 0, [2, 3, 4], gone]

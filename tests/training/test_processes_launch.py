@@ -28,7 +28,7 @@ def start(folder: Path, program: str, section: Training = SECTION) -> subprocess
 
 def pids(folder: Path, count: int = 3) -> list[int]:
     """Wait until all have said their process ids."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 600
     while len(found := list(folder.glob("pid-*"))) < count:
         assert time.monotonic() < until, "not all of them started"
         time.sleep(0.02)
@@ -36,7 +36,7 @@ def pids(folder: Path, count: int = 3) -> list[int]:
 
 
 def all_gone(numbers: list[int]) -> bool:
-    until = time.monotonic() + 15
+    until = time.monotonic() + 600
     while any(Path(f"/proc/{number}").exists() for number in numbers):
         if time.monotonic() > until:
             return False
@@ -45,7 +45,10 @@ def all_gone(numbers: list[int]) -> bool:
 
 
 SAY = "open(f\"{os.environ['OUT']}/pid-{os.getpid()}\", 'w').close()\n"
-WAIT = SAY + "time.sleep(60)"
+ALL_SAID = (
+    "import glob\n{0}while len(glob.glob(os.environ['OUT'] + '/pid-*')) < 3:\n{0}    time.sleep(0.02)\n"
+).format
+WAIT = SAY + "time.sleep(600)"
 
 
 def test_they_know_their_numbers_and_where_to_meet(tmp_path: Path) -> None:
@@ -54,7 +57,7 @@ def test_they_know_their_numbers_and_where_to_meet(tmp_path: Path) -> None:
         "open(f\"{os.environ['OUT']}/{rank}\", 'w').write(f\"{world} {os.environ['MASTER_PORT']}\")"
     )
     member = start(tmp_path, program)
-    assert member.wait(30) == 0
+    assert member.wait(300) == 0
     said = [(tmp_path / str(rank)).read_text().split() for rank in range(3)]
     assert [words[:3] for words in said] == [["3", str(rank), "127.0.0.1"] for rank in range(3)]
     assert len({words[3] for words in said}) == 1
@@ -62,12 +65,12 @@ def test_they_know_their_numbers_and_where_to_meet(tmp_path: Path) -> None:
 
 def test_one_that_is_killed_ends_all(tmp_path: Path) -> None:
     program = (
-        f"{SAY}\nif rank == '1':\n    time.sleep(0.5)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)"
+        f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SAY}\n"
+        f"if rank == '1':\n    {ALL_SAID('    ')}    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
     )
     member = start(tmp_path, program)
     numbers = pids(tmp_path)
-    error = member.communicate(timeout=40)[1]
+    error = member.communicate(timeout=900)[1]
     assert member.returncode == 137
     assert "process 1 of 3 was killed by signal 9" in error and "finished iterations are kept" in error
     assert all_gone(numbers), "one that does not heed SIGTERM lives on"
@@ -76,9 +79,11 @@ def test_one_that_is_killed_ends_all(tmp_path: Path) -> None:
 def test_others_have_time_to_say_why_they_fail_too(tmp_path: Path) -> None:
     said = "open(f\"{os.environ['OUT']}/{rank}\", 'w').close()"
     member = start(
-        tmp_path, f"time.sleep(0 if rank == '1' else 1)\n{said}\nsys.exit(2 if rank != '1' else 3)"
+        tmp_path,
+        f"{SAY}\n{ALL_SAID('')}time.sleep(0 if rank == '1' else 0.3)\n"
+        f"{said}\nsys.exit(2 if rank != '1' else 3)",
     )
-    error = member.communicate(timeout=30)[1]
+    error = member.communicate(timeout=900)[1]
     assert member.returncode == 3
     assert "process 1 of 3 ended with code 3" in error
     assert sorted(file.name for file in tmp_path.iterdir() if file.name in "012") == ["0", "1", "2"]
@@ -88,7 +93,7 @@ def test_a_launcher_that_is_asked_to_end_asks_all(tmp_path: Path) -> None:
     member = start(tmp_path, WAIT)
     numbers = pids(tmp_path)
     member.terminate()
-    assert member.wait(30) == 143
+    assert member.wait(300) == 143
     assert all_gone(numbers)
 
 
@@ -106,7 +111,7 @@ def test_it_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
     (tmp_path / "member.py").write_text(WAIT)
     command = launch_command(SECTION, sys.executable, "member")
     command[command.index("--parent") + 1] = str(os.getpid() + 1)
-    assert subprocess.run(command, cwd=tmp_path, timeout=30).returncode == 128 + signal.SIGTERM
+    assert subprocess.run(command, cwd=tmp_path, timeout=900).returncode == 128 + signal.SIGTERM
 
 
 def test_one_process_needs_no_launcher() -> None:

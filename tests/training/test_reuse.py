@@ -80,7 +80,7 @@ def test_the_share_of_the_sandbox_is_recorded(home: Path, words: ModuleType, tmp
     speed; docs/learnability.md has the figures of the real thing."""
     with (
         pytest.warns(UserWarning, match="isolates nothing"),
-        open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=20)) as pool,
+        open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=300)) as pool,
     ):
         target = SandboxedTarget(
             words.environment(),

@@ -40,7 +40,7 @@ def killed_and_taken_up(base: Path, folder: Path, section: Training, then: Train
     """Train in two processes until one is killed in the second iteration, and then go on."""
     folder.parent.mkdir(exist_ok=True)
     killed = together.start(base, folder, section, die=(0, 2))
-    error = killed.communicate(timeout=240)[1]
+    error = killed.communicate(timeout=900)[1]
     assert killed.returncode == 137, error
     started = together.start(base, folder, then)
     adapter, points, told = together.finish(started, folder, HALF if then.shard else 1.0)

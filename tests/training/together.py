@@ -86,7 +86,7 @@ def finish(
         folder: As there.
         held: Share of the model's weights that the first process should have held.
     """
-    error = process.communicate(timeout=240)[1]
+    error = process.communicate(timeout=900)[1]
     assert process.returncode == 0, error
     said = json.loads(folder.with_name(f"{folder.name}.said.json").read_text())
     assert said["held"] and all(abs(share - held) < 0.02 for share in said["held"]), said["held"]

@@ -35,7 +35,7 @@ class Opened:
         """Ask the GraphQL endpoint that the pages themselves ask."""
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = Request(f"{self.address}/graphql", body, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=900) as answer:
             data: dict[str, Any] = json.load(answer)["data"]
         return data
 

@@ -10,6 +10,7 @@ from trace_assets.study import Study
 @stage_asset(
     group="evaluation",
     records=(NoHarm, Evaluation),
+    parts={Evaluation: "validation"},
     deps=[
         "adapter",
         "curriculum",
@@ -34,6 +35,7 @@ def adapter_validation(study: Study) -> StageResult:
 @stage_asset(
     group="evaluation",
     records=(Evaluation, ArmSummary, RouterRegret),
+    parts={Evaluation: "test"},
     deps=[
         "routing",
         "adapter",

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import dagster as dg
 
+from trace_assets.errors import InputError
 from trace_assets.records import LedgerEntry
 from trace_assets.sandbox.reaper import sweep_folders
 from trace_assets.store import Home, Store
 from trace_assets.store.leftovers import clear_half_made
 from trace_assets.store.locks import settle_recorded
+from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.store.presence import forget_dead, is_alive
+from trace_assets.store.tables import is_readable
 
 PROCESS_TAG = "trace/process"
 """Tag of a run: the name under which its process is known to the home (`store.presence`)."""
@@ -24,6 +27,8 @@ _SILENCE = 60.0
 """Seconds without an event after which a run of another program is looked up by its process ids."""
 _SPARED_SECONDS = 2.0
 """A half-made file this young may be that of a command which did not announce itself; see `leftovers`."""
+KEPT = ("tables/*/*.parquet", "models/*/*", "models/*/*/*", "descriptions/*.json", "task_inbox/*/*.parquet")
+"""What of a home the manifest lists."""
 _GOING_ON = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -42,12 +47,19 @@ class Healed:
         slots: Claims of concurrency slots that were given back, as `pool: run id`.
         half_made: Files and folders that were removed or put back.
         ledger: Entries of the ledger that belonged to no recorded materialization and were removed.
+        hashed: Files without an entry in the manifest, taken as they are: an earlier version made them, or
+            their writer was killed at the very end.
+        forgotten: Lost files that nothing makes any more, struck out of the manifest.
+        lineage: Lost records of lineage that could not be made again.
     """
 
     runs: tuple[str, ...] = ()
     slots: tuple[str, ...] = ()
     half_made: tuple[Path, ...] = ()
     ledger: tuple[str, ...] = ()
+    hashed: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         counts = {
@@ -55,12 +67,16 @@ class Healed:
             "claimed slot": len(self.slots),
             "half-made file": len(self.half_made),
             "ledger entry": len(self.ledger),
+            "lost file": len(self.forgotten),
+            "lost lineage record": len(self.lineage),
         }
         named = [f"{n} {name if n == 1 else _plural(name)}" for name, n in counts.items() if n]
         return ", ".join(named) or "nothing"
 
     def __bool__(self) -> bool:
-        return bool(self.runs or self.slots or self.half_made or self.ledger)
+        return bool(
+            self.runs or self.slots or self.half_made or self.ledger or self.forgotten or self.lineage
+        )
 
 
 def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
@@ -73,7 +89,7 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
         home: The home.
     """
     dead = dead_runs(instance, home)
-    ledger = [name for run in dead for name in _drop_unrecorded(instance, Store(home.tables), run.run_id)]
+    ledger = [name for run in dead for name in _drop_unrecorded(instance, Store.of(home), run.run_id)]
     for run in dead:
         settle_recorded(home, run.run_id, lambda *item, of=run.run_id: of in _runs_that_made(instance, *item))
         instance.report_run_failed(run, KILLED)
@@ -81,7 +97,21 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
     half_made = tuple(clear_half_made(home, _SPARED_SECONDS))
     sweep_folders()
     forget_dead(home)
-    return Healed(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger))
+    manifest = manifest_of(home.path)
+    hashed = _hash_unlisted(manifest)
+    return Healed(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger), hashed)
+
+
+def _hash_unlisted(manifest: Manifest) -> tuple[str, ...]:
+    """Take the files that no hash is known of as they are; of models those of which none is known at all."""
+
+    def is_new(file: Path) -> bool:
+        if file.suffix == ".parquet":
+            return is_readable(file)
+        return "models" not in file.relative_to(manifest.root).parts or file.parent not in begun
+
+    begun = {manifest.path(name).parent for name in manifest.entries() if name.startswith("models/")}
+    return tuple(name for kept in KEPT for name in manifest.note_unlisted(kept, is_new))
 
 
 def dead_runs(instance: dg.DagsterInstance, home: Home) -> list[dg.DagsterRun]:
@@ -132,7 +162,10 @@ def _drop_unrecorded(instance: dg.DagsterInstance, store: Store, run_id: str) ->
     What was booked without a run (money that is gone whatever came of it) stays.
     """
     for name in store.partitions(LedgerEntry):
-        frame = store.frame(LedgerEntry, name)
+        try:
+            frame = store.frame(LedgerEntry, name)
+        except InputError:  # whoever reads the ledger is told
+            continue
         if not frame.height or frame["run_id"][0] != run_id:
             continue
         if run_id not in _runs_that_made(instance, frame["asset"][0], frame["partition"][0]):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
+import weakref
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +14,7 @@ import dagster as dg
 
 from trace_assets.allotment import whole_cores
 from trace_assets.assets.partitions import TASK_BATCH
+from trace_assets.errors import InputError
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.task_inbox import task_batches
 from trace_assets.store import Home
@@ -39,11 +42,35 @@ run_monitoring:
 
 
 def prepare_instance(home: Home) -> dg.DagsterInstance:
-    """Make the Dagster home if it is not there, and open its instance."""
+    """Make the Dagster home if it is not there, and open its instance.
+
+    Of a home that cannot be written to, the history is copied: Dagster writes also where it only reads.
+    """
+    if not home.is_writable:
+        return _open_copy(home)
     if not (home.dagster / "dagster.yaml").exists():
         _make_dagster_home(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
     return dg.DagsterInstance.get()
+
+
+def _open_copy(home: Home) -> dg.DagsterInstance:
+    """Open an instance on a copy of a home's history, which is removed with it."""
+    folder = TemporaryDirectory(prefix="trace-dagster-")
+    copy = Path(folder.name)
+    _write_configuration(copy)
+    try:
+        for kept in ("history/runs.db*", "history/runs/index.db*", "schedules/*.db*"):
+            for file in sorted(home.dagster.glob(kept)):
+                place = copy / file.relative_to(home.dagster)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, place)
+    except OSError as error:
+        raise InputError(f"the history in {home.dagster} cannot be read ({error.strerror}).") from error
+    os.environ["DAGSTER_HOME"] = str(copy)
+    instance = dg.DagsterInstance.get()
+    weakref.finalize(instance, folder.cleanup)
+    return instance
 
 
 def open_instance(home: Home) -> dg.DagsterInstance:
@@ -81,6 +108,7 @@ def _make_dagster_home(home: Home) -> None:
             return
         with TemporaryDirectory(dir=home.path, prefix=".dagster.", suffix=".partial") as name:
             building = Path(name)
+            os.chmod(building, stat.S_IMODE(home.path.stat().st_mode))  # as readable as the home is
             if home.dagster.is_dir():  # somebody laid it out by hand, without a configuration
                 shutil.copytree(home.dagster, building, dirs_exist_ok=True)
             _write_configuration(building)

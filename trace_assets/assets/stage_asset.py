@@ -7,6 +7,8 @@ import dagster as dg
 
 from trace_assets.assets.asset_page import definition_metadata, describe, page_metadata
 from trace_assets.assets.decided_by import DECIDED_BY
+from trace_assets.assets.item_files import DAMAGED, FILES, ItemFiles, declare
+from trace_assets.assets.storage_faults import explain
 from trace_assets.errors import TraceError
 from trace_assets.records import Record
 from trace_assets.sources import source_version
@@ -49,6 +51,8 @@ def stage_asset(
     pool: str | None = None,
     light: bool = False,
     tags: dict[str, str] | None = None,
+    parts: Mapping[type[Record], str] = {},
+    together: bool = False,
 ) -> Callable[[Callable[..., StageResult]], dg.AssetsDefinition]:
     """Turn a function `(study[, partition][, context]) -> StageResult` into an asset of the same name.
 
@@ -70,10 +74,13 @@ def stage_asset(
         light: Takes well under a second of one core, so that a process of its own would cost more.
         tags: Further tags, beside `layer` (cpu or gpu), `light`, and `door` (diagnosis, which needs no
             torch, or loop).
+        parts: File names of those of its tables that are not named after its partition.
+        together: Whether its tables are of use only together: one that is lost takes the others with it.
     """
 
     def wrap(work: Callable[..., StageResult]) -> dg.AssetsDefinition:
         name = work.__name__
+        declare(name, records, parts, together)
         wants_context = "context" in inspect.signature(work).parameters
 
         def compute(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
@@ -89,18 +96,31 @@ def stage_asset(
 
             # Two runs, of a sync and of the UI for instance, never write one item at once.
             with item_lock(study.home, name, partition, waiting=waiting, by=context.run.run_id) as lock:
+                files = ItemFiles(study)
+                for damaged in files.set_aside(name, partition):
+                    context.log.warning(f"{damaged} was damaged; it lies in {DAMAGED}/ now")
                 try:
-                    with metered(
-                        study.store, stage=group, asset=name, partition=partition, run_id=context.run.run_id
-                    ) as spending:
-                        result = work(*arguments, **extra)
-                        record_lineage(study, name, partition)
-                        for (kind, unit), quantity in result.spent.items():
-                            spending.add(kind, quantity, unit)
-                        spending.cost_usd += result.cost_usd
-                except TraceError as error:
+                    # All that it writes is on the disk before Dagster is told of it.
+                    with files.manifest.together():
+                        with metered(
+                            study.store,
+                            stage=group,
+                            asset=name,
+                            partition=partition,
+                            run_id=context.run.run_id,
+                        ) as spending:
+                            result = work(*arguments, **extra)
+                            record_lineage(study, name, partition)
+                            for (kind, unit), quantity in result.spent.items():
+                                spending.add(kind, quantity, unit)
+                            spending.cost_usd += result.cost_usd
+                        left = files.seal(name, partition)
+                except Exception as error:
+                    told = error if isinstance(error, TraceError) else explain(error, study.home.path)
+                    if told is None:
+                        raise
                     raise dg.Failure(
-                        str(error), metadata={"exit_code": error.exit_code}, allow_retries=False
+                        str(told), metadata={"exit_code": told.exit_code}, allow_retries=False
                     ) from error
                 stopped = sorted(
                     check.name
@@ -114,6 +134,7 @@ def stage_asset(
                     ),
                     check_results=_check_results(result, list(checks)),
                     tags={
+                        FILES: left,
                         **({BLOCKED_BY: ".".join(stopped)} if stopped else {}),
                         **({UNFINISHED: "true"} if set(stopped) & set(unfinished) else {}),
                     },

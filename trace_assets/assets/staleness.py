@@ -15,7 +15,11 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from trace_assets.assets.heal import Healed
+from trace_assets.assets.item_files import FILES, ItemFiles
 from trace_assets.assets.stage_asset import BLOCKED_BY, UNFINISHED
+from trace_assets.stages.lineage import mend_lineage
+from trace_assets.study import Study
 
 CODE, VERSION = "dagster/code_version", "dagster/data_version"
 READ, POINTER = "dagster/input_data_version/", "dagster/input_event_pointer/"
@@ -114,6 +118,8 @@ class Planner:
         self._instance = instance
         self._wanted = None if selection is None else self._with_settings(selection)
         self._batches = None if partitions is None else set(partitions)
+        study = (definitions.resources or {}).get("study")
+        self._files = ItemFiles(study) if isinstance(study, Study) else None
         self._keys: dict[str | None, list[str]] = {}
         self._made: dict[str, dict[str, _Made]] = {}
 
@@ -134,6 +140,8 @@ class Planner:
             name: sorted(self._instance.get_dynamic_partitions(name)) for name in dimensions
         }
         self._read(list(self.nodes) if touched is None else [name for name in touched if name in self.nodes])
+        if self._files is not None:
+            self._files.look(touched)
         steps: dict[Item, Step] = {}
         blocked = self._blocked()
         for name, node in self.nodes.items():
@@ -146,6 +154,20 @@ class Planner:
                     before = self._before(item, node, steps)
                     steps[item] = Step(item, reason, before, self._before(item, node, blocked))
         return list(steps.values())
+
+    def mend_files(self) -> Healed:
+        """Strike out lost files that nothing makes any more, and record lost lineage again.
+
+        Without this the tables that they belong to could never be read again.
+        """
+        if self._files is None:
+            return Healed()
+        self.look()
+        items = [(name, key) for name, node in self.nodes.items() for key in self._keys[node.dimension]]
+        forgotten = self._files.orphans(items)
+        self._files.manifest.forget(forgotten)
+        made = [(name, key) for name, key in items if key in self._made[name]]
+        return Healed(forgotten=tuple(forgotten), lineage=tuple(mend_lineage(self._files.study, made)))
 
     def _blocked(self) -> list[Item]:
         """Return the items whose blocking check failed when they were made last."""
@@ -218,6 +240,8 @@ class Planner:
             words.append("its settings changed" if name.startswith("config/") else "its code changed")
         if UNFINISHED in made.tags:
             words.append(f"its check {made.tags.get(BLOCKED_BY, '')} failed")
+        if self._files is not None and (said := self._files.said(name, partition, made.tags.get(FILES))):
+            words.append(said)
         words += [word for parent in node.parents if (word := self._moved(made, node, parent, partition))]
         read = {tag.removeprefix(READ) for tag in made.tags if tag.startswith(READ)}
         if new := sorted(set(node.parents) - read):

@@ -16,6 +16,7 @@ from trace_assets.allotment import whole_cores
 from trace_assets.assets.crew import Crew, WorkerDied
 from trace_assets.assets.heal import Healed, heal
 from trace_assets.assets.staleness import Item, Planner, Step
+from trace_assets.assets.storage_faults import explain
 from trace_assets.assets.worker import Outcome, materialize_here, materialize_items
 from trace_assets.errors import Unavailable
 from trace_assets.stages.due import marked_items
@@ -112,13 +113,16 @@ def sync(
     environment = {**worker_variables(width), **environment}
     with ExitStack() as stack:
         stack.enter_context(_turn(study.home, waiting))
+        planner = Planner(definitions, instance, selection, partitions)
         healed = heal(instance, study.home)
-        if healed:
+        lost = planner.mend_files()
+        healed = replace(healed, forgotten=lost.forgotten, lineage=lost.lineage)
+        if healed or healed.hashed:
             mended(healed)
         stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
         crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
         marked = {Item(*name): reason for name, reason in marked_items(study).items()}
-        run = _Run(Planner(definitions, instance, selection, partitions), {**marked, **(force or {})}, listen)
+        run = _Run(planner, {**marked, **(force or {})}, listen)
         while True:
             for step in run.ready(heavy=True):
                 if len(run.running) >= width:
@@ -141,7 +145,7 @@ def sync(
                     if isinstance(future.exception(), WorkerDied):
                         heal(instance, study.home)  # it held a slot that others wait for
                     if not run.try_again(future, items, study.home):
-                        run.end(_results(future, items))
+                        run.end(_results(future, items, study.home))
             elif not run.look_again(study.home):
                 return run.done
 
@@ -233,10 +237,12 @@ def _is_setting(item: Item) -> bool:
     return item.asset.startswith("config/")
 
 
-def _results(future: Future[list[Outcome]], items: Sequence[Item]) -> list[Outcome]:
+def _results(future: Future[list[Outcome]], items: Sequence[Item], home: Home) -> list[Outcome]:
     error = future.exception()
     if error is None:
         return future.result()
+    if (told := explain(error, home.path)) is not None:
+        raise told from error  # nothing else could be recorded either
     reason = f"its worker process failed ({type(error).__name__}: {error}); run the command again."
     if isinstance(error, WorkerDied):
         reason = (

@@ -13,7 +13,7 @@ from trace_assets.stages.curriculum import write_curriculum
 from trace_assets.stages.learnability import write_learnability
 from trace_assets.stages.pilot import write_pilot
 from trace_assets.stages.result import StageResult
-from trace_assets.stages.training import train_capability, train_mixed
+from trace_assets.stages.training import MIXED, train_capability, train_mixed
 from trace_assets.study import Study
 
 
@@ -121,6 +121,7 @@ def curriculum(study: Study) -> StageResult:
     group="training",
     records=(Adapter, TrainingPoint),
     deps=["curriculum", "base_model", "config/training", "config/targets"],
+    parts={Adapter: MIXED, TrainingPoint: MIXED},
     checks=CHECKS,
     blocking=["adapter_parity"],
     kinds=("pytorch", "huggingface"),

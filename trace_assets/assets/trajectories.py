@@ -16,6 +16,7 @@ from trace_assets.study import Study
     checks={"few_faults": "At most one episode in twenty broke and was not judged."},
     kinds=("parquet", "pytorch"),
     pool="gpu",
+    together=True,
 )
 def trajectories(study: Study, batch: str) -> StageResult:
     """Everything the base policy did on the discovery tasks, K trials each, or what was ingested."""

@@ -31,7 +31,7 @@ def compare(
 
     if policies and len(policies) != 2:
         raise InputError(f"name two policies or none, got {len(policies)}: {', '.join(policies)}.")
-    study = open_study(config, overrides)
+    study = open_study(config, overrides, writable=False)
     rows = compare_policies(study, (policies[0], policies[1]) if policies else None)
     if as_json:
         print(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.cli.checkup import files, machine, services
 from trace_assets.cli.checkup import home as homes
-from trace_assets.cli.checkup import machine, services
 from trace_assets.cli.checkup.battery import attack_sandbox, battery_finding
 from trace_assets.cli.checkup.finding import Door, Finding, shut
 from trace_assets.cli.checkup.packages import packages
@@ -23,6 +23,8 @@ from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.study import Study
 
 PORT = 3000
+SHOWN = 20
+"""Names of files that are told one by one."""
 MARKS = {"ok": "[green]✓[/]", "degraded": "[yellow]~[/]", "missing": "[red]✗[/]"}
 DOORS = {
     Door.diagnose: "diagnose trajectories",
@@ -42,21 +44,37 @@ Attacked = Annotated[
     ),
 ]
 
+Deep = Annotated[
+    bool,
+    typer.Option("--deep", help="Read every file of the home to its end and compare it."),
+]
+Accept = Annotated[
+    bool,
+    typer.Option(
+        "--accept-losses",
+        help="Go on without lost files, and move altered ones to damaged/; what can be made again is due.",
+    ),
+]
+
 
 def doctor(
     doors: For = None,
     quick: Quick = False,
     sandbox: Attacked = False,
+    deep: Deep = False,
+    accept: Accept = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
     """Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot."""
     wanted, named = doors or [Door.loop], os.environ.get("DAGSTER_HOME", "")
-    study = open_study(config, overrides)
+    study = open_study(config, overrides, writable=False)
     if sandbox:
         raise typer.Exit(attack_sandbox(study, make_console(), as_json))
-    findings = list(examine(study, battery=not quick, dagster_home=named))
+    if accept:
+        _accept(open_study(config, overrides))
+    findings = list(examine(study, battery=not quick, deep=deep, dagster_home=named))
     closed = shut(findings)
     if as_json:
         document = {
@@ -70,12 +88,24 @@ def doctor(
     raise typer.Exit(3 if any(closed[door] for door in wanted) else 0)
 
 
-def examine(study: Study, *, battery: bool = True, dagster_home: str = "") -> Iterator[Finding]:
+def _accept(study: Study) -> None:
+    names = files.accept_losses(study)
+    console = make_console(stderr=True)
+    for name in names[:SHOWN]:
+        console.print(f"gone on without {escape(name)}", soft_wrap=True)
+    if len(names) > SHOWN:
+        console.print(f"and without {len(names) - SHOWN:,} more")
+
+
+def examine(
+    study: Study, *, battery: bool = True, deep: bool = False, dagster_home: str = ""
+) -> Iterator[Finding]:
     """Look at everything that some part of the product needs.
 
     Args:
         study: Whose home and settings to look at.
         battery: Also start sandboxes and time them, which takes seconds.
+        deep: Also read every file of the home to its end.
         dagster_home: What `DAGSTER_HOME` said when the program was started.
     """
     one: list[Callable[[], Finding]] = [
@@ -97,6 +127,7 @@ def examine(study: Study, *, battery: bool = True, dagster_home: str = "") -> It
         yield from homes.dagster_home(study.home, dagster_home)
         yield homes.at_work(study.home)
         yield from homes.leftovers(study.home)
+        yield from files.files(study, deep=deep)
         found = [finding for answer in answers for finding in answer.result()]
     yield from found
     docker_works = any(finding.name == "docker" and finding.state != "missing" for finding in found)

@@ -28,7 +28,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write stored trajectories in a form that other programs read."""
-    study = open_study(config, overrides)
+    study = open_study(config, overrides, writable=False)
     selection = Selection(batch, target, outcome)
     done = export_to(study.store, file, format, selection)
     if as_json:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import NoReturn
 
 import click
 import typer
@@ -77,8 +78,7 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except TraceError as error:
-        make_console(stderr=True).print(f"[bold red]trace:[/] {escape(str(error))}", soft_wrap=True)
-        sys.exit(error.exit_code)
+        _fail(error)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -86,3 +86,16 @@ def main() -> None:
         words = "interrupted; what was finished is kept, the same command goes on from there."
         print(f"trace: {words}", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        from trace_assets.assets.storage_faults import explain
+        from trace_assets.store.home import chosen_folder
+
+        told = explain(error, chosen_folder())
+        if told is None:
+            raise
+        _fail(told)
+
+
+def _fail(error: TraceError) -> NoReturn:
+    make_console(stderr=True).print(f"[bold red]trace:[/] {escape(str(error))}", soft_wrap=True)
+    sys.exit(error.exit_code)

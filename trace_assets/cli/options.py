@@ -37,10 +37,16 @@ RequireDocker = Annotated[
 ]
 
 
-def open_study(config: Path | None, overrides: list[str] | None) -> Study:
-    """Open the study that the options and the environment name, and tell child processes of it."""
+def open_study(config: Path | None, overrides: list[str] | None, *, writable: bool = True) -> Study:
+    """Open the study that the options and the environment name, and tell child processes of it.
+
+    Args:
+        config: As for `Study.open`.
+        overrides: As for `Study.open`.
+        writable: False for a command that only looks, which a read-only home will do for.
+    """
     if config is None and not os.environ.get("TRACE_CONFIG") and Path("trace.toml").is_file():
         config = Path("trace.toml")
-    study = Study.open(None, config, overrides if overrides else None)
+    study = Study.open(None, config, overrides if overrides else None, writable=writable)
     os.environ.update(study.environment(config, overrides or []))
     return study

@@ -75,7 +75,7 @@ def sync(
     from trace_assets.cli.items import known_items
     from trace_assets.cli.progress import run_sync
 
-    study = open_study(config, overrides)
+    study = open_study(config, overrides, writable=not dry_run)
     known_items(study, select or [])
     once_more = known_items(study, again or [])
     console = make_console()
@@ -145,12 +145,26 @@ def diagnose(
     raise typer.Exit(synced.exit_code)
 
 
-def report(config: Config = None, overrides: Set = None) -> None:
+def report(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where to write it; by default into the home, or trace-report.html here where the home "
+            "cannot be written to.",
+        ),
+    ] = None,
+    config: Config = None,
+    overrides: Set = None,
+) -> None:
     """Write the HTML page from what is in the store, finished or not, and print its path."""
     from trace_assets.stages.report import write_page
 
-    study = open_study(config, overrides)
-    print(write_page(study))
+    study = open_study(config, overrides, writable=False)
+    if output is None and not study.home.is_writable:
+        output = Path("trace-report.html")
+    print(write_page(study, output))
 
 
 def ui(

@@ -50,7 +50,7 @@ def plan(
     """Say how many tasks it takes to select a gap, or to show a gain, at several powers."""
     if (gap is None) == (gain is None):
         raise InputError("name what is to be found: either --gap 0.3 or --gain 0.07.")
-    selection = open_study(config, overrides).settings.selection
+    selection = open_study(config, overrides, writable=False).settings.selection
     try:
         if gap is not None:
             needed, power_at, words = _gap(

@@ -80,8 +80,15 @@ def run_sync(
 
 def _mended(console: Console, quiet: bool) -> Callable[[Healed], None]:
     def say(healed: Healed) -> None:
-        if not quiet:
+        if quiet:
+            return
+        if healed:
             console.print(f"[dim]work was interrupted here; put right: {healed}[/]", soft_wrap=True)
+        if healed.hashed:
+            console.print(
+                f"[dim]{len(healed.hashed):,} files had no content hash yet: taken as they are[/]",
+                soft_wrap=True,
+            )
 
     return say
 

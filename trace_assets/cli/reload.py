@@ -9,6 +9,8 @@ from pathlib import Path
 
 import httpx
 
+from trace_assets.proxies import through_proxies
+
 LOCATION = "trace_assets.definitions"
 """The code location's name when it is loaded with `dagster dev -m`."""
 MUTATION = """
@@ -47,7 +49,8 @@ def reload_definitions(page: str) -> bool:
     """Have a page read its definitions anew; tell whether it heard. What is wrong with them it shows."""
     query = {"query": MUTATION, "variables": {"name": LOCATION}}
     with suppress(httpx.HTTPError):
-        return httpx.post(f"{page}/graphql", json=query, timeout=120).is_success
+        answer = httpx.post(f"{page}/graphql", json=query, timeout=120, trust_env=through_proxies(page))
+        return answer.is_success
     return False
 
 

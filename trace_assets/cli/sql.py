@@ -56,13 +56,15 @@ def sql(
 ) -> None:
     """Query every table in SQL. Without a query: list the tables and the ready queries."""
     given = _parameters(param or [])
-    study = open_study(config, overrides)
+    study = open_study(config, overrides, writable=False)
     chosen = rows.format_of(format, output)
     with Warehouse(study.home) as warehouse:
         if query is None:
             if given:
                 raise InputError("--param belongs to a query; give a query or the name of a ready one.")
             _list(warehouse, chosen)
+            if warehouse.lost():
+                raise typer.Exit(1)
             return
         text, values = _resolve(query, given, warehouse)
         frames = warehouse.stream(text, values)
@@ -142,12 +144,13 @@ def _resolve(
 
 
 def _list(warehouse: Warehouse, chosen: Format) -> None:
-    counts, known = warehouse.row_counts(), ready_queries()
-    views = [name for name in warehouse.tables() if name not in counts]
+    counts, lost, known = warehouse.row_counts(), warehouse.lost(), ready_queries()
+    views = [name for name in warehouse.tables() if name not in counts and name not in lost]
     if chosen is Format.json:
         document = {
             "home": str(warehouse.home.path),
             "tables": counts,
+            "lost": lost,
             "views": views,
             "ready_queries": [
                 {
@@ -164,9 +167,11 @@ def _list(warehouse: Warehouse, chosen: Format) -> None:
         return
     console = make_console()
     console.print(f"[bold]tables[/] of {escape(str(warehouse.home.path))} (rows):", soft_wrap=True)
-    width = max(len(name) for name in [*counts, *views])
+    width = max(len(name) for name in [*counts, *views, *lost])
     for name, n in counts.items():
         console.print(f"  {name:{width}} {n:>12,}", style="dim" if n == 0 else None)
+    for said in lost.values():
+        console.print(f"  [red]lost[/] {escape(said)}", soft_wrap=True)
     console.print(f"[bold]views[/]: {', '.join(views)}")
     console.print("[bold]ready queries[/] (trace sql NAME --param NAME=VALUE):")
     for one in known.values():

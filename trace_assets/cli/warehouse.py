@@ -34,7 +34,7 @@ def build(
     """Write a DuckDB file with a view of every table, and every ready query as a view q_NAME."""
     from trace_assets.store.warehouse_file import build_warehouse
 
-    made = build_warehouse(open_study(config, overrides).home, file, copy=copy)
+    made = build_warehouse(open_study(config, overrides, writable=False).home, file, copy=copy)
     if as_json:
         print(json.dumps(asdict(made), default=str, indent=2))
         return

@@ -166,7 +166,11 @@ def _trajectory(file: Tau2File, simulation: Any) -> tuple[Trajectory, str]:
 
 def _usage(message: Any) -> dict[str, Any] | None:
     usage = message.get("usage") if isinstance(message, dict) and message.get("role") == "assistant" else None
-    return usage if isinstance(usage, dict) else None
+    noted = isinstance(usage, dict) and any(usage.get(key) is not None for key in _TOKENS)
+    return usage if noted else None
+
+
+_TOKENS = ("prompt_tokens", "completion_tokens")
 
 
 def _sum(spent: list[dict[str, Any]], key: str) -> int:

@@ -102,7 +102,8 @@ class _Messages:
         if ticket:
             flat = [_Message(role="user", content=ticket), *flat]
         tools: dict[str, str] = {}
-        prompt = completion = spent = 0
+        prompt = completion = 0
+        spent = False
         for place, one in enumerate(flat, self.size):
             if one.tool_calls:
                 self._call(one.tool_calls, place, place - self.size - (1 if ticket else 0), tools)
@@ -112,7 +113,7 @@ class _Messages:
                 if one.error:
                     self.errors.append(place)
             elif (usage := one.usage) is not None and one.role == "assistant":
-                spent = 1
+                spent |= usage.prompt_tokens is not None or usage.completion_tokens is not None
                 prompt += usage.prompt_tokens or 0
                 completion += usage.completion_tokens or 0
         n = len(flat)

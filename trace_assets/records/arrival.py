@@ -16,6 +16,7 @@ class Arrival(Record):
     table: ClassVar[str] = "arrivals"
     key: ClassVar[tuple[str, ...]] = ("content_hash", "task_batch")
     volatile: ClassVar[frozenset[str]] = frozenset({"taken_at"})
+    restored_by: ClassVar[str] = ""
 
     content_hash: str
     """SHA-256 of the file's bytes."""
@@ -43,6 +44,7 @@ class Quarantined(Record):
     table: ClassVar[str] = "quarantine"
     key: ClassVar[tuple[str, ...]] = ("content_hash", "position", "reason")
     volatile: ClassVar[frozenset[str]] = frozenset({"quarantined_at"})
+    restored_by: ClassVar[str] = ""
 
     content_hash: str
     """SHA-256 of the file's bytes."""

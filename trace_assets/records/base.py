@@ -25,6 +25,7 @@ class Record(BaseModel):
         table: Name of the Parquet table and SQL view, empty for records that are never stored alone.
         key: Columns that identify a row; tables are sorted by them.
         volatile: Columns that differ between two equal runs (times); left out of content versions.
+        restored_by: The command that makes a lost table again; empty for history, which nothing makes again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -32,6 +33,7 @@ class Record(BaseModel):
     table: ClassVar[str] = ""
     key: ClassVar[tuple[str, ...]] = ()
     volatile: ClassVar[frozenset[str]] = frozenset()
+    restored_by: ClassVar[str] = "trace sync"
 
     def part(self, record: type[Record]) -> dict[str, Any]:
         """Return the values of the fields that another record type has, to make one of it."""

@@ -13,6 +13,7 @@ class LedgerEntry(Record):
 
     table: ClassVar[str] = "ledger"
     key: ClassVar[tuple[str, ...]] = ("recorded_at", "asset", "partition", "kind")
+    restored_by: ClassVar[str] = ""
 
     recorded_at: datetime
     stage: str

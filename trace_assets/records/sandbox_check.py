@@ -14,6 +14,7 @@ class SandboxCheck(Record):
     table: ClassVar[str] = "sandbox_checks"
     key: ClassVar[tuple[str, ...]] = ("isolation_level", "attack")
     volatile: ClassVar[frozenset[str]] = frozenset({"detail", "seconds", "control_ms", "checked_at"})
+    restored_by: ClassVar[str] = "trace doctor --sandbox"
 
     attack: str
     """Name of the attack."""

@@ -12,6 +12,7 @@ class ServedParity(Record):
 
     table: ClassVar[str] = "served_parities"
     key: ClassVar[tuple[str, ...]] = ("adapter",)
+    restored_by: ClassVar[str] = "trace serve --check"
 
     adapter: str
     """The adapter's name: its capability's id, or `mixed`."""

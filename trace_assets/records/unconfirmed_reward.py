@@ -12,6 +12,7 @@ class UnconfirmedReward(Record):
 
     table: ClassVar[str] = "unconfirmed_rewards"
     key: ClassVar[tuple[str, ...]] = ("environment_id",)
+    restored_by: ClassVar[str] = ""
 
     environment_id: str
     capability_id: str

@@ -10,12 +10,17 @@ from typing import Any
 from trace_assets.errors import InputError
 
 MANIFEST = "manifest.json"
+SUMS = "SHA256SUMS"
+"""What `serve.sh` compares before anything is served."""
 MADE_BY = "trace release"
 
 
 def write_manifest(folder: Path) -> None:
-    """Write the digests of all files that lie in a folder."""
-    files = {name: _digest(folder / name) for name in _files(folder) if name != MANIFEST}
+    """Write the digests of all files that lie in a folder, also as `sha256sum --check` reads them."""
+    files = {name: _digest(folder / name) for name in _files(folder) if name not in (MANIFEST, SUMS)}
+    sums = "".join(f"{digest}  {name}\n" for name, digest in files.items())
+    (folder / SUMS).write_text(sums, encoding="utf-8")
+    files[SUMS] = _digest(folder / SUMS)
     text = json.dumps({"made_by": MADE_BY, "format": 1, "files": files}, indent=1, sort_keys=True)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 

@@ -81,7 +81,7 @@ def _plain(line: bytes) -> Any:
     except (ValueError, RecursionError, OverflowError):
         return _MISSED
     opened = line.count(b"[") + line.count(b"{")
-    if opened > MAX_DEPTH or line.count(b",") + opened >= MAX_NODES:  # more than depth and nodes can be
+    if opened >= MAX_DEPTH or line.count(b",") + opened >= MAX_NODES:  # more than depth and nodes can be
         _check(value, escapes=False)
     return value
 

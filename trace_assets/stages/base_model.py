@@ -10,6 +10,7 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.records import BaseCheckpoint
 from trace_assets.report.exhibits.rollouts import base_model_exhibit
 from trace_assets.settings import EvaluationSection, Rollouts
+from trace_assets.stages.model_files import enter, whole_base
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -28,6 +29,7 @@ def write_base_model(study: Study) -> StageResult:
     folder = study.home.models / "base" / key
     base = train_base(study.target, section, folder)
     if not section.path:
+        enter(study, folder)
         base = base.model_copy(update={"path": study.home.relative(folder)})
     version = study.store.write([base], BaseCheckpoint)
     low, high = section.pass_rate_low, section.pass_rate_high
@@ -65,9 +67,12 @@ def base_checkpoint(study: Study) -> BaseCheckpoint:
 
 
 def base_folder(study: Study) -> Path:
-    """Return the folder of the base model."""
-    path = Path(base_checkpoint(study).path)
-    return path if path.is_absolute() or not (study.home.path / path).exists() else study.home.path / path
+    """Return the folder of the base model, or its name on the hub.
+
+    Raises:
+        InputError: There is no base model yet, or the folder's content is not what was recorded.
+    """
+    return whole_base(study, base_checkpoint(study))
 
 
 def policy_home(study: Study) -> str:

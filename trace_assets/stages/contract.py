@@ -264,4 +264,4 @@ def _targets(store: Store, key: str) -> list[str]:
 def _scan(store: Store, key: str) -> pl.LazyFrame:
     if not store.has(TrajectoryHead, key):
         return pl.LazyFrame(schema=polars_schema(TrajectoryHead))
-    return pl.scan_parquet(store.path(TrajectoryHead, key))
+    return store.scan(TrajectoryHead, key)

@@ -29,6 +29,7 @@ from trace_assets.report.exhibits.result import evaluation_exhibit
 from trace_assets.report.exhibits.teaching import harm_exhibit
 from trace_assets.routing.regret import regret
 from trace_assets.stages.base_model import base_checkpoint, base_folder, open_vllm
+from trace_assets.stages.model_files import whole_adapter
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.routing import accepted_adapters, examples, usable_adapters
 from trace_assets.stages.training import read_adapters
@@ -48,7 +49,7 @@ def _play(
     from trace_assets.evaluation.arms import evaluate
 
     adapters: dict[str, Path] = {
-        adapter.name: study.home.path / adapter.path
+        adapter.name: whole_adapter(study, adapter)
         for adapter in read_adapters(study)
         if split == "test" or adapter.kind == "capability"
     } | dict(merged or {})
@@ -92,7 +93,7 @@ def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
     require_extra("torch", "train", "merging adapters")
     from trace_assets.training.merging import merge_adapters
 
-    chosen = {one.name: study.home.path / one.path for one in read_adapters(study) if one.name in choices}
+    chosen = {one.name: whole_adapter(study, one) for one in read_adapters(study) if one.name in choices}
     return {
         f"{MERGED}{way}": merge_adapters(
             base_folder(study),

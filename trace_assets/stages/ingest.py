@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import polars as pl
-
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.load import Loaded, load
 from trace_assets.importers.problem import Problem, ProblemLog, differs
 from trace_assets.importers.spool import Spool
 from trace_assets.records import Record, Task, TrajectoryHead
+from trace_assets.stages.inbox_files import batch_problem, batch_store, laid_version, seal_batch
 from trace_assets.stages.ingested_files import IngestedFiles
 from trace_assets.stages.target_notes import keep_notes
 from trace_assets.store import Store
@@ -89,12 +88,13 @@ def batches(study: Study) -> list[str]:
     """Return the batches in the inbox, sorted."""
     if not study.home.inbox.is_dir():
         return []
-    return sorted(path.name for path in study.home.inbox.iterdir() if (path / "version").is_file())
+    found = (path for path in study.home.inbox.iterdir() if not path.name.startswith("."))  # half-made ones
+    return sorted(path.name for path in found if (path / "version").is_file())
 
 
 def inbox(study: Study, batch: str) -> Store:
     """Return the tables of a batch as they were ingested."""
-    return Store(study.home.inbox / batch)
+    return batch_store(study.home.inbox / batch)
 
 
 def _held(study: Study, paths: Sequence[Path]) -> dict[str, str]:
@@ -105,8 +105,10 @@ def _held(study: Study, paths: Sequence[Path]) -> dict[str, str]:
 
 
 def _column(study: Study, batch: str, record: type[Record]) -> list[str]:
-    path = inbox(study, batch).path(record)
-    return pl.read_parquet(path, columns=[record.key[0]])[record.key[0]].to_list() if path.is_file() else []
+    store = inbox(study, batch)
+    if not store.has(record):
+        return []
+    return store.scan(record).select(record.key[0]).collect()[record.key[0]].to_list()
 
 
 def _lay_all(study: Study, read: Loaded, folder: Path, outcome: Ingested, files: IngestedFiles) -> None:
@@ -134,7 +136,8 @@ def _lay(study: Study, batch: str, spool: Spool, built: Path) -> bool:
     """Put one batch in place; tell whether its content is new."""
     folder, version = study.home.inbox / batch, spool.finish()
     (built / "version").write_text(version, encoding="utf-8")
-    if (folder / "version").is_file() and (folder / "version").read_text(encoding="utf-8") == version:
+    seal_batch(built)
+    if laid_version(folder) == version and not batch_problem(folder):
         return False
     for asset in ("tasks", "trajectories"):  # seen by the next sync, also when this process ends before it
         mark_due(study.home, asset, batch, "new files")

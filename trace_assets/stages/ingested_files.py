@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,8 +11,10 @@ from trace_assets.importers.load import Loaded
 from trace_assets.importers.problem import Problem, ProblemLog
 from trace_assets.records import Record
 from trace_assets.sources import source_version
+from trace_assets.stages.inbox_files import batch_problem, laid_version
 from trace_assets.stages.watched_folder import file_digest
 from trace_assets.store.home import replacing_file
+from trace_assets.store.lines import sealed, unsealed
 
 _FILE = ".files.json"
 
@@ -35,7 +36,7 @@ class IngestedFiles:
     """The list of ingested files, beside the batches in the inbox.
 
     A file is known when its bytes, its name, the format asked for and the importers' code are the same, and
-    the batches it gave still lie in the inbox as they were laid.
+    the batches it gave still lie in the inbox as they were laid, to the last byte.
     """
 
     def __init__(self, inbox: Path, format: str) -> None:
@@ -43,7 +44,7 @@ class IngestedFiles:
         self._reader = source_version("importers", "records.message", "records.trajectory", "records.verdict")
         self._found: dict[Path, str] = {}
         try:
-            self._known: dict[str, Any] = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
+            self._known: dict[str, str] = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             self._known = {}
 
@@ -52,12 +53,13 @@ class IngestedFiles:
         if not self._known or not path.is_file():
             return None
         try:
-            before = IngestedFile.model_validate(self._known.get(self._key(path)))
-        except (ValidationError, OSError):
+            text = unsealed(self._known.get(self._key(path), "").encode())
+            before = IngestedFile.model_validate_json(text or "")
+        except (ValidationError, OSError, AttributeError):
             return None
         for batch, version in before.versions.items():
-            lies = self._inbox / batch / "version"
-            if not lies.is_file() or lies.read_text(encoding="utf-8") != version:
+            folder = self._inbox / batch
+            if laid_version(folder) != version or batch_problem(folder):
                 return None
         return before
 
@@ -73,12 +75,10 @@ class IngestedFiles:
             before = IngestedFile(
                 batches={batch: read.batches[batch].n_trajectories for batch in batches},
                 messages={batch: read.batches[batch].n_messages for batch in batches},
-                versions={
-                    batch: (inbox / batch / "version").read_text(encoding="utf-8") for batch in batches
-                },
+                versions={batch: laid_version(inbox / batch) for batch in batches},
                 problems=tuple(own[:100]),
             )
-            self._known[self._key(Path(name))] = before.model_dump(mode="json")
+            self._known[self._key(Path(name))] = sealed(before.model_dump_json()).decode().rstrip("\n")
         inbox.mkdir(parents=True, exist_ok=True)
         with replacing_file(inbox / _FILE) as partial:
             partial.write_text(json.dumps(self._known), encoding="utf-8")

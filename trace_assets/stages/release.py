@@ -38,10 +38,12 @@ from trace_assets.release.manifest import may_be_replaced, write_manifest
 from trace_assets.routing.label_logits import option_lines
 from trace_assets.serving.launch import Launch, served_name
 from trace_assets.stages.base_model import base_checkpoint
+from trace_assets.stages.model_files import whole_adapter, whole_base, whole_router
 from trace_assets.stages.routing import usable_adapters
 from trace_assets.stages.serving import launch_of
 from trace_assets.stages.training import read_adapters
 from trace_assets.store.home import replacing_folder
+from trace_assets.store.manifest import Entry
 from trace_assets.study import Study
 from trace_assets.training.adapter import CONFIG, WEIGHTS, adapter_id
 
@@ -81,7 +83,7 @@ def write_release(study: Study, folder: Path) -> Release:
     base = base_checkpoint(study)
     with replacing_folder(folder) as building:
         for one in evidence:
-            _copy_adapter(study.home.path / one.adapter.path, building / _folder_of(one), one.adapter)
+            _copy_adapter(whole_adapter(study, one.adapter), building / _folder_of(one), one.adapter)
         release = Release(
             base=_copy_base(study, base, building),
             router=_copy_router(study, evidence, building / "router"),
@@ -157,7 +159,7 @@ def _copy_adapter(source: Path, target: Path, adapter: Adapter) -> None:
     target.mkdir(parents=True)
     for name in (CONFIG, WEIGHTS):
         if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
+            _copy(source / name, target / name)
     if adapter_id(target) != adapter.adapter_id:
         raise InputError(
             f"the adapter in {source} is not the one that was validated ({adapter.adapter_id}); "
@@ -165,14 +167,25 @@ def _copy_adapter(source: Path, target: Path, adapter: Adapter) -> None:
         )
 
 
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, and read the copy: what is written down in the manifest is what was meant."""
+    wanted = Entry.of(source)
+    shutil.copyfile(source, target)
+    if Entry.of(target) != wanted:
+        raise InputError(
+            f"the copy {target} is not what {source} is; the disk may be failing. Release again."
+        )
+
+
 def _copy_base(study: Study, base: BaseCheckpoint, building: Path) -> ReleasedBase:
     """Copy a model that was made here, since it is nowhere else; name any other."""
-    own = not Path(base.path).is_absolute() and (study.home.path / base.path).is_dir()
+    folder = whole_base(study, base)
+    own = folder.is_relative_to(study.home.path)
     if own:
         (building / "base").mkdir()
         for pattern in MODEL_FILES:
-            for file in sorted((study.home.path / base.path).glob(pattern)):
-                shutil.copyfile(file, building / "base" / file.name)
+            for file in sorted(folder.glob(pattern)):
+                _copy(file, building / "base" / file.name)
     return ReleasedBase(
         base_id=base.base_id,
         folder="base" if own else "",
@@ -181,11 +194,11 @@ def _copy_base(study: Study, base: BaseCheckpoint, building: Path) -> ReleasedBa
 
 
 def _copy_router(study: Study, evidence: list[Evidence], target: Path) -> ReleasedRouter:
-    source = study.home.models / "router"
+    source = whole_router(study)
     target.mkdir()
     try:
         for name in ("router.json", "weights.npz"):
-            shutil.copyfile(source / name, target / name)
+            _copy(source / name, target / name)
         fitted = json.loads((target / "router.json").read_text(encoding="utf-8"))
         choices, fitted_version = {str(name) for name in fitted["choices"]}, str(fitted["version"])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trace_assets.errors import InputError
 from trace_assets.stages.result import Figure, StageResult
 from trace_assets.store.content import text_version
+from trace_assets.store.durable import make_folder
 from trace_assets.store.home import replacing_file
+from trace_assets.store.manifest import manifest_of
 from trace_assets.study import Study
 
 
-def write_page(study: Study) -> Path:
+def write_page(study: Study, output: Path | None = None) -> Path:
     """Write the HTML page from what is in the store, whole or not at all.
+
+    Args:
+        study: The study.
+        output: Where to; None writes into the home.
 
     Returns:
         Its path.
@@ -20,9 +27,20 @@ def write_page(study: Study) -> Path:
     from trace_assets.report.page import render
 
     page = render(gather(study.store, study.settings.selection))
+    if output is not None:
+        try:
+            with replacing_file(output) as partial:
+                partial.write_text(page, encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            raise InputError(
+                f"{output} cannot be written ({error.strerror}); give a file in a folder that exists and "
+                "that you may write to."
+            ) from error
+        return output
     path = study.home.reports / "report.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing_file(path) as partial:
+    make_folder(path.parent)
+    manifest = manifest_of(study.home.path)
+    with replacing_file(path, lambda partial: manifest.placing(manifest.name(path), partial)) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
 

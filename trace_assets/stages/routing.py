@@ -30,6 +30,7 @@ from trace_assets.routing.trials import examples_of_trials, routing_trials
 from trace_assets.serving.launch import BASE, served_name
 from trace_assets.stages.base_model import base_folder
 from trace_assets.stages.curriculum import taught
+from trace_assets.stages.model_files import whole_router
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.training import read_adapters
 from trace_assets.store.content import text_version
@@ -163,7 +164,7 @@ def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRo
         router=router or study.settings.routing.router,
         options=option_lines([named[name] for name in choices]),
         models={**{name: served[name] for name in choices}, NO_ADAPTER: BASE},
-        fitted=study.home.models / "router",
+        fitted=whole_router(study),
         base=base_folder(study),
     )
 
@@ -177,7 +178,7 @@ def route_text(study: Study, text: str) -> Route:
     require_extra("torch", "train", "routing")
     from trace_assets.routing.classifier import load_classifier
 
-    folder = study.home.models / "router"
+    folder = whole_router(study)
     if not folder.is_dir():
         raise InputError(
             "no router was fitted yet; run `trace sync --select routing` (or `trace demo`) first."

@@ -10,6 +10,7 @@ from trace_assets.progress import progress
 from trace_assets.records import Adapter, ServedParity
 from trace_assets.serving.launch import BASE, Launch, served_name
 from trace_assets.stages.base_model import base_folder
+from trace_assets.stages.model_files import whole_adapter
 from trace_assets.stages.training import read_adapters
 from trace_assets.study import Study
 
@@ -37,7 +38,7 @@ def launch_of(study: Study) -> Launch:
     return Launch(
         model=str(base_folder(study)),
         name=BASE,
-        adapters={name: study.home.path / one.path for name, one in served_adapters(study).items()},
+        adapters={name: whole_adapter(study, one) for name, one in served_adapters(study).items()},
         host=section.host,
         port=section.port,
         dtype=section.dtype,
@@ -125,7 +126,7 @@ def _compare(study: Study, base_url: str, name: str, adapter: Adapter) -> Served
             policy,
             name,
             base_dir=base_folder(study),
-            folder=study.home.path / adapter.path,
+            folder=whole_adapter(study, adapter),
             max_turns=training.max_turns,
             temperature=training.temperature,
             tolerance=allowed,

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from trace_assets.records import Task
 from trace_assets.stages.ingest import batches, inbox
 from trace_assets.store import Store
+from trace_assets.store.manifest import manifest_of
 from trace_assets.study import Study
 
 
 def task_inbox(study: Study) -> Store:
     """Return the tables of the task inbox; partitions are batches."""
-    return Store(study.home.path / "task_inbox")
+    again = "drop the file of these tasks into the watched folder again"
+    return Store(study.home.path / "task_inbox", manifest_of(study.home.path), restored_by=again)
 
 
 def task_batches(study: Study) -> list[str]:

@@ -13,6 +13,7 @@ from trace_assets.report.figures import marked
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.model_files import enter, whole_adapter
 from trace_assets.stages.permutations import known_permutation
 from trace_assets.stages.pilot import read_pilot
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
@@ -101,6 +102,7 @@ def make_adapter(
             on_point=on_point,
             path=study.home.relative(folder),
         )
+    enter(study, folder)
     return adapter, curve, target.recomputation.read()
 
 
@@ -171,7 +173,7 @@ def make_mixed(study: Study, on_point: OnPoint) -> tuple[Adapter, list[TrainingP
     budget = len(wanted) * section.iterations * section.tasks_per_iteration * section.group_size
     key = text_version(study.target.version, base.base_id, section.recipe_version(), str(budget))
     folder = study.home.models / "adapters" / f"{MIXED}-{key}"
-    return train_adapter(
+    made = train_adapter(
         name=MIXED,
         kind="mixed",
         capability_id=None,
@@ -185,6 +187,8 @@ def make_mixed(study: Study, on_point: OnPoint) -> tuple[Adapter, list[TrainingP
         rollout_budget=budget,
         path=study.home.relative(folder),
     )
+    enter(study, folder)
+    return made
 
 
 def _write(study: Study, adapters: list[Adapter], curve: list[TrainingPoint], partition: str) -> str:
@@ -275,7 +279,7 @@ def _parity(study: Study, adapter: Adapter) -> Parity:
     from trace_assets.policies.transformers_engine import TransformersPolicy
     from trace_assets.training.parity import adapter_parity
 
-    section, folder = study.settings.training, study.home.path / adapter.path
+    section, folder = study.settings.training, whole_adapter(study, adapter)
     engine = TransformersPolicy(
         base_folder(study),
         adapters={adapter.name: folder},

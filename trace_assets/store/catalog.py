@@ -12,6 +12,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Record
 from trace_assets.records.table import polars_schema
 from trace_assets.store.ready_query import sql_folder
+from trace_assets.store.tables import way_back
 
 _TYPES: dict[type[pl.DataType], str] = {
     pl.String: "VARCHAR",
@@ -66,20 +67,30 @@ def table_select(connection: duckdb.DuckDBPyConnection, tables: Path, record: ty
     columns = {name: sql_type(dtype) for name, dtype in polars_schema(record).items()}
     folder = tables / record.table
     if not any(folder.glob("*.parquet")):
-        nulls = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in columns.items())
-        return f"SELECT {nulls} WHERE false"
+        return no_rows(record)
     source = f"read_parquet({quoted(folder)} || '/*.parquet', union_by_name = true)"
     try:
         present = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     except duckdb.Error as error:
         raise InputError(
-            f"table '{record.table}' cannot be read ({str(error).splitlines()[0]}); move the broken file out "
-            f"of {folder} and run `trace sync`."
+            f"table '{record.table}' cannot be read ({str(error).splitlines()[0]}); {way_back(record)}."
         ) from error
     parts = [
         f'"{name}"' if name in present else f'NULL::{kind} AS "{name}"' for name, kind in columns.items()
     ]
     return f"SELECT {', '.join(parts)} FROM {source}"
+
+
+def no_rows(record: type[Record]) -> str:
+    """Return the SELECT that gives a table without rows."""
+    kinds = {name: sql_type(dtype) for name, dtype in polars_schema(record).items()}
+    nulls = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in kinds.items())
+    return f"SELECT {nulls} WHERE false"
+
+
+def scripts() -> list[str]:
+    """Return the SQL that makes the views and macros of `sql/views/`, in the order in which it is run."""
+    return [file.read_text(encoding="utf-8") for file in sorted((sql_folder() / "views").glob("*.sql"))]
 
 
 def statements(
@@ -88,6 +99,7 @@ def statements(
     *,
     copy: bool = False,
     only: Sequence[type[Record]] = (),
+    broken: dict[str, str] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, statement) for everything that SQL sees, in an order in which each can be run.
 
@@ -96,10 +108,17 @@ def statements(
         tables: The home's folder of tables.
         copy: Make tables that hold the rows instead of views of the files.
         only: These tables alone, without the views of `sql/views/`; none stands for everything.
+        broken: Takes the sentence about each table that cannot be read, which then has no rows; None raises
+            it.
     """
     what = "TABLE" if copy else "VIEW"
     for record in only or TABLES:
-        select = table_select(connection, tables, record)
+        try:
+            select = table_select(connection, tables, record)
+        except InputError as error:
+            if broken is None:
+                raise
+            broken[record.table], select = str(error), no_rows(record)
         yield record.table, f'CREATE {what} "{record.table}" AS {select}'
-    for file in [] if only else sorted((sql_folder() / "views").glob("*.sql")):
-        yield file.name, file.read_text(encoding="utf-8")
+    for number, script in enumerate([] if only else scripts()):
+        yield f"sql/views {number}", script

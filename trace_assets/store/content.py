@@ -48,7 +48,8 @@ def folder_version(folder: Path, names: Iterable[str] | None = None) -> str:
     )
     for name in chosen:
         digest.update(name.encode() + b"\0")
-        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
+        with (folder / name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from trace_assets.errors import InputError
+from trace_assets.store.durable import make_folder, sync_file, sync_folder, sync_tree
 
 HOME_VARIABLE = "TRACE_HOME"
 
@@ -27,28 +28,36 @@ class Home:
     path: Path
 
     @classmethod
-    def open(cls, path: Path | str | None = None) -> Home:
+    def open(cls, path: Path | str | None = None, *, writable: bool = True) -> Home:
         """Make the folder if it is not there, and return it.
 
         Args:
             path: The folder; None reads `TRACE_HOME`, then falls back to `.trace`.
+            writable: Whether it will be written to; a home that is there can be looked at without.
 
         Raises:
-            InputError: The folder cannot be made or written to.
+            InputError: The folder cannot be made, or written to where it shall be.
         """
-        chosen = Path(path or os.environ.get(HOME_VARIABLE) or ".trace").expanduser().absolute()
+        chosen = chosen_folder(path)
         try:
-            chosen.mkdir(parents=True, exist_ok=True)
+            make_folder(chosen)
         except OSError as error:
             raise InputError(
                 f"the home folder {chosen} cannot be made ({error.strerror}); set {HOME_VARIABLE} to a "
                 "folder you may write to."
             ) from error
-        if not os.access(chosen, os.W_OK):
+        home = cls(chosen)
+        if writable and not home.is_writable:
             raise InputError(
-                f"the home folder {chosen} is not writable; set {HOME_VARIABLE} to a folder you may write to."
+                f"the home folder {chosen} is not writable; set {HOME_VARIABLE} to a folder you may write to "
+                "(this one can be looked at: `trace sql`, `trace report`, `trace sync --dry-run`)."
             )
-        return cls(chosen)
+        return home
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether files can be made in it; it may be a copy on a read-only disk, or somebody else's."""
+        return os.access(self.path, os.W_OK)
 
     @property
     def tables(self) -> Path:
@@ -105,9 +114,14 @@ class Home:
         return path.resolve().relative_to(self.path.resolve()).as_posix()
 
 
+def chosen_folder(path: Path | str | None = None) -> Path:
+    """Return the folder of a home, given or as the environment names it, whether it is there or not."""
+    return Path(path or os.environ.get(HOME_VARIABLE) or ".trace").expanduser().absolute()
+
+
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
-    """Build a folder beside `target` and put it in place when the body has succeeded.
+    """Build a folder beside `target` and put it in place, for good, when the body has succeeded.
 
     Args:
         target: Folder to make or replace.
@@ -115,7 +129,7 @@ def replacing_folder(target: Path) -> Iterator[Path]:
     Yields:
         An empty folder to fill; it is removed when the body fails.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     building = target.parent / f".{target.name}.{uuid4().hex[:8]}.partial"
     building.mkdir()
     try:
@@ -126,15 +140,23 @@ def replacing_folder(target: Path) -> Iterator[Path]:
         raise
 
 
+def _alone(partial: Path) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
 @contextmanager
-def replacing_file(target: Path) -> Iterator[Path]:
+def replacing_file(
+    target: Path, placing: Callable[[Path], AbstractContextManager[object]] = _alone
+) -> Iterator[Path]:
     """Write a file beside `target` and put it in place by one rename when the body has succeeded.
 
-    Readers see the old file or the new one. A writer that is killed leaves `.<name>.<id>.partial`, which the
-    next command removes (`store.leftovers`).
+    Readers see the old file or the new one, also after a power cut: the content is on the disk before the
+    rename, and the rename before this returns. A writer that is killed leaves `.<name>.<id>.partial`, which
+    the next command removes (`store.leftovers`).
 
     Args:
         target: File to make or replace, in a folder that is there.
+        placing: Is given the finished partial file; what it returns is held during the rename.
 
     Yields:
         The path to write to; nothing is left of it when the body fails.
@@ -142,7 +164,10 @@ def replacing_file(target: Path) -> Iterator[Path]:
     partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}.partial")
     try:
         yield partial
-        os.replace(partial, target)
+        sync_file(partial)
+        with placing(partial):
+            os.replace(partial, target)
+            sync_folder(target.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -152,21 +177,26 @@ def replace_folder(new: Path, target: Path) -> None:
 
     Where the file system can (Linux on ext4, xfs, btrfs, tmpfs, overlayfs) the two change places in one step.
     Elsewhere `target` is missing for a moment; if the program is killed right then, the old folder lies
-    beside it as `.<name>.<id>.old`, and the next command puts it back (`store.leftovers`).
+    beside it as `.<name>.<id>.old`, and the next command puts it back (`store.leftovers`). The content is on
+    the disk before it is in place, and in place on the disk before this returns.
 
     Args:
         new: The finished folder, on the same file system; afterwards it is gone.
         target: Where it shall be.
     """
+    sync_tree(new)
     if not target.exists():
         os.rename(new, target)
+        sync_folder(target.parent)
         return
     old = target.parent / f".{target.name}.{uuid4().hex[:8]}.old"
     if _exchange(new, target):
+        sync_folder(target.parent)  # before the name of what is removed says that it was replaced
         os.rename(new, old)
     else:
         os.rename(target, old)
         os.rename(new, target)
+    sync_folder(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

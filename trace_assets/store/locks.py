@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
+from trace_assets.store.durable import make_folder, sync_file, sync_folder
 from trace_assets.store.home import Home
 
 INTERRUPTED = "its last materialization was interrupted"
@@ -116,6 +117,8 @@ class ItemLock:
         """Say that the materialization is recorded: what made the item due is done with."""
         for mark in self.marks:
             mark.unlink(missing_ok=True)
+        for folder in {mark.parent for mark in self.marks}:
+            sync_folder(folder)  # or a power cut would bring back that it was due
 
 
 @contextmanager
@@ -169,9 +172,11 @@ def mark_due(home: Home, asset: str, partition: str, reason: str, by: str = "") 
         The mark. The next materialization that begins after this removes it.
     """
     folder = _folder(home, "due")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     mark = folder / f"{_name(asset, partition)}.{_short(by) or uuid4().hex[:12]}.due"
     mark.write_text(reason, encoding="utf-8")
+    sync_file(mark)
+    sync_folder(folder)
     return mark
 
 

@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,12 +17,20 @@ from trace_assets.errors import InputError
 from trace_assets.records import Record
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store.content import frame_version
-from trace_assets.store.home import replacing_file
+from trace_assets.store.durable import make_folder, sync_folder
+from trace_assets.store.home import Home, replacing_file
+from trace_assets.store.manifest import ALTERED, MANIFEST, Manifest, manifest_of
 
 R = TypeVar("R", bound=Record)
 
 WHOLE = "all"
 """File name of a table that has no partitions."""
+
+ENOUGH = 1 << 30
+"""A query of SQL compares files of up to so many bytes to their end."""
+
+READ_AT_ONCE = 1 << 28
+"""A file of at most so many bytes is read into memory, compared and parsed from there."""
 
 ROW_GROUP_ROWS = 65_536
 """Rows are in key order, so a query for one trajectory reads one group of this size; scans do not mind."""
@@ -30,11 +40,26 @@ class Store:
     """Reads and writes record tables under one folder.
 
     Any number of readers and writers may work at once: a file is written under another name and put in place
-    by one rename, so a reader sees the old table or the new one.
+    by one rename, so a reader sees the old table or the new one. With a manifest every file is compared with
+    what was written whenever it is read, and a file that is gone is an error, never a table with fewer rows.
+
+    Args:
+        folder: Where the tables lie.
+        manifest: What they shall be; None takes the manifest beside the folder, where there is one.
+        restored_by: What a person does when a file is lost; None says it by the record.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, manifest: Manifest | None = None, restored_by: str | None = None
+    ) -> None:
+        if manifest is None and (folder.parent / MANIFEST).is_file():
+            manifest = manifest_of(folder.parent)
+        self.folder, self.manifest, self._restored_by = folder, manifest, restored_by
+
+    @classmethod
+    def of(cls, home: Home) -> Store:
+        """Return the tables of a home."""
+        return cls(home.tables, manifest_of(home.path))
 
     def path(self, record: type[Record], partition: str = WHOLE) -> Path:
         """Return the file of a table's partition, whether it exists or not."""
@@ -43,8 +68,13 @@ class Store:
         return self.folder / record.table / f"{partition}.parquet"
 
     def partitions(self, record: type[Record]) -> list[str]:
-        """Return the partitions of a table that have been written, sorted."""
-        return sorted(file.stem for file in (self.folder / record.table).glob("*.parquet"))
+        """Return the partitions of a table that have been written, sorted; also one whose file was lost."""
+        folder = self.folder / record.table
+        there = {file.stem for file in folder.glob("*.parquet")}
+        if self.manifest is None:
+            return sorted(there)
+        listed = {Path(name) for name in self.manifest.names_in(folder)}
+        return sorted(there | {name.stem for name in listed if name.suffix == ".parquet"})
 
     def write(self, rows: Iterable[R], record: type[R], partition: str = WHOLE) -> str:
         """Replace a partition of a table.
@@ -74,15 +104,20 @@ class Store:
                 )
         version = frame_version(frame, record)
         path = self.path(record, partition)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing_file(path) as partial:
+        with self._replacing(path) as building:
             frame.write_parquet(
-                partial,
+                building,
                 compression="zstd",
                 row_group_size=ROW_GROUP_ROWS,
                 metadata={"trace.version": version},
             )
         return version
+
+    def _replacing(self, path: Path) -> AbstractContextManager[Path]:
+        make_folder(path.parent)
+        if self.manifest is None:
+            return replacing_file(path)
+        return replacing_file(path, partial(self.manifest.placing, self.manifest.name(path)))
 
     def adopt(self, file: Path, record: type[Record], partition: str = WHOLE) -> str:
         """Replace a partition by a finished file of the same table in another store.
@@ -100,17 +135,19 @@ class Store:
         version = pl.read_parquet_metadata(file).get("trace.version")
         if version is None:
             raise InputError(f"{file} holds no content version; ingest or materialize it again.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing_file(path) as partial:
+        with self._replacing(path) as building:
             try:
-                os.link(file, partial)
+                os.link(file, building)
             except OSError:
-                shutil.copyfile(file, partial)
+                shutil.copyfile(file, building)
         return version
 
     def has(self, record: type[Record], partition: str = WHOLE) -> bool:
-        """Whether a partition has been written."""
-        return self.path(record, partition).is_file()
+        """Whether a partition has been written; also one whose file was lost."""
+        path = self.path(record, partition)
+        return path.is_file() or (
+            self.manifest is not None and self.manifest.name(path) in self.manifest.entries()
+        )
 
     def frame(self, record: type[Record], partition: str | None = None) -> pl.DataFrame:
         """Return a table as a polars frame.
@@ -122,13 +159,70 @@ class Store:
         Returns:
             The rows in key order within a partition; an empty frame of the right schema when nothing was
             written yet.
+
+        Raises:
+            InputError: A file is gone, or is not what was written.
         """
         keys = self.partitions(record) if partition is None else [partition]
-        files = [self.path(record, key) for key in keys]
-        frames = [pl.read_parquet(file) for file in files if file.is_file()]
+        frames = [frame for key in keys if (frame := self._load(record, key)) is not None]
         if not frames:
             return pl.DataFrame(schema=polars_schema(record))
         return pl.concat(frames, how="diagonal_relaxed")
+
+    def _load(self, record: type[Record], partition: str) -> pl.DataFrame | None:
+        """Return a partition's rows from the bytes that were compared, None when it was never written."""
+        path = self.path(record, partition)
+        try:
+            if path.stat().st_size > READ_AT_ONCE:
+                self.check(record, partition)
+                return _parsed(path, path)
+            content = path.read_bytes()
+            if self.manifest is not None and not self.manifest.holds(self.manifest.name(path), content):
+                with self.manifest.undisturbed():
+                    content = path.read_bytes()
+                    if not self.manifest.holds(self.manifest.name(path), content):
+                        raise self._lost(record, path, self.manifest.problem(self.manifest.name(path)))
+        except FileNotFoundError:
+            self.check(record, partition)
+            return None
+        return _parsed(content, path)
+
+    def check(self, record: type[Record], partition: str, whole: int | None = None) -> None:
+        """Make sure that a partition is as it was written, or was never written.
+
+        Args:
+            record: The table's record type.
+            partition: The partition.
+            whole: Compare files of so many bytes to their end, larger ones by size and ends; None compares
+                all to their end. What nothing has touched is compared once a process.
+
+        Raises:
+            InputError: Its file is gone, or is not what was written.
+        """
+        if self.manifest is None:
+            return
+        path = self.path(record, partition)
+        if said := self.manifest.unchanged(self.manifest.name(path), whole):
+            raise self._lost(record, path, said)
+
+    def _lost(self, record: type[Record], path: Path, said: str) -> InputError:
+        return InputError(
+            f"table '{record.table}': {path} {said or ALTERED}; {self._restored_by or way_back(record)}."
+        )
+
+    def problem(self, record: type[Record]) -> str:
+        """Say of a table what is wrong and how it comes back, nothing when all is well; see `check`."""
+        for partition in self.partitions(record):
+            try:
+                self.check(record, partition, ENOUGH)
+            except InputError as error:
+                return str(error)
+        return ""
+
+    def scan(self, record: type[Record], partition: str = WHOLE) -> pl.LazyFrame:
+        """Return a partition that is there, to read parts of it; see `frame`."""
+        self.check(record, partition)
+        return pl.scan_parquet(self.path(record, partition))
 
     def read(self, record: type[R], partition: str | None = None) -> list[R]:
         """Return a table as records; see `frame`."""
@@ -136,6 +230,7 @@ class Store:
 
     def version(self, record: type[Record], partition: str = WHOLE) -> str | None:
         """Return the content version of a partition, None when it was not written."""
+        self.check(record, partition)
         path = self.path(record, partition)
         if not path.is_file():
             return None
@@ -143,4 +238,37 @@ class Store:
 
     def drop(self, record: type[Record], partition: str) -> None:
         """Remove a partition when it is there."""
-        self.path(record, partition).unlink(missing_ok=True)
+        path = self.path(record, partition)
+        with self.manifest.removing([self.manifest.name(path)]) if self.manifest else nullcontext():
+            if path.exists():
+                path.unlink()
+                sync_folder(path.parent)
+
+
+def is_readable(file: Path) -> bool:
+    """Whether a file is Parquet, as far as its footer tells."""
+    try:
+        pl.read_parquet_metadata(file)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        return False
+    return True
+
+
+def way_back(record: type[Record]) -> str:
+    """Say how a table that was lost comes back."""
+    if record.restored_by:
+        return f"run `{record.restored_by}`, which makes it again"
+    return (
+        "it is history that nothing makes again: put the file back from a backup, or go on without it by "
+        "`trace doctor --accept-losses`"
+    )
+
+
+def _parsed(source: Path | bytes, path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(source)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"{path} cannot be read ({reason}); move it away and run `trace sync`, which makes it again."
+        ) from error

@@ -10,7 +10,7 @@ import polars as pl
 from trace_assets.records import Check, CheckRow, Message, MessageRow, Record, Trajectory, TrajectoryHead
 from trace_assets.records.table import from_frame
 from trace_assets.store.content import text_version
-from trace_assets.store.tables import Store
+from trace_assets.store.tables import WHOLE, Store
 
 
 def write_trajectories(store: Store, trajectories: Sequence[Trajectory], partition: str) -> str:
@@ -41,7 +41,12 @@ def link_trajectories(source: Store, store: Store, partition: str) -> str:
 
     Returns:
         What `write_trajectories` would return for the same trajectories.
+
+    Raises:
+        InputError: The batch does not lie in the source as it was laid there.
     """
+    for one in _TABLES:
+        source.check(one, WHOLE)
     return text_version(*(store.adopt(source.path(one), one, partition) for one in _TABLES))
 
 
@@ -81,7 +86,7 @@ def read_some(store: Store, partition: str, ids: Sequence[str]) -> list[Trajecto
     name = pl.col("trajectory_id")
     near = name.is_between(pl.lit(ids[0]), pl.lit(ids[-1])) & name.is_in(list(ids))
     heads, messages, checks = (
-        pl.scan_parquet(store.path(record, partition)).filter(near).collect()
+        store.scan(record, partition).filter(near).collect()
         for record in (TrajectoryHead, MessageRow, CheckRow)
     )
     return _together(heads, messages, checks)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import duckdb
 import polars as pl
 
+from trace_assets.allotment import memory_bytes
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Record
-from trace_assets.store.catalog import quoted, statements
+from trace_assets.store.catalog import quoted, scripts, statements
 from trace_assets.store.home import Home
 from trace_assets.store.ready_query import ready_queries
+from trace_assets.store.tables import Store
+from trace_assets.store.touched import touched
 
 READS = frozenset({"SELECT", "CALL"})
 """Statement types that only read. `WITH ... INSERT` counts as SELECT, but no table is there to take it."""
@@ -30,7 +31,8 @@ class Warehouse:
     """Read-only SQL over the tables of a home.
 
     Opening takes no lock on any file: there may be any number of warehouses, also while tables are written.
-    A table that was not written yet is there with its columns and no rows. Nothing outside the tables' folder
+    A table that was not written yet is there with its columns and no rows; one that was written and lost is
+    an error. Nothing outside the tables' folder
     can be read, and nothing can be written.
 
     >>> import trace_assets
@@ -50,9 +52,12 @@ class Warehouse:
         self.connection = duckdb.connect(":memory:")
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET enable_progress_bar = false")  # it is drawn on standard output
-        spill = Path(tempfile.gettempdir()) / f"trace-sql-{os.getpid()}"
-        self.connection.execute(f"SET temp_directory = {quoted(spill)}")
-        for _, statement in statements(self.connection, home.tables, only=only):
+        self._spill = tempfile.TemporaryDirectory(prefix="trace-sql-")  # nobody else's, and empty
+        self.connection.execute(f"SET temp_directory = {quoted(self._spill.name)}")
+        self.connection.execute(f"SET memory_limit = '{memory_bytes() // 2**21} MiB'")  # half of it
+        self._store, self._scripts = Store.of(home), [] if only else scripts()
+        self._broken: dict[str, str] = {}
+        for _, statement in statements(self.connection, home.tables, only=only, broken=self._broken):
             self.connection.execute(statement)
         self.connection.execute(f"SET allowed_directories = [{quoted(home.tables)}]")
         self.connection.execute("SET python_enable_replacements = false")
@@ -70,6 +75,22 @@ class Warehouse:
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+        self._spill.cleanup()
+
+    def lost(self, tables: Collection[str] | None = None) -> dict[str, str]:
+        """Return the tables that are not what was written, each with what is wrong and how it comes back.
+
+        Every file is compared to its end, once a process; of files of more than a gigabyte size and ends.
+
+        Args:
+            tables: Those to look at; None looks at all.
+        """
+        found = dict(self._broken)
+        for record in TABLES:
+            wanted = tables is None or record.table in tables
+            if wanted and record.table not in found and (said := self._store.problem(record)):
+                found[record.table] = said
+        return {name: said for name, said in found.items() if tables is None or name in tables}
 
     def tables(self) -> list[str]:
         """Return the names of all tables and views."""
@@ -79,10 +100,12 @@ class Warehouse:
         return [str(name) for (name,) in rows]
 
     def row_counts(self) -> dict[str, int]:
-        """Return the number of rows of every stored table, in pipeline order; views are left out."""
-        parts = [f'SELECT count(*) FROM "{record.table}"' for record in TABLES]
+        """Return the rows of every stored table, in pipeline order; views and lost ones are left out."""
+        lost = self.lost()
+        whole = [record.table for record in TABLES if record.table not in lost]
+        parts = [f'SELECT count(*) FROM "{name}"' for name in whole]
         counts = self.connection.execute(" UNION ALL ".join(f"({part})" for part in parts)).fetchall()
-        return {record.table: int(row[0]) for record, row in zip(TABLES, counts, strict=True)}
+        return {name: int(row[0]) for name, row in zip(whole, counts, strict=True)}
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> pl.DataFrame:
         """Run one query.
@@ -95,7 +118,8 @@ class Warehouse:
             Its rows as a polars frame.
 
         Raises:
-            InputError: DuckDB refused the query; the message says why and what there is to query.
+            InputError: DuckDB refused the query; the message says why and what there is to query. Or a table
+                that it names was lost or altered; the message says how it comes back.
         """
         with self._explained():
             frame: pl.DataFrame = self._relation(sql, parameters).pl()
@@ -133,6 +157,8 @@ class Warehouse:
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None
     ) -> duckdb.DuckDBPyRelation:
         self._must_read(sql, parameters)
+        for said in self.lost(touched(sql, [record.table for record in TABLES], self._scripts)).values():
+            raise InputError(said)
         values = dict(parameters) if isinstance(parameters, Mapping) else parameters
         return self.connection.sql(sql, params=values or None)
 

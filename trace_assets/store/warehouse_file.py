@@ -13,6 +13,7 @@ from trace_assets.records import TABLES
 from trace_assets.store.catalog import quoted, statements
 from trace_assets.store.home import Home, replacing_file
 from trace_assets.store.ready_query import ready_queries
+from trace_assets.store.warehouse import Warehouse
 
 STORAGE_VERSION = "v1.5.0"
 """The oldest DuckDB that shall open the file: the oldest that this program runs with."""
@@ -54,10 +55,13 @@ def build_warehouse(home: Home, file: Path, *, copy: bool = False) -> WarehouseF
         copy: Put the rows themselves into the file, so that it can be given away; they do not change then.
 
     Raises:
-        InputError: The place is taken by something else, or cannot be written.
+        InputError: The place is taken by something else, or cannot be written; or a table was lost.
     """
     target = file.expanduser().absolute()
     _may_replace(target)
+    with Warehouse(home) as warehouse:
+        for said in warehouse.lost().values():
+            raise InputError(said)
     try:
         with replacing_file(target) as partial:
             connection = duckdb.connect(":memory:")

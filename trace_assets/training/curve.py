@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from trace_assets.records import TrainingPoint
+from trace_assets.store.durable import make_folder
 from trace_assets.store.home import replacing_file
+from trace_assets.store.lines import append_lines, read_lines, sealed
 
 
 class Curve:
@@ -27,7 +28,7 @@ class Curve:
         self.points = [point for point in read_curve(path) if upto is None or point.iteration <= upto]
         if writes and path.exists():
             with replacing_file(path) as partial:
-                partial.write_text("".join(_line(point) for point in self.points), encoding="utf-8")
+                partial.write_bytes(b"".join(sealed(point.model_dump_json()) for point in self.points))
 
     def append(self, point: TrainingPoint) -> None:
         """Add the next point and make sure that it survives a crash.
@@ -40,26 +41,25 @@ class Curve:
         self.points.append(point)
         if not self._writes:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(_line(point))
-            file.flush()
-            os.fsync(file.fileno())
+        make_folder(self.path.parent)
+        append_lines(self.path, [point.model_dump_json()])
 
 
 def read_curve(path: Path) -> list[TrainingPoint]:
-    """Read a curve file; a line torn by a crash, and what follows it, is left out.
+    """Read a curve file; a line that was altered or torn by a crash, and what follows it, is left out.
 
     Args:
         path: The JSON-lines file; none gives no points.
     """
     points: list[TrainingPoint] = []
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                points.append(TrainingPoint.model_validate_json(line))
-            except ValidationError:
-                break
+    lines = read_lines(path)
+    for number, text in lines.whole:
+        if lines.altered and number > lines.altered[0]:
+            break
+        try:
+            points.append(TrainingPoint.model_validate_json(text))
+        except ValidationError:
+            break
     return points
 
 
@@ -79,7 +79,3 @@ def sandbox_shares(points: Sequence[TrainingPoint]) -> tuple[float | None, float
     wall = sum(point.sandbox_seconds or 0.0 for point in points)
     cpu = sum(point.sandbox_cpu_seconds or 0.0 for point in points)
     return wall / seconds, cpu / seconds
-
-
-def _line(point: TrainingPoint) -> str:
-    return point.model_dump_json() + "\n"

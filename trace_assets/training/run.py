@@ -22,7 +22,6 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.progress import Bar
 from trace_assets.records import Task, TrainingPoint
 from trace_assets.settings import Training
-from trace_assets.store.home import replacing_file
 from trace_assets.targets.meter import Reading
 from trace_assets.training.adapter import load_lora, lora_config, lora_state
 from trace_assets.training.curve import Curve
@@ -142,7 +141,7 @@ class Run:
         """
         judged = [point for point in self.curve.points if point.validation_rate is not None]
         best = max(judged, key=lambda point: (point.validation_rate or 0.0, -point.iteration))
-        load_lora(self.model, load_file(self.workplace.candidate(best.iteration)))
+        load_lora(self.model, load_file(self.workplace.whole_candidate(best.iteration)))
         return best.iteration
 
     def _rollouts(self, prompts: Sequence[str], trainer: LiveRowTrainer) -> dict[str, list[Any]]:
@@ -256,7 +255,7 @@ class Run:
     def _keep_candidate(self, iteration: int) -> None:
         weights = lora_state(self.model)
         if self.peers.first:
-            with replacing_file(self.workplace.candidate(iteration)) as partial:
+            with self.workplace.keeping_candidate(iteration) as partial:
                 save_file(weights, partial)
         self.peers.wait()
 

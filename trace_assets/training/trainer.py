@@ -23,7 +23,7 @@ from trace_assets.settings import Training
 from trace_assets.training.mismatch import Mismatch
 from trace_assets.training.peers import ALONE, PATIENCE, Peers
 from trace_assets.training.plan import Plan
-from trace_assets.training.workplace import COMPLETE
+from trace_assets.training.workplace import mark_complete
 
 CHUNK = 16
 """Rows scored together on the tiny model: small enough for the processor's cache."""
@@ -170,7 +170,7 @@ class _MarkComplete(TrainerCallback):  # type: ignore[misc]
         self._peers.wait()  # each has written its part
         if self._peers.first:
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            (folder / COMPLETE).write_text("", encoding="utf-8")
+            mark_complete(folder)
 
 
 def live_rows(

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from trace_assets.errors import InputError
+from trace_assets.store.durable import make_folder, sync_file, sync_folder, sync_tree
 from trace_assets.store.home import replacing_file
+from trace_assets.store.lines import read_lines
+from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.training.validation import Rate
 
 COMPLETE = "complete"
-"""Marker inside a checkpoint, written last: without it the checkpoint was cut short and is not used."""
+"""Marker inside a checkpoint, written last: without it the checkpoint was cut short and is not used. It lists
+the checkpoint's files."""
+
+
+def mark_complete(folder: Path) -> None:
+    """Say of a checkpoint that it is written to its end, once it is on the disk."""
+    sync_tree(folder)
+    marker = folder / COMPLETE
+    marker.unlink(missing_ok=True)
+    Manifest(marker, folder).build(file for file in sorted(folder.rglob("*")) if file.is_file())
+    sync_file(marker)
+    sync_folder(folder)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a checkpoint was written to its end, and is as it was written."""
+    marker = folder / COMPLETE
+    if not marker.is_file():
+        return False
+    lines, manifest = read_lines(marker), Manifest(marker, folder)
+    return not (lines.torn or lines.altered or manifest.problems(manifest.entries()))
 
 
 class Workplace:
@@ -30,8 +56,9 @@ class Workplace:
         text = json.dumps(fingerprint, indent=2, sort_keys=True)
         if not described.is_file() or described.read_text(encoding="utf-8") != text:
             shutil.rmtree(self.path, ignore_errors=True)
-            self.path.mkdir(parents=True)
-            described.write_text(text, encoding="utf-8")
+            make_folder(self.path)
+            with replacing_file(described) as partial:
+                partial.write_text(text, encoding="utf-8")
 
     @property
     def curve(self) -> Path:
@@ -48,15 +75,37 @@ class Workplace:
         return self.path / f"candidate-{iteration}.safetensors"
 
     def last_checkpoint(self) -> tuple[Path, int] | None:
-        """Return the latest checkpoint that was written to its end, and its iteration."""
+        """Return the latest checkpoint that is as it was written, to its end, and its iteration."""
         found = [
             (int(marker.parent.name.rpartition("-")[2]), marker.parent)
             for marker in self.checkpoints.glob(f"checkpoint-*/{COMPLETE}")
         ]
-        if not found:
-            return None
-        iteration, path = max(found)
-        return path, iteration
+        for iteration, path in sorted(found, reverse=True):
+            if is_complete(path):
+                return path, iteration
+        return None
+
+    def whole_candidate(self, iteration: int) -> Path:
+        """Return the weights that were validated after an iteration.
+
+        Raises:
+            InputError: They are not what was written.
+        """
+        path = self.candidate(iteration)
+        manifest = self._manifest()
+        if said := manifest.problem(path.name):
+            raise InputError(f"{path} {said}; remove {self.path} and run again to train it anew.")
+        return path
+
+    @contextmanager
+    def keeping_candidate(self, iteration: int) -> Iterator[Path]:
+        """Write the weights that were validated after an iteration: to the path that the body is given."""
+        path, manifest = self.candidate(iteration), self._manifest()
+        with replacing_file(path, lambda partial: manifest.placing(path.name, partial)) as partial:
+            yield partial
+
+    def _manifest(self) -> Manifest:
+        return Manifest(self.path / MANIFEST, self.path)
 
     def stored_rate(self, name: str) -> Rate | None:
         """Return a measurement that an earlier attempt finished."""

@@ -17,6 +17,7 @@ from honest_reader import HonestReader
 from trace_assets.diagnosis.rehearsal import rehearse
 from trace_assets.records import Capability, Contrast, Label, LedgerEntry, Task
 from trace_assets.store import Home, Store
+from trace_assets.store.lines import read_lines
 from trace_assets.store.tables import WHOLE
 from trace_assets.store.trajectories import write_trajectories
 
@@ -61,7 +62,7 @@ def diagnose(home: Path, url: str, *more: str, command: str = "diagnose") -> sub
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
     )
 
 
@@ -90,7 +91,7 @@ def test_the_whole_way_with_trouble_tells_no_secret_and_asks_nothing_twice(
     spoilt = sum(count for kind, count in wild.seen.items() if kind != "ok")
     assert spoilt / made > 0.1
     ledger = [row for row in store.read(LedgerEntry) if row.kind == "model_calls"]
-    journal = (home / "answers" / "spent.jsonl").read_text(encoding="utf-8").splitlines()
+    journal = [text for _, text in read_lines(home / "answers" / "spent.jsonl").whole]
     assert sum(row.quantity for row in ledger) == len(journal)
     spent = sum(json.loads(line)["usd"] for line in journal)
     assert sum(row.cost_usd for row in ledger) == pytest.approx(spent)

@@ -38,8 +38,8 @@ def test_with_a_fifth_of_all_requests_spoilt_nothing_is_lost_and_nothing_is_doub
     thrice = {"passes": 3}
     with open_analyst(honest.url, "calm", labels=thrice) as (analyst, _):
         found, labels = analyst.discover(trajectories), analyst.label(trajectories, planted)
-    with ChatServer(reader.answer, rate=0.2, seed=8) as wild:
-        with open_analyst(wild.url, "wild", labels=thrice, timeout_seconds=1.5, concurrency=8) as (
+    with ChatServer(reader.answer, rate=0.2, seed=8, hang_seconds=6) as wild:
+        with open_analyst(wild.url, "wild", labels=thrice, timeout_seconds=3, concurrency=8) as (
             analyst,
             server,
         ):
@@ -74,10 +74,14 @@ def test_each_trouble_alone_is_sat_out(
 ) -> None:
     some = trajectories[:4]
     results = []
+    patience = 3.0 if fault == "hang" else 60.0  # on a busy machine an honest answer takes tenths of a second
     for rate in (0.0, 0.2 if fault in ("overflow", "cut_reply") else 0.35):
         with (
-            ChatServer(reader.answer, rate=rate, faults=[fault], hang_seconds=1.2) as server,
-            open_analyst(server.url, f"{rate}", timeout_seconds=0.8, retries=8, repairs=8) as (analyst, _),
+            ChatServer(reader.answer, rate=rate, faults=[fault], hang_seconds=6) as server,
+            open_analyst(server.url, f"{rate}", timeout_seconds=patience, retries=8, repairs=8) as (
+                analyst,
+                _,
+            ),
         ):
             results.append((analyst.discover(trajectories[:30]), analyst.label(some, planted)))
             assert (server.seen[fault] > 0) == (rate > 0)
@@ -101,8 +105,10 @@ def test_a_retry_after_holds_back_every_request(
         server.delay = 0.05
         with open_analyst(server.url, concurrency=2) as (analyst, _):
             analyst.label(trajectories[:8], planted)
-        quiet = [at - limited[0] for at in server.times if at > limited[0] + 1.2]
-    assert min(quiet) >= 2.9
+        after = [at - limited[0] for at in server.times if at > limited[0]]
+    assert len(after) >= 8 and sum(at < 2.9 for at in after) <= 2, (
+        "only what was in the air already came early"
+    )
 
 
 def different(trajectories: list[Trajectory]) -> int:
@@ -207,7 +213,7 @@ def test_a_kill_in_the_middle_repeats_no_call_and_loses_no_cost(
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, *arguments], env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while sum(server.answered.values()) < 40 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.kill(child.pid, signal.SIGKILL)

@@ -62,7 +62,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             served = uvicorn.Server(config)
             thread = threading.Thread(target=served.run, daemon=True)
             thread.start()
-            until = time.monotonic() + 20
+            until = time.monotonic() + 600
             while not served.started:
                 assert time.monotonic() < until and thread.is_alive()
                 time.sleep(0.01)

@@ -44,7 +44,7 @@ def serve(python: str) -> Iterator[Serve]:
 
     def started(port: int, *words: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
         running.append(subprocess.Popen([python, *words], cwd=cwd))
-        until = time.monotonic() + 60
+        until = time.monotonic() + 600
         while True:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)

@@ -149,7 +149,7 @@ def test_a_process_that_played_ends_quietly_and_leaves_no_sandbox(export: Export
         [sys.executable, "-W", "ignore", "-c", play],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[3])])},
     )

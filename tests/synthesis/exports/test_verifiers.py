@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,7 @@ def test_same_seed_and_actions_give_the_same_observations_and_rewards(
         input=json.dumps(episodes),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
@@ -61,10 +63,39 @@ def test_same_seed_and_actions_give_the_same_observations_and_rewards(
     assert 1.0 in rewards and len(rewards) > 1
 
 
-def test_every_file_is_there_and_is_python(export: Export) -> None:
-    folder = export("object_untouched", "verifiers")
+def test_the_package_holds_the_environment_and_names_what_it_defines(
+    export: Export, pool: SandboxPool, sources: dict[str, str]
+) -> None:
+    folder, package = export("object_untouched", "verifiers"), "g_object_untouched"
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    package = "g_object_untouched"
-    assert {"pyproject.toml", f"{package}/taskset.py", f"{package}/tool_server.py"} <= names
-    for path in folder.rglob("*.py"):
-        compile(path.read_text(encoding="utf-8"), str(path), "exec")
+    modules = {f"{package}/{name}.py" for name in ("__init__", "taskset", "tool_server")}
+    data = {f"{package}/environment.txt", f"{package}/tools.json"}
+    assert names == modules | data | {"pyproject.toml", "README.md", ".trace-export.json"}
+    source = sources["object_untouched"]
+    assert (folder / package / "environment.txt").read_text(encoding="utf-8") == source
+    tools = json.loads((folder / package / "tools.json").read_text(encoding="utf-8"))
+    assert [one.get("function", one)["name"] for one in tools] == [
+        one["function"]["name"] for one in pool.environment(source).tools()
+    ]
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["name"] == package.replace("_", "-")
+    assert project["tool"]["setuptools"] == {
+        "packages": [package],
+        "package-data": {package: ["environment.txt", "tools.json"]},
+    }
+    trees = {name: ast.parse((folder / name).read_text(encoding="utf-8")) for name in modules}
+    for tree in trees.values():  # what one module takes from another is defined there
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+                other = trees[f"{(node.module or '').replace('.', '/')}.py"]
+                assert {alias.name for alias in node.names} <= _defined(other)
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            names |= {
+                one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)
+            }
+    return names

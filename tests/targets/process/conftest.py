@@ -34,7 +34,7 @@ def opened(library: Path, tmp_path: Path) -> Iterator[Callable[..., ProcessTarge
             source = source.replace(old, new)
         module = tmp_path / "target.py"
         module.write_text(source, encoding="utf-8")
-        config = {"processes": 2, "call_seconds": 5.0, **options}
+        config = {"processes": 2, "call_seconds": 60.0, **options}
         target = ProcessTarget(ProcessConfig(module=module, python=Path(sys.executable), **config))
         targets.append(target)
         return target

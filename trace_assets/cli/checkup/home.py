@@ -18,6 +18,9 @@ SYNC = "trace sync"
 
 def home(home: Home) -> list[Finding]:
     """Look at whether files can be written, locked and put in place in one step."""
+    if not home.is_writable:
+        detail = f"{home.path} cannot be written to: it can be looked at (sql, report, sync --dry-run)"
+        return [Finding("home", "missing", detail, EVERY, "set TRACE_HOME to a folder of yours to work in")]
     probe = home.path / f".doctor-{uuid4().hex[:8]}.partial"
     fix = f"sudo chown -R {os.getuid()} {home.path}, or set TRACE_HOME to a folder of yours"
     try:
@@ -60,6 +63,7 @@ def dagster_home(home: Home, named: str = "") -> list[Finding]:
     if not (home.dagster / "dagster.yaml").is_file():
         return [*found, Finding(name, "ok", f"{home.dagster} is made when first needed", EVERY)]
     from trace_assets.assets.instance import old_schemas, open_instance
+    from trace_assets.assets.storage_faults import way_back
 
     try:
         with open_instance(home) as instance:
@@ -67,7 +71,7 @@ def dagster_home(home: Home, named: str = "") -> list[Finding]:
     except Exception as error:  # of whatever library lies under the storage that dagster.yaml names
         said = (str(error).splitlines() or [""])[0][:160]
         detail = f"{home.dagster} cannot be opened ({type(error).__name__}: {said})"
-        fix = f"mend {home.dagster}/dagster.yaml, or move it away: it is made anew"
+        fix = f"mend {home.dagster}/dagster.yaml; or {way_back(home.path)}"
         return [*found, Finding(name, "missing", detail, EVERY, fix)]
     if old:
         detail = f"{home.dagster} was written by another Dagster: {', '.join(old)}"

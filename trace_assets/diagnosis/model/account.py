@@ -12,12 +12,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst
 from trace_assets.store.home import replacing_file
 from trace_assets.store.ledger import record
+from trace_assets.store.lines import append_lines, read_lines, sealed, unsealed
 from trace_assets.store.locks import exclusive
 from trace_assets.store.tables import Store
 
@@ -153,8 +155,7 @@ class Account:
         """Write down a finished request."""
         cost = price(self.section, prompt, completion, cached)
         call = Call(self.asset, self.partition, kind, prompt, cached, completion, cost, self.stage)
-        with (self.folder / "spent.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(call)) + "\n")
+        append_lines(self.folder / "spent.jsonl", [json.dumps(asdict(call))])
         self.spent.add(call)
 
     @property
@@ -171,18 +172,22 @@ class Account:
 
 
 def read_calls(folder: Path) -> list[Call]:
-    """Return the journal's calls, oldest first; a line that a kill cut short is left out."""
-    try:
-        lines = (folder / "spent.jsonl").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    calls = []
-    for line in lines:
+    """Return the journal's calls, oldest first.
+
+    A line that a kill cut short is left out. One that was altered counts as the dearest call of the journal:
+    what it cost is not known, and a cap must hold.
+    """
+    lines = read_lines(folder / "spent.jsonl")
+    calls: dict[int, Call] = {}
+    for number, text in lines.whole:
         try:
-            calls.append(Call(**json.loads(line)))
+            calls[number] = Call(**json.loads(text))
         except (ValueError, TypeError):
             continue
-    return calls
+    if calls and lines.altered:
+        dearest = max(calls.values(), key=lambda call: call.usd)
+        calls |= {number: replace(dearest, kind="unreadable") for number in lines.altered}
+    return [calls[number] for number in sorted(calls)]
 
 
 def totals(calls: list[Call]) -> Totals:
@@ -209,7 +214,6 @@ def open_account(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / "account.lock", "the model server's account of this home"):
-        _mend(folder)
         account = Account(section, folder, asset, partition, totals(read_calls(folder)), stage)
         try:
             yield account
@@ -217,19 +221,10 @@ def open_account(
             _book(store, folder)
 
 
-def _mend(folder: Path) -> None:
-    """End a line that a kill cut short, so that the next one is a line of its own."""
-    path = folder / "spent.jsonl"
-    if path.is_file() and path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n")
-
-
 def _book(store: Store, folder: Path) -> None:
     """Enter every call that is not in the ledger yet, those of runs that were killed among them."""
-    mark = folder / "booked"
-    done = int(mark.read_text(encoding="utf-8")) if mark.is_file() else 0
-    calls = read_calls(folder)
+    mark, calls = folder / "booked", read_calls(folder)
+    done = _booked(store, mark)
     groups: dict[tuple[str, str, str], list[Call]] = {}
     for call in calls[done:]:
         groups.setdefault((call.stage, call.asset, call.partition), []).append(call)
@@ -249,4 +244,12 @@ def _book(store: Store, folder: Path) -> None:
             cost_usd=sums.usd,
         )
     with replacing_file(mark) as partial:
-        partial.write_text(str(len(calls)), encoding="utf-8")
+        partial.write_bytes(sealed(str(len(calls))))
+
+
+def _booked(store: Store, mark: Path) -> int:
+    """Return how many calls are in the ledger: as noted, or by the ledger where the note is damaged."""
+    text = unsealed(mark.read_bytes().rstrip(b"\n")) if mark.is_file() else "0"
+    if text is not None and text.isdigit():
+        return int(text)
+    return int(sum(row.quantity for row in store.read(LedgerEntry) if row.kind == "model_calls"))

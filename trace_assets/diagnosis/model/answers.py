@@ -15,7 +15,9 @@ from typing import Literal
 from pydantic import ValidationError
 
 from trace_assets.diagnosis.model.question import A, Question
+from trace_assets.store.durable import make_folder
 from trace_assets.store.home import replacing_file
+from trace_assets.store.lines import sealed, unsealed
 
 Remark = Literal["full", "cut"]
 """`full`: the question does not fit the model's context; `cut`: its answer does not fit a reply."""
@@ -34,7 +36,8 @@ class Answers:
     def get(self, question: Question[A]) -> A | Remark | None:
         """Return a remembered answer or remark; None when there is none or its file is damaged."""
         try:
-            entry = json.loads(self.path(question.key).read_text(encoding="utf-8"))
+            text = unsealed(self.path(question.key).read_bytes().rstrip(b"\n"))
+            entry = json.loads(text or "")
             remark = entry.get("remark")
             if remark in ("full", "cut"):
                 known: Remark = remark
@@ -56,6 +59,6 @@ class Answers:
         else:
             entry["answer"] = answer.model_dump(mode="json")
         path = self.path(question.key)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with replacing_file(path) as partial:
-            partial.write_text(json.dumps(entry, ensure_ascii=False), encoding="utf-8")
+            partial.write_bytes(sealed(json.dumps(entry, ensure_ascii=False)))

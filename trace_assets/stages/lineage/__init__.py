@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
+from trace_assets.errors import InputError
+from trace_assets.records import LineageEdge, LineageMember, LineageNode
 from trace_assets.stages.lineage import diagnosis, teaching
 from trace_assets.store.lineage import Made, keep
 from trace_assets.study import Study
@@ -27,6 +30,35 @@ RECORDERS: dict[str, Callable[[Study, str], Made]] = {
     "evaluation": teaching.made_evaluation,
 }
 """Asset to what tells what it was made from."""
+
+
+TABLES = (LineageEdge, LineageMember, LineageNode)
+
+
+def mend_lineage(study: Study, items: Iterable[tuple[str, str]]) -> list[str]:
+    """Record the lineage of items again where records of it were lost or altered.
+
+    Args:
+        study: The study.
+        items: Asset and partition of everything that was made.
+
+    Returns:
+        The names of the records that are lost for good: those of versions that are no longer in the store.
+    """
+    store = study.store
+    if store.manifest is None:
+        return []
+    starts = tuple(store.manifest.name(store.folder / record.table) + "/" for record in TABLES)
+    lost = store.manifest.problems(name for name in store.manifest.entries() if name.startswith(starts))
+    if not lost:
+        return []
+    with store.manifest.removing(list(lost)):
+        for name in lost:
+            store.manifest.path(name).unlink(missing_ok=True)
+    for asset, partition in items:
+        with suppress(InputError):  # what it is read from is lost too: recorded when that is made again
+            record_lineage(study, asset, partition)
+    return sorted(set(lost) - set(store.manifest.entries()))
 
 
 def record_lineage(study: Study, asset: str, partition: str = "") -> None:

@@ -10,7 +10,9 @@ from pydantic import ValidationError
 
 from trace_assets.errors import InputError
 from trace_assets.records import Record
+from trace_assets.store.durable import make_folder
 from trace_assets.store.home import replacing_file
+from trace_assets.store.manifest import manifest_of
 from trace_assets.synthesis.contract.tool_list import GivenTools
 
 
@@ -37,16 +39,23 @@ def read_description(folder: Path, target: str) -> TargetDescription:
     Raises:
         InputError: The file was damaged.
     """
-    file = description_file(folder, target)
+    file, manifest = description_file(folder, target), manifest_of(folder.parent)
+    if said := manifest.problem(manifest.name(file)):
+        raise _unreadable(target, file, said)
     try:
         return TargetDescription.model_validate_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return TargetDescription(target=target)
     except (OSError, UnicodeDecodeError, ValidationError) as error:
-        raise InputError(
-            f"what was said of target '{target}' cannot be read from {file} ({type(error).__name__}); give "
-            "its tools and policy again with `trace contract`."
-        ) from error
+        raise _unreadable(target, file, f"cannot be read ({type(error).__name__})") from error
+
+
+def _unreadable(target: str, file: Path, said: str) -> InputError:
+    return InputError(
+        f"what is known of target '{target}': {file} {said}; go on without it by `trace doctor "
+        "--accept-losses`, and give its tools and policy again by `trace contract`, or its files by `trace "
+        "ingest`."
+    )
 
 
 def write_description(folder: Path, description: TargetDescription) -> bool:
@@ -54,7 +63,8 @@ def write_description(folder: Path, description: TargetDescription) -> bool:
     file, text = description_file(folder, description.target), description.model_dump_json(indent=1)
     if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text:
         return False
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing_file(file) as partial:
+    make_folder(folder)
+    manifest = manifest_of(folder.parent)
+    with replacing_file(file, lambda partial: manifest.placing(manifest.name(file), partial)) as partial:
         partial.write_text(text, encoding="utf-8")
     return True

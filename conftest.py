@@ -1,0 +1,128 @@
+"""What all tests and doctests stand in: surroundings of their own, the same on every machine.
+
+Nothing of the user's is read or written: not the home, not the shell's variables, not a `.trace` or an edited
+`trace.toml` of this folder. Nothing depends on how the tests were started: in the background (where SIGINT
+is ignored), with another umask, locale or proxy, with or without a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+KEPT = {"PATH", "LD_LIBRARY_PATH", "TMPDIR", "USER", "LOGNAME", "TERM", "VIRTUAL_ENV", "CI", "CHROMIUM"}
+THREADS = {f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS")} | {"POLARS_MAX_THREADS"}
+KEPT_FAMILIES = (
+    "PYTHON",
+    "PYTEST",
+    "COV",
+    "DOCKER_",
+    "CUDA_",
+    "NVIDIA_",
+    "PIP_",
+    "PLAYWRIGHT_",
+    "MUTANTS_",
+    "HYPOTHESIS_",
+    "TRACE_",
+)
+THE_PROGRAMS_OWN = (
+    "TRACE_HOME",
+    "TRACE_CONFIG",
+    "TRACE_SET",
+    "TRACE_PROGRESS_DIR",
+    "TRACE_SQL",
+    "TRACE_SANDBOXES",
+)
+"""Of the TRACE_ variables these are settings of the program; the others are switches of tests."""
+OPENED = frozenset(
+    ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect")
+)
+
+# Examples are the same in every run, so that one who changed nothing sees nothing fail; `make test-slow`
+# draws others, with HYPOTHESIS_PROFILE=explore. How long an example takes is no property of the code alone.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", UNHURRIED, derandomize=True, database=None)
+settings.register_profile("explore", UNHURRIED, derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take all that holds for the whole process, before anything of ours is imported."""
+    # xdist's workers inherit it
+    users = Path(os.environ.setdefault("PYTEST_USERS_HOME", os.path.expanduser("~")))
+    folder = Path(tempfile.mkdtemp(prefix="trace-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    _take_own_variables(folder, users)
+    _take_own_signals()
+    os.umask(0o022)
+    users_own = [
+        Path(__file__).parent / ".trace",
+        *(users / name for name in (".trace", ".dagster", ".cache")),
+    ]
+    lent = {value for name, value in os.environ.items() if name.startswith("TRACE_")}
+    _watch(tuple(str(one) for one in users_own if str(one) not in lent))
+
+
+def _take_own_variables(folder: Path, users: Path) -> None:
+    """Leave of the shell's variables only what says where programs are and what to test."""
+    for name in list(os.environ):
+        kept = name in KEPT | THREADS or (name.startswith(KEPT_FAMILIES) and name not in THE_PROGRAMS_OWN)
+        if not kept or name in ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONUTF8"):
+            del os.environ[name]
+        elif name.startswith("TRACE_") and os.path.exists(os.environ[name]):
+            os.environ[name] = os.path.abspath(os.environ[name])  # no test runs where it was named from
+    for name in ("home", "trace"):
+        (folder / name).mkdir()
+    os.environ |= {
+        "HOME": str(folder / "home"),
+        "TRACE_HOME": str(folder / "trace"),
+        "LANG": "C.UTF-8",
+        "HF_HUB_OFFLINE": "1",
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+    }
+    # Where this machine's packages come from, for the tests that install some.
+    if (pip := users / ".config" / "pip" / "pip.conf").is_file():
+        os.environ.setdefault("PIP_CONFIG_FILE", str(pip))
+
+
+def _take_own_signals() -> None:
+    """As in the foreground of a shell: processes inherit what is ignored or blocked."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _watch(forbidden: tuple[str, ...]) -> None:
+    """Whatever would open something of the user's fails, and with it the test."""
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event in OPENED and isinstance(arguments[0], str | os.PathLike):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            if any(path == one or path.startswith(one + "/") for one in forbidden):
+                raise PermissionError(f"a test reaches for {path}, which is the user's")
+
+    sys.addaudithook(hook)
+
+
+@pytest.fixture(autouse=True)
+def _own_surroundings() -> Iterator[None]:
+    """A home and a working folder for each test; afterwards every variable is as it was before."""
+    variables, before = dict(os.environ), os.getcwd()
+    with tempfile.TemporaryDirectory(prefix="trace-test-", ignore_cleanup_errors=True) as folder:
+        os.environ["TRACE_HOME"] = f"{folder}/home"
+        os.mkdir(f"{folder}/work")
+        os.chdir(f"{folder}/work")
+        yield
+        os.chdir(before)
+    os.environ.clear()
+    os.environ.update(variables)

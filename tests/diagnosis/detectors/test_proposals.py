@@ -1,0 +1,386 @@
+"""What three families propose, word for word, and the edges of their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.diagnosis.detectors.dialogues import (
+    CANCEL,
+    CLOSED,
+    PENDING,
+    REFUND,
+    WINDOW,
+    agent,
+    call,
+    transcript,
+    user,
+)
+from trace_assets.diagnosis.detectors import Corpus
+from trace_assets.diagnosis.detectors.protocol import Finding, Proposal
+from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
+from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
+from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
+from trace_assets.records import Message
+
+Parts = Sequence[list[Message]]
+
+
+def corpus(*dialogues: Parts) -> Corpus:
+    return Corpus([transcript(*parts, task=f"x/{number}") for number, parts in enumerate(dialogues)])
+
+
+def labelled(family: object, args: dict[str, object], *parts: list[Message]) -> Finding:
+    return family.label(transcript(*parts), args)  # type: ignore[attr-defined,no-any-return]
+
+
+# --- unrecovered_error
+
+REFUSED = call("cancel_order", "no", error=True, order="K4821")
+
+
+def test_a_tool_is_proposed_from_three_trajectories_in_which_it_failed() -> None:
+    twice = [[REFUND, REFUSED, REFUSED], [REFUND, REFUSED]]
+    assert UnrecoveredError().propose(corpus(*twice)) == []
+    any_tool, one = UnrecoveredError().propose(corpus(*twice, [REFUND, REFUSED]))
+    assert any_tool == Proposal(
+        args={"tool": ""},
+        name="Recover from a refused call",
+        description=(
+            "When a tool refuses a call, use its message to get the arguments right and bring the call to "
+            "success."
+        ),
+        subject=("any",),
+    )
+    assert one == Proposal(
+        args={"tool": "cancel_order"},
+        name="Recover from a refused attempt to cancel the order",
+        description=(
+            "When the tool cancel order refuses a call, use its message to get the arguments right and bring "
+            "the call to success."
+        ),
+        subject=("cancel_order",),
+    )
+
+
+def test_every_tool_counts_alone_and_the_users_calls_not_at_all() -> None:
+    other = call("refund_item", "no", error=True, order="K4821")
+    by_user = call("cancel_order", "no", error=True, by_user=True)
+    mixed = [[REFUSED, other]] * 3 + [[by_user]] * 3
+    assert [one.subject for one in UnrecoveredError().propose(corpus(*mixed))] == [
+        ("any",),
+        ("cancel_order",),
+        ("refund_item",),
+    ]
+    assert UnrecoveredError().propose(corpus([REFUSED], [other], [REFUSED], [other])) == []
+    assert UnrecoveredError().propose(corpus(*[[by_user]] * 9)) == []
+
+
+def test_failures_are_recovered_by_tool() -> None:
+    family, fine = UnrecoveredError(), call("cancel_order", order="K4821")
+    other = call("refund_item", "no", error=True, order="K4821")
+    assert labelled(family, {"tool": ""}, REFUND, REFUSED, other, fine) == Finding(
+        "LACKING", (4,), "refund_item failed and never succeeded afterwards"
+    )
+    assert labelled(family, {"tool": ""}, REFUND, REFUSED, other) == Finding(
+        "LACKING", (2, 4), "cancel_order, refund_item failed and never succeeded afterwards"
+    )
+    assert labelled(family, {"tool": ""}, REFUND, REFUSED, REFUSED, fine, fine) == Finding(
+        "PRESENT", (2, 6), "after each failure the tool was called successfully"
+    )
+    assert labelled(family, {"tool": ""}, REFUND, fine, REFUSED).label == "LACKING", "it had worked before"
+    assert labelled(family, {"tool": "cancel_order"}, REFUND, other) == Finding("NA")
+    assert labelled(family, {"tool": ""}, REFUND, fine) == Finding("NA")
+
+
+def test_what_the_user_called_neither_fails_nor_recovers() -> None:
+    family = UnrecoveredError()
+    broke, worked = (call("cancel_order", "no", error=True, by_user=True), call("cancel_order", by_user=True))
+    assert labelled(family, {"tool": ""}, REFUND, broke) == Finding("NA")
+    assert labelled(family, {"tool": ""}, REFUND, REFUSED, worked).label == "LACKING"
+    assert labelled(family, {"tool": "cancel_order"}, REFUND, broke, call("cancel_order")) == Finding("NA")
+
+
+# --- write_without_read
+
+ASK = user("kindly cancel K4821")
+LOOK, WRITE = call("get_order", PENDING, order="K4821"), call("cancel_order", order="K4821")
+
+
+def each(*parts: str, count: int, first: int = 1000) -> list[Parts]:
+    """So many trajectories, each with an order of its own: an argument that names objects takes three."""
+    made = []
+    for number in range(first, first + count):
+        order, other = f"K{number}", f"A{number}"
+        steps = {
+            "ask": user(f"kindly cancel {order}"),
+            "refund": user(f"refund {order}"),
+            "hello": user("hello"),
+            "look": call("get_order", PENDING.replace("K4821", order), order=order),
+            "find": call("find_order", PENDING.replace("K4821", order), order=order),
+            "look at another": call("get_order", PENDING.replace("K4821", other), order=other),
+            "write": call("cancel_order", order=order),
+            "pay": call("refund_item", order=order, item="rug"),
+        }
+        made.append([steps[part] for part in parts])
+    return made
+
+
+def test_reads_of_the_same_object_are_proposed_from_three_trajectories_on() -> None:
+    family = WriteWithoutRead()
+    calm = each("hello", count=6)
+    enough = [*each("ask", "look", "write", count=4), *calm]
+    (one,) = family.propose(corpus(*enough))
+    assert one.name == "Look up the order before cancelling the order"
+    assert one.description == (
+        "Before changing anything with 'cancel order', look at the same order with 'get order', so that what "
+        "is done rests on how it really stands."
+    )
+    assert one.subject == ("cancel_order", "get_order")
+    assert one.args == {
+        "tool": "cancel_order",
+        "read": "get_order",
+        "argument": "order",
+        "cues": one.args["cues"],
+    }
+    assert one.args["cues"] == corpus(*enough).cues("cancel_order") != []
+    three, blind = each("ask", "look", "write", count=3), each("ask", "write", count=3, first=2000)
+    assert len(family.propose(corpus(*three, *blind, *calm))) == 1
+    assert family.propose(corpus(*three[:2], *blind, *calm)) == [], "the read was made only twice"
+
+
+def test_the_write_itself_is_made_in_three() -> None:
+    family, looks = WriteWithoutRead(), each("ask", "look", count=9, first=2000)
+    assert len(family.propose(corpus(*each("ask", "look", "write", count=3), *looks))) == 1
+    assert family.propose(corpus(*each("ask", "look", "write", count=2), *looks)) == []
+
+
+def test_a_read_of_another_object_is_not_proposed() -> None:
+    assert WriteWithoutRead().propose(corpus(*each("ask", "look at another", "write", count=5))) == []
+    (one,) = WriteWithoutRead().propose(corpus(*each("ask", "look at another", "look", "write", count=3)))
+    assert one.subject == ("cancel_order", "get_order")
+
+
+def test_a_read_is_counted_once_a_trajectory_and_object() -> None:
+    twice, blind = each("ask", "look", "look", "write", "write", count=2), each("ask", "write", count=3)
+    assert WriteWithoutRead().propose(corpus(*twice, *blind)) == []
+
+
+def test_two_reads_are_proposed_in_order() -> None:
+    found = WriteWithoutRead().propose(corpus(*each("ask", "look", "find", "write", count=3)))
+    assert [one.args["read"] for one in found] == ["find_order", "get_order"]
+
+
+def test_a_look_counts_when_it_was_answered_before_the_write_by_the_agent_itself() -> None:
+    family = WriteWithoutRead()
+    assert labelled(family, CANCEL, ASK, LOOK, WRITE) == Finding(
+        "PRESENT", (1, 3), "get_order came before each cancel_order"
+    )
+    users = call("get_order", PENDING, by_user=True, order="K4821")
+    assert labelled(family, CANCEL, ASK, users, WRITE).evidence == (3,)
+    refused = call("get_order", "no", error=True, order="K4821")
+    assert labelled(family, CANCEL, ASK, refused, WRITE).label == "LACKING"
+    # Both calls in one message: the answer of the look came after the write was sent.
+    at_once = [
+        Message(role="assistant", tool_calls=(*LOOK[0].tool_calls, *_named("w", WRITE[0]).tool_calls)),
+        LOOK[1],
+        WRITE[1].model_copy(update={"tool_call_id": "w"}),
+    ]
+    assert labelled(family, CANCEL, ASK, at_once) == Finding(
+        "LACKING", (1,), "cancel_order was called on k4821 without get_order before"
+    )
+
+
+def _named(ident: str, said: Message) -> Message:
+    return said.model_copy(
+        update={"tool_calls": tuple(one.model_copy(update={"id": ident}) for one in said.tool_calls)}
+    )
+
+
+def test_each_write_needs_its_own_look_and_the_latest_one_is_shown() -> None:
+    family, second = WriteWithoutRead(), call("cancel_order", order="A0007")
+    look = call("get_order", PENDING, order="A0007")
+    assert labelled(family, CANCEL, ASK, LOOK, WRITE, second).evidence == (5,)
+    assert labelled(family, CANCEL, ASK, LOOK, LOOK, WRITE, look, second).evidence == (3, 5, 7, 9)
+
+
+def test_the_users_own_write_is_nobodys_lack() -> None:
+    users = call("cancel_order", by_user=True, order="K4821")
+    assert labelled(WriteWithoutRead(), CANCEL, user("hello"), users) == Finding("NA")
+    assert labelled(WriteWithoutRead(), CANCEL, user("hello"), users, WRITE).evidence == (3,)
+
+
+def test_looking_and_leaving_it_is_shown_by_the_request_and_the_first_look() -> None:
+    found = labelled(WriteWithoutRead(), CANCEL, user("hello"), ASK, LOOK, LOOK)
+    assert found == Finding("PRESENT", (1, 2), "asked for, looked up, and cancel_order was not called")
+    assert labelled(WriteWithoutRead(), {**CANCEL, "cues": []}, ASK, LOOK) == Finding("NA")
+    without = {name: value for name, value in CANCEL.items() if name != "cues"}
+    assert labelled(WriteWithoutRead(), without, ASK, LOOK) == Finding("NA")
+
+
+# --- write_against_state
+
+SHUT, OPEN = call("get_order", CLOSED, order="K4821"), call("get_order", PENDING, order="K4821")
+PAID = call("refund_item", order="K4821", item="rug")
+HANDED = call("transfer_case", order="K4821", reason="x")
+
+
+def states(*dialogues: Parts) -> list[Proposal]:
+    """Beside those who refund an open order, and twice as many who want nothing, so that there are cues."""
+    paid = max(6, 2 * len(dialogues))
+    others = [*each("refund", "look", "pay", count=paid), *each("hello", count=2 * paid)]
+    return WriteAgainstState().propose(corpus(*others, *dialogues))
+
+
+def of_closed(found: list[Proposal]) -> list[Proposal]:
+    return [one for one in found if one.subject == ("refund_item", "window", "closed")]
+
+
+def test_a_state_in_which_three_refrain_is_proposed() -> None:
+    assert of_closed(states(*[[REFUND, SHUT, agent("no")]] * 2)) == []
+    (one,) = of_closed(states(*[[REFUND, SHUT, agent("no")]] * 3))
+    assert one.name == "Refrain from refunding the item when its window is closed"
+    assert one.description == (
+        "When the order was last seen with window 'closed', do not call 'refund item' on it even if the user "
+        "asks for it."
+    )
+    assert one.args["instead"] == "" and one.args["argument"] == "order"
+    assert one.args["cues"] == ["refund"] and one.args["tool"] == "refund_item"
+
+
+def test_the_other_way_of_half_of_those_who_refrain_is_named() -> None:
+    bare, handed = [REFUND, SHUT, agent("no")], [REFUND, SHUT, HANDED]
+    (one,) = of_closed(states(bare, bare, handed, handed))
+    assert one.args["instead"] == "transfer_case"
+    assert one.name == "Refrain from refunding the item when its window is closed; transfer the case instead"
+    assert one.description.endswith("even if the user asks for it: use 'transfer case'.")
+    (one,) = of_closed(states(bare, bare, bare, handed))
+    assert one.args["instead"] == ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        call("transfer_case", "no", error=True, order="K4821"),
+        call("transfer_case", by_user=True, order="K4821"),
+        call("transfer_case", order="A0007"),
+        call("get_order", CLOSED, order="K4821"),
+    ],
+    ids=["refused", "by the user", "of another order", "a look"],
+)
+def test_what_is_no_other_way(other: list[Message]) -> None:
+    (one,) = of_closed(states(*[[REFUND, SHUT, other]] * 3))
+    assert one.args["instead"] == ""
+
+
+def test_a_way_that_names_no_object_is_one_and_one_before_the_state_was_seen_is_not() -> None:
+    bare = call("transfer_case", reason="x")
+    (one,) = of_closed(states(*[[REFUND, SHUT, bare]] * 3))
+    assert one.args["instead"] == "transfer_case"
+    (one,) = of_closed(states(*[[REFUND, HANDED, SHUT]] * 3))
+    assert one.args["instead"] == ""
+
+
+def test_of_two_ways_the_commoner_then_the_later_name_is_taken() -> None:
+    close = call("close_case", order="K4821")
+    (one,) = of_closed(states(*[[REFUND, SHUT, HANDED, close]] * 3, [REFUND, SHUT, close]))
+    assert one.args["instead"] == "close_case"
+    (one,) = of_closed(states(*[[REFUND, SHUT, HANDED, close]] * 3))
+    assert one.args["instead"] == "transfer_case"
+
+
+def test_those_who_wrote_did_not_refrain() -> None:
+    wrote = [REFUND, SHUT, PAID]
+    refrained = [REFUND, SHUT, agent("no")]
+    assert of_closed(states(refrained, refrained, wrote, wrote)) == []
+    assert len(of_closed(states(refrained, refrained, refrained, wrote))) == 1
+
+
+def test_without_a_cue_nothing_is_proposed() -> None:
+    refrained = [[user("K4821"), SHUT, agent("no")]] * 3
+    assert WriteAgainstState().propose(corpus(*each("hello", "look", "pay", count=9), *refrained)) == []
+
+
+def test_a_field_with_one_value_or_more_than_eight_is_no_state() -> None:
+    def proposed(kinds: int) -> set[str]:
+        """All in one state `open`, and so many more."""
+        seen = [
+            call("get_order", CLOSED.replace("closed", f"w{'abcdefghij'[n % kinds]}"), order="K4821")
+            for n in range(4 * kinds)
+        ]
+        found = states(*[[REFUND, one, agent("no")] for one in seen])
+        return {one.subject[2] for one in found if one.subject[1] == "window"}
+
+    assert proposed(1) == {"wa"}
+    assert len(proposed(7)) == 7
+    assert proposed(8) == set(), "with the open ones they are nine"
+    alone = [*each("refund", "look", "pay", count=6), *each("hello", count=12)]
+    refrained = [[REFUND, OPEN, agent("no")]] * 3
+    assert WriteAgainstState().propose(corpus(*alone, *refrained)) == []
+
+
+def test_a_value_is_counted_once_a_trajectory_and_needs_three() -> None:
+    rare = call("get_order", CLOSED.replace("closed", "ajar"), order="K4821")
+    twice = [[REFUND, rare, rare, agent("no")]] * 2
+    found = states(*twice, *[[REFUND, SHUT, agent("no")]] * 3)
+    assert {one.subject[2] for one in found if one.subject[1] == "window"} == {"closed"}
+
+
+def test_numbers_are_no_states() -> None:
+    priced = [
+        call("get_order", CLOSED.replace('"closed"', f'"{n % 2}7 EUR"'), order="K4821") for n in range(6)
+    ]
+    found = states(*[[REFUND, one, agent("no")] for one in priced])
+    assert {one.subject[1] for one in found} <= {"status"}
+
+
+def test_only_the_last_state_before_the_write_counts() -> None:
+    family = WriteAgainstState()
+    assert labelled(family, WINDOW, REFUND, SHUT, OPEN, PAID) == Finding("NA")
+    assert labelled(family, WINDOW, REFUND, OPEN, SHUT, PAID) == Finding(
+        "LACKING", (4, 5), "refund_item was called on k4821 although window=closed had been seen"
+    )
+    assert labelled(family, WINDOW, REFUND, PAID, SHUT) == Finding("NA"), "it was seen afterwards"
+
+
+def test_the_users_own_write_and_one_on_another_object_are_not_it() -> None:
+    family = WriteAgainstState()
+    users = call("refund_item", by_user=True, order="K4821")
+    assert labelled(family, WINDOW, REFUND, SHUT, users).label == "NA"
+    assert labelled(family, WINDOW, REFUND, SHUT, users, PAID).evidence == (2, 5)
+    other = call("refund_item", order="A0007")
+    assert labelled(family, WINDOW, REFUND, SHUT, other, PAID).evidence == (2, 5)
+
+
+def test_refraining_needs_the_other_way_after_the_state_was_seen() -> None:
+    family, handed = WriteAgainstState(), call("transfer", order="K4821")
+    assert labelled(family, WINDOW, REFUND, SHUT, handed, handed) == Finding(
+        "PRESENT", (2, 3), "window=closed was seen, then transfer"
+    )
+    assert labelled(family, WINDOW, REFUND, handed, SHUT) == Finding("NA")
+    refused = call("transfer", "no", error=True, order="K4821")
+    assert labelled(family, WINDOW, REFUND, SHUT, refused) == Finding("NA")
+    alone = {**WINDOW, "instead": ""}
+    assert labelled(family, alone, REFUND, SHUT) == Finding(
+        "PRESENT", (0, 2), "window=closed was seen, and it was left alone"
+    )
+
+
+def test_refraining_is_from_what_was_asked_for_and_meant() -> None:
+    family, alone = WriteAgainstState(), {**WINDOW, "instead": ""}
+    assert labelled(family, alone, user("hello K4821"), SHUT) == Finding("NA"), "nobody asked"
+    assert labelled(family, alone, user("refund something"), SHUT) == Finding("NA"), "it was not meant"
+    told = agent("I shall refund K4821.")
+    assert labelled(family, alone, user("refund something"), told, SHUT).label == "PRESENT"
+    assert labelled(family, alone, REFUND, OPEN) == Finding("NA"), "another state"
+    # Nobody named it by the argument by which the tool names what it acts on.
+    elsewhere = call("get_order", CLOSED, number="K4821")
+    assert labelled(family, alone, REFUND, elsewhere) == Finding("NA")
+    # One object was written, another of the same request left alone.
+    both = user("refund K4821 and A0007")
+    other = call("get_order", CLOSED.replace("K4821", "A0007"), order="A0007")
+    paid_open = [both, OPEN, PAID, other]
+    assert labelled(family, alone, *paid_open) == Finding(
+        "PRESENT", (0, 6), "window=closed was seen, and it was left alone"
+    )

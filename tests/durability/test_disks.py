@@ -1,0 +1,180 @@
+"""A disk that is full or read-only, and a history that is damaged: one sentence, and the way back works."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.durability.small_home import Small, forget_process, quick_models, simulation_file
+from trace_assets.assets.storage_faults import damaged_database, explain
+from trace_assets.cli.checkup.files import files
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.stages.report import write_page
+from trace_assets.store import Home
+
+DIAGNOSED = tuple(
+    word for name in ("tasks", "trajectories", "triage") for word in ("--select", f"{name}[desk]")
+)
+SELECTED = shlex.join(DIAGNOSED)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+    folder = tmp_path_factory.mktemp("disks")
+    made = Small(folder / "home", simulation_file(folder / "desk.json"), ("tasks", "trajectories", "triage"))
+    with quick_models():
+        made.work()
+        forget_process()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skip where this process may not mount, as in most containers."""
+    folder = tmp_path_factory.mktemp("mount")
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(
+            ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", str(folder)], capture_output=True
+        ).returncode
+    ):
+        pytest.skip("this process may not mount a file system of its own")
+
+
+def alone(script: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script where it can mount; `trace` is the program, on the home."""
+    trace = f"trace() {{ '{sys.executable}' -m trace_assets \"$@\"; }}\n"
+    environment = {**os.environ, "TRACE_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", trace + script],
+        env=environment,
+        cwd=home.parent,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+def test_a_read_only_home_can_be_looked_at(small: Small, can_mount: None, tmp_path: Path) -> None:
+    home = small.folder
+    done = alone(
+        f"""
+        set -e
+        mount --bind '{home}' '{home}'
+        mount -o remount,ro,bind '{home}'
+        cd '{tmp_path}'
+        trace sql "SELECT count(*) AS n FROM trajectories" --format csv
+        trace report
+        trace sync --dry-run {SELECTED}
+        trace doctor --quick --for diagnose >doctor.txt || echo "doctor $?"
+        trace sync {SELECTED} || echo "sync $?"
+        """,
+        home,
+    )
+    assert done.stdout.split() == [
+        *("n", "6", "trace-report.html", "Everything", "is", "up", "to", "date."),
+        *("doctor", "3", "sync", "2"),
+    ], done.stdout + done.stderr
+    assert "is not writable" in done.stderr and "Traceback" not in done.stderr
+    assert "Whose fault" in (tmp_path / "trace-report.html").read_text()
+    assert "can be looked at" in (tmp_path / "doctor.txt").read_text()
+
+
+def test_a_page_goes_where_it_is_asked_for(small: Small, tmp_path: Path) -> None:
+    study = small.study()
+    assert write_page(study, tmp_path / "page.html") == tmp_path / "page.html"
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page(study, tmp_path / "nowhere" / "page.html")
+    assert not (study.home.reports / "report.html").exists()
+
+
+def test_a_full_disk_ends_in_one_sentence_and_the_command_goes_on(
+    small: Small, can_mount: None, tmp_path: Path
+) -> None:
+    home, disk = small.folder, tmp_path / "disk"
+    disk.mkdir()
+    simulation_file(tmp_path / "more.json", 400)
+    done = alone(
+        f"""
+        mount -t tmpfs -o size=64m tmpfs '{disk}'
+        cp -a '{home}' '{disk}/home'
+        export TRACE_HOME='{disk}/home'
+        dd if=/dev/zero of='{disk}/filler' bs=4k 2>/dev/null
+        trace ingest '{tmp_path}/more.json'; echo "ingest $?"
+        trace sync --again 'triage[desk]' {SELECTED}; echo "sync $?"
+        trace sql "SELECT count(*) AS n FROM trajectories" --format csv
+        rm '{disk}/filler'
+        trace ingest '{tmp_path}/more.json' >/dev/null; echo "ingest $?"
+        trace sync {SELECTED} >/dev/null; echo "sync $?"
+        trace sql "SELECT count(*) AS n FROM trajectories" --format csv
+        trace sync --dry-run {SELECTED}
+        """,
+        home,
+    )
+    said = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert [line for line in said if line.split()[0] in ("ingest", "sync")] == [
+        *("ingest 3", "sync 3", "ingest 0", "sync 0"),
+    ], done.stdout + done.stderr
+    assert [line for line in said if line.isdigit()] == ["6", "6"], "only desk is selected"
+    assert said[-1] == "Everything is up to date."
+    assert "Traceback" not in done.stderr and done.stderr.count("the disk is full") == 2
+
+
+def test_a_damaged_history_ends_in_one_sentence_and_the_way_back_works(small: Small, tmp_path: Path) -> None:
+    home, wanted = tmp_path / "home", small.versions()
+    shutil.copytree(small.folder, home)
+    database = home / "dagster" / "history" / "runs" / "index.db"
+    content = bytearray(database.read_bytes())
+    content[: 3 * 4096] = os.urandom(3 * 4096)
+    database.write_bytes(content)
+    assert damaged_database(home / "dagster") == database
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_assets", "sync", "--dry-run", *DIAGNOSED],
+        env={**os.environ, "TRACE_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr and "is damaged" in done.stderr and "`mv " in done.stderr
+    moved = Small(home, small.source, small.selection)
+    assert any(one.name == "history" for one in files(moved.study(), deep=True))
+    (home / "dagster").rename(home / "dagster.damaged")
+    moved.work()
+    assert moved.versions() == wanted and moved.due() == []
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (OSError(28, "No space left on device", "/h/x"), Unavailable, "disk is full (/h/x)"),
+        (RuntimeError("IO Error: No space left on device"), Unavailable, "disk is full (/h)"),
+        (OSError(5, "Input/output error", "/h/x"), Unavailable, "disk fails"),
+        (OSError(30, "Read-only file system", "/h/x"), InputError, "make the home writable"),
+    ],
+)
+def test_what_lies_beneath_is_explained(error: Exception, kind: type[Exception], words: str) -> None:
+    outer = ValueError("something failed")
+    outer.__cause__ = error
+    told = explain(outer, Path("/h"))
+    assert isinstance(told, kind) and words in str(told)
+
+
+def test_other_errors_are_left_as_they_are(tmp_path: Path) -> None:
+    for error in (ValueError("x"), OSError(2, "No such file", "/h/x"), PermissionError(13, "no", "/other/x")):
+        assert explain(error, Path("/h")) is None
+    assert damaged_database(tmp_path) is None
+
+
+def test_the_home_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match=r"not writable.*`trace sql`"):
+        Home.open(tmp_path)
+    assert not Home.open(tmp_path, writable=False).is_writable

@@ -1,0 +1,261 @@
+"""Episodes of a generated environment: whose process ends when, what a message may be, and every verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.targets.test_sandboxed import SOURCE, environment
+from trace_assets.errors import InputError
+from trace_assets.records import Message, ToolCall
+from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, open_pool
+from trace_assets.targets import sandboxed
+from trace_assets.targets.sandboxed import SandboxedTarget, checked_verdict, wire
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        opened = open_pool(
+            SandboxConfig(backend="unsafe-subprocess", deadline_seconds=60, recompute_share=0.0)
+        )
+    with opened:
+        yield opened
+
+
+def target(
+    pool: SandboxPool, *edits: tuple[str, str], reward: str = "float(right)", **seeds: Any
+) -> SandboxedTarget:
+    made = environment(reward)
+    source = made.source
+    for old, new in edits:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    given = {"training_seeds": range(40), "validation_seeds": range(100, 110), **seeds}
+    return SandboxedTarget(made.model_copy(update={"source": source}), pool, **given)
+
+
+def ring(times: int) -> Message:
+    return Message(role="assistant", tool_calls=(ToolCall(id="1", name="ring", arguments={"times": times}),))
+
+
+TELLS_ITS_PROCESS = ('f"Ring {seed % 3 + 1} times."', 'str(__import__("os").getpid())')
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def ended(pid: int) -> bool:
+    for _ in range(6000):
+        if not runs(pid):
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+def test_a_second_reset_ends_the_process_of_the_first(pool: SandboxPool) -> None:
+    bells = target(pool, TELLS_ITS_PROCESS)
+
+    async def twice() -> None:
+        episode = bells.episode(bells.tasks("discovery")[0], seed=0)
+        first = int((await episode.reset())[-1].content or "")
+        assert runs(first)
+        second = int((await episode.reset())[-1].content or "")
+        assert first != second and await ended(first) and runs(second)
+        await episode.close()
+        assert await ended(second)
+        with pytest.raises(InputError, match="not reset"):
+            await episode.step(ring(1))
+
+    asyncio.run(twice())
+
+
+def test_fields_that_are_empty_or_unknown_are_left_out_of_messages(pool: SandboxPool) -> None:
+    odd = (
+        '"tool_name": "ring",\n            "is_error": False}',
+        '"tool_name": None,\n            "is_error": True, "name": "bell", "error": True, "requestor": None}',
+    )
+    bells = target(pool, odd)
+
+    async def play() -> tuple[Message, ...]:
+        episode = bells.episode(bells.tasks("discovery")[0], seed=0)
+        await episode.reset()
+        step = await episode.step(ring(1))
+        await episode.close()
+        return tuple(step.messages)
+
+    assert asyncio.run(play()) == (Message(role="tool", content="ding", tool_call_id="1", is_error=True),)
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ({"role": "bell"}, "role"),
+        ({"role": "tool", "content": 7}, "content"),
+        (
+            {"role": "user", "tool_calls": [{"id": "1", "name": "ring", "arguments": 3}]},
+            r"tool_calls\.0\.arguments",
+        ),
+    ],
+)
+def test_a_message_that_cannot_be_read_names_its_place(value: dict[str, Any], place: str) -> None:
+    fine = {"role": "user", "content": "hi"}
+    assert len(sandboxed._messages([fine, fine], "reset")) == 2
+    with pytest.raises(EnvironmentFault, match=rf"environment's step\(\) is not usable at '{place}'"):
+        sandboxed._messages([fine, value], "step")
+
+
+@pytest.mark.parametrize(
+    "reward", ["2.0", "float('nan')", "float('inf')", "True", "None", "'1'", "-0.1", "1.0000001"]
+)
+def test_a_reward_that_is_none_is_the_environments_fault_and_named(pool: SandboxPool, reward: str) -> None:
+    """The same episode is sound with a reward that is one, so that nothing else is at fault."""
+    for given, sound in ((reward, False), ("1.0", True), ("0.0", True), ("1", True)):
+        bells = target(pool, reward=given, training_seeds=[1], validation_seeds=[])
+
+        async def play(bells: SandboxedTarget = bells) -> float | None:
+            episode = bells.episode(bells.tasks("discovery")[0], seed=0)
+            await episode.reset()
+            try:
+                return (await episode.verdict()).reward
+            finally:
+                await episode.close()
+
+        if sound:
+            assert asyncio.run(play()) == float(given)
+        else:
+            with pytest.raises(EnvironmentFault, match=r"reward|verdict"):
+                asyncio.run(play())
+
+
+def verdict(**changes: Any) -> dict[str, Any]:
+    return {"reward": 1.0, "success": True, "checks": [], **changes}
+
+
+def gate(passed: bool | None, gates: bool = True, name: str = "g") -> dict[str, Any]:
+    return {"name": name, "kind": "state", "passed": passed, "score": None, "gates": gates, "detail": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"reward": -0.0001}, "reward is -0.0001"),
+        ({"reward": 1.0001}, "reward is 1.0001"),
+        ({"reward": None}, "reward is None"),
+        ({"reward": float("nan")}, "reward"),
+        ({"success": "maybe"}, "verdict is malformed"),
+        ({"checks": [gate(True), gate(False, name="x")]}, "its check 'x' did not pass"),
+        ({"checks": [gate(None)]}, "its check 'g' did not pass"),
+    ],
+)
+def test_what_is_no_verdict(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(EnvironmentFault, match=says):
+        checked_verdict(verdict(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"checks": [gate(False, gates=False), gate(None, gates=False), gate(True)]},
+        {"success": False, "reward": 0.0, "checks": [gate(False)]},
+        {"success": False, "reward": 0.5, "checks": [gate(None)]},
+        {"reward": 1},
+    ],
+)
+def test_what_is_a_verdict(changes: dict[str, Any]) -> None:
+    found = checked_verdict(verdict(**changes))
+    assert found.success is changes.get("success", True) and found.reward == changes.get("reward", 1.0)
+
+
+def test_messages_as_environments_read_them() -> None:
+    assert wire(Message(role="assistant")) == {"role": "assistant"}
+    assert wire(Message(role="assistant", content="", metadata={"a": 1})) == {
+        "role": "assistant",
+        "content": "",
+    }
+    assert wire(ring(2)) == {
+        "role": "assistant",
+        "tool_calls": [{"id": "1", "name": "ring", "arguments": {"times": 2}}],
+    }
+
+
+def test_numbers_of_seeds_take_them_from_their_own_ranges(pool: SandboxPool) -> None:
+    bells = target(pool, training_seeds=3, validation_seeds=2)
+    train = [one.payload["seed"] for one in bells.tasks("discovery")]
+    valid = [one.payload["seed"] for one in bells.tasks("validation")]
+    assert len(train) == 3 and len(valid) == 2 and not set(train) & set(valid)
+    assert train == list(sandboxed.TRAINING_SEEDS)[:3] and valid == list(sandboxed.VALIDATION_SEEDS)[:2]
+    whole = SandboxedTarget(environment(), pool)
+    assert len(whole.tasks("discovery")) == len(sandboxed.TRAINING_SEEDS)
+    assert len(whole.tasks("validation")) == len(sandboxed.VALIDATION_SEEDS)
+
+
+def test_a_task_says_whose_it_is(pool: SandboxPool) -> None:
+    bells = target(pool)
+    one = bells.tasks("validation")[0]
+    assert (one.task_id, one.target, one.split, one.task_batch) == (
+        "env:bells/100",
+        "env:bells",
+        "validation",
+        "env:bells-validation",
+    )
+    assert bells.task(7).split == "discovery" and bells.tasks("validation") is bells.tasks("validation")
+    for payload in ({"seed": True}, {"seed": "1"}, {"seed": 1.0}, {}):
+        with pytest.raises(InputError, match="must hold an integer 'seed'"):
+            bells.episode(one.model_copy(update={"payload": payload}), seed=0)
+    with pytest.raises(InputError, match="is not one of 'env:bells'"):
+        bells.episode(one.model_copy(update={"target": "another"}), seed=0)
+
+
+def test_rules_tools_and_version(pool: SandboxPool) -> None:
+    bells = target(pool)
+    (tool,) = bells.tools
+    assert (tool.name, tool.description) == ("ring", "Ring the bell.")
+    assert tool.parameters == {"type": "object", "properties": {"times": {"type": "integer"}}}
+    silent = target(pool, ('"description": "Ring the bell.",', ""))
+    assert silent.tools[0].description == ""
+    bare = target(pool, ('{"role": "system", "content": "Ring as asked."}, ', ""))
+    assert bare.policy == "" and bells.policy == "Ring as asked."
+    only_valid = target(pool, training_seeds=[])
+    assert only_valid.policy == "Ring as asked."
+    versions = {
+        bells.version,
+        only_valid.version,
+        target(pool, validation_seeds=range(100, 111)).version,
+        SandboxedTarget(
+            environment().model_copy(update={"environment_id": "f"}),
+            pool,
+            training_seeds=range(40),
+            validation_seeds=range(100, 110),
+        ).version,
+    }
+    assert len(versions) == 4 and all(len(one) == 16 for one in versions)
+    assert target(pool).version == bells.version
+    assert (bells.isolation_level, bells.sandbox_version) == ("none", pool.version)
+
+
+def test_waiting_time_is_metered_and_a_verdict_is_seen_by_the_recomputation(pool: SandboxPool) -> None:
+    bells = target(pool)
+    seen: list[dict[str, Any]] = []
+    bells.recomputation.see = lambda session, value: seen.append(value)  # type: ignore[method-assign, assignment]
+
+    async def play() -> None:
+        episode = bells.episode(bells.tasks("discovery")[0], seed=0)
+        await episode.reset()
+        await episode.step(ring(1))
+        await episode.verdict()
+        await episode.close()
+
+    asyncio.run(play())
+    assert [one["reward"] for one in seen] == [1.0]
+    assert "def verdict" in SOURCE
