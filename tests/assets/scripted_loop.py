@@ -40,6 +40,7 @@ from trace_assets.stages.contract import read_contract
 from trace_assets.stages.curriculum import read_verdict, taught
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.routing import examples, usable_adapters
+from trace_assets.stages.permutations import permutation_for
 from trace_assets.stages.synthesis import read_environment
 from trace_assets.stages.training import read_adapters
 from trace_assets.store import Home
@@ -227,6 +228,7 @@ def _base_model(study: Study) -> StageResult:
 
 def _audit(study: Study, capability: str) -> StageResult:
     environment = read_environment(study, capability)
+    permutation_for(study, environment.environment_id)
     seen = text_version(
         environment.source,
         read_contract(study).fingerprint(),
