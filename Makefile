@@ -4,6 +4,7 @@
 # make test-serve  the tiny model on a real vLLM (its CPU build and ours go into an environment of their own, 4.2 GB)
 # make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations; other random examples
 # make mutants  how many random mutants of the core modules the fast tests notice (hours)
+# make gpu    what only a GPU shows, in 25 minutes, as a table: .gpu/gpu.md (docs/gpu.md); GPU=--rehearse on a CPU
 # make base   set up .venv for diagnosis alone: no torch
 
 PYTHON ?= python3
@@ -18,10 +19,13 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test tests mutants test-loop test-serve test-slow test-fast snapshot base lint ui clean
+# For make gpu: such as --rehearse, or --parts parity,throughput
+GPU ?=
+
+.PHONY: demo test tests mutants test-loop test-serve test-slow test-fast snapshot base lint ui clean gpu
 
 demo: $(VENV)/.train
-	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo --set sandbox.backend=auto
+	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
 
 test: $(VENV)/.dev lint
 	@sh sandboxes/with_sandbox.sh $(MAKE) --no-print-directory tests
@@ -48,6 +52,11 @@ mutants: $(VENV)/.dev
 # Write down all definitions as they are now; commit the file with the change that moved it.
 snapshot: $(VENV)/.dev
 	TRACE_REWRITE_SNAPSHOT=1 $(VENV)/bin/python -m pytest -q tests/assets/test_definitions.py -k snapshot
+
+# In the interpreter that is there, where it has torch: on a machine with a GPU that one fits the driver.
+gpu:
+	@if $(PYTHON) -c 'import torch' 2>/dev/null; then $(PYTHON) -m tests.gpu --out .gpu $(GPU); \
+	else $(MAKE) --no-print-directory $(VENV)/.train && $(VENV)/bin/python -m tests.gpu --out .gpu $(GPU); fi
 
 test-fast: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q -m "not slow and not docker and not train"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 
 class TraceError(Exception):
     """A failure with a message made for the person at the terminal.
@@ -55,3 +57,8 @@ def require_extra(module: str, extra: str, purpose: str) -> None:
             f"{purpose} needs the package '{module}', which is not installed: "
             f"run `pip install 'trace-assets[{extra}]'`."
         )
+
+
+def plain_warnings() -> None:
+    """Print warnings as one line for a person, without the place in the code that they came from."""
+    warnings.formatwarning = lambda message, *_, **__: f"trace: {message}\n"

@@ -18,7 +18,7 @@ import pytest
 
 from trace_assets.assets.instance import register_batches
 from trace_assets.assets.staleness import Item, Planner, Step, plan
-from trace_assets.assets.sync import sync
+from trace_assets.assets.sync import Answer, AtRisk, sync
 from trace_assets.assets.worker import Outcome
 from trace_assets.definitions import build
 from trace_assets.policies.protocol import Conversation
@@ -38,9 +38,9 @@ from trace_assets.settings import load_settings
 from trace_assets.stages.base_model import base_checkpoint
 from trace_assets.stages.contract import read_contract
 from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.permutations import permutation_for
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.routing import examples, usable_adapters
-from trace_assets.stages.permutations import permutation_for
 from trace_assets.stages.synthesis import read_environment
 from trace_assets.stages.training import read_adapters
 from trace_assets.store import Home
@@ -97,7 +97,13 @@ class Loop:
         ]
         return dg.Definitions(assets=assets, resources={"study": study})
 
-    def sync(self, *, selection: Sequence[str] | None = None, **edits: str) -> set[str]:
+    def sync(
+        self,
+        *,
+        selection: Sequence[str] | None = None,
+        ask: Callable[[Sequence[AtRisk]], Answer] = lambda _: "replace",
+        **edits: str,
+    ) -> set[str]:
         """Bring everything up to date; return what ran, each item once and all of it foreseen."""
         study = self.study(**edits)
         register_batches(self.instance, study, live=True)
@@ -113,7 +119,16 @@ class Loop:
                 assert what.made, f"{item}: {what.error}"
                 ran.append(str(item))
 
-        done = sync(definitions, self.instance, study, {}, selection=selection, jobs=0, listen=listen)
+        done = sync(
+            definitions,
+            self.instance,
+            study,
+            {},
+            selection=selection,
+            jobs=0,
+            listen=listen,
+            ask=ask,
+        )
         assert not done.held_back, done.held_back
         surprises = {
             name for name in set(ran) - foreseen if name.partition("[")[2].rstrip("]") in known | {""}

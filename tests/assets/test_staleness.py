@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets.staleness import Item, Planner, plan
+from trace_assets.assets.staleness import Item, Planner, Standing, plan
 from trace_assets.assets.worker import QUIET
 
 CAPABILITY = dg.DynamicPartitionsDefinition(name="capability")
@@ -126,7 +126,8 @@ def test_reasons_selection_and_force(instance: dg.DagsterInstance) -> None:
     run(definitions, instance)
     changed = plan(graph("0.3", {}), instance)
     assert [(str(step.item), step.reason) for step in changed] == [
-        ("config/selection", "its settings changed")
+        ("config/selection", "its settings changed"),
+        ("selected", "config/selection changed"),  # settings are known before they are recorded
     ]
     forced = plan(definitions, instance, force={Item("trajectories", "one"): "new files"})
     assert [(str(step.item), step.reason) for step in forced] == [("trajectories[one]", "new files")]
@@ -217,7 +218,10 @@ def test_a_selection_takes_along_the_settings_that_it_reads(instance: dg.Dagster
     assert [str(step.item) for step in due] == ["config/selection", "selected"]
     assert due[1].waits_for == (due[0].item,)
     run(definitions, instance)
-    assert [str(step.item) for step in plan(graph("0.3", {}), instance, ["selected"])] == ["config/selection"]
+    assert [str(step.item) for step in plan(graph("0.3", {}), instance, ["selected"])] == [
+        "config/selection",
+        "selected",
+    ]
     assert plan(graph("0.3", {}), instance, ["routing"]) == []
 
 
@@ -225,7 +229,61 @@ def test_what_may_follow_is_what_lies_behind(instance: dg.DagsterInstance) -> No
     run(graph("0.2", {}), instance)
     planner = Planner(graph("0.3", {}), instance)
     steps = planner.look()
-    assert [str(step.item) for step in steps] == ["config/selection"]
+    assert [str(step.item) for step in steps] == ["config/selection", "selected"]
     assert {str(item) for item in planner.items_after(steps)} == {
-        "selected", "spec[a]", "spec[b]", "adapter[a]", "adapter[b]", "routing",
+        "spec[a]", "spec[b]", "adapter[a]", "adapter[b]", "routing",
     }  # fmt: skip
+
+
+def test_why_an_item_is_due_has_a_kind(instance: dg.DagsterInstance) -> None:
+    run(graph("0.2", {}), instance)
+    planner = Planner(graph("0.3", {}), instance)
+    assert [dict(step.causes) for step in planner.look()] == [
+        {"its settings changed": "settings"},
+        {"config/selection changed": "settings"},
+    ]
+    report(instance, "one", "other")
+    recoded = Planner(graph("0.2", {}), instance).look()
+    assert [dict(step.causes) for step in recoded] == [{"trajectories[one] changed": "input"}]
+    forced = planner.look(force={Item("trajectories", "one"): "asked for"})
+    assert [dict(step.causes) for step in forced if step.item.asset == "trajectories"] == [{}]
+
+
+def test_items_are_left_out_or_settled(instance: dg.DagsterInstance) -> None:
+    run(graph("0.2", {}), instance)
+    other = graph("0.3", {})
+
+    def plan_with(**standings: Standing) -> list[str]:
+        planner = Planner(other, instance, standing=lambda item: standings.get(item.asset, "planned"))
+        return [str(step.item) for step in planner.look()]
+
+    assert plan_with() == ["config/selection", "selected"]
+    assert plan_with(selected="settled") == plan_with(selected="left out") == ["config/selection"]
+    instance.add_dynamic_partitions("task_batch", ["two"])
+    assert "trajectories[two]" in plan_with(trajectories="settled"), "what is missing is made"
+    assert "trajectories[two]" not in plan_with(trajectories="left out")
+
+
+def test_what_is_spared_keeps_nothing_waiting(instance: dg.DagsterInstance) -> None:
+    run(graph("0.2", {}), instance)
+    report(instance, "one", "other")
+    planner = Planner(graph("0.3", {}), instance)
+    planner.spared = lambda item, causes: item.asset == "selected"
+    assert [str(step.item) for step in planner.look()] == ["config/selection"]
+
+
+def test_what_is_supposed_to_be_made_is_up_to_date_and_changes_what_reads_it(
+    instance: dg.DagsterInstance,
+) -> None:
+    run(graph("0.2", {}), instance)
+    planner = Planner(graph("0.3", {}), instance)
+    planner.look()
+    planner.suppose(Item("config/selection"), "0.3")
+    planner.suppose(Item("selected"), "same")
+    assert planner.look(touched=()) == []
+    planner.suppose(Item("selected"), "another")
+    assert [str(step.item) for step in planner.look(touched=())] == ["spec[a]", "spec[b]", "routing"]
+    planner.supposed_keys["capability"] = ["a", "new"]
+    due = {str(step.item): step.reason for step in planner.look(touched=())}
+    assert due["spec[new]"] == due["adapter[new]"] == "never materialized" and "spec[b]" not in due
+    assert plan(graph("0.2", {}), instance) == [], "nothing was recorded"

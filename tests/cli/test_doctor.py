@@ -72,7 +72,7 @@ def test_a_sandbox_that_cannot_be_had_is_told_with_what_was_not_tried(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
-    assert trace(monkeypatch, "doctor", "--json") == 3
+    assert trace(monkeypatch, "doctor", "--json", "--set", "sandbox.backend=docker") == 3
     findings = {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert findings["sandbox: backend"]["state"] == "missing"
     assert "no Docker daemon answers" in findings["sandbox: backend"]["detail"]
@@ -81,7 +81,7 @@ def test_a_sandbox_that_cannot_be_had_is_told_with_what_was_not_tried(
 
 @pytest.mark.docker
 def test_a_daemon_that_answers_is_described(docker_daemon: None, tmp_path: Path) -> None:
-    study = Study.open(tmp_path, overrides=[])
+    study = Study.open(tmp_path, overrides=["sandbox.backend=docker"])
     daemon, image = services.docker_daemon(study)
     assert daemon.state in ("ok", "degraded") and "cgroup" in daemon.detail and daemon.needed_for == TRAINING
     assert image.name == "sandbox image"

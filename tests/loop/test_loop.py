@@ -50,8 +50,8 @@ class Loop:
             timeout=1500,
         )
 
-    def sync(self, **more: str) -> dict[str, Any]:
-        done = self.trace("sync", "--json", **more)
+    def sync(self, *options: str, **more: str) -> dict[str, Any]:
+        done = self.trace("sync", "--json", *options, **more)
         assert done.stdout, done.stderr
         result: dict[str, Any] = json.loads(done.stdout)
         assert not result["failed"], result["failed"]
@@ -70,7 +70,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory, docker_daemon: None) -> Loop:
 
 
 def test_every_stage_ran_once_and_then_nothing_is_due(loop: Loop) -> None:
-    assert loop.sync() == {"made": [], "failed": {}, "failed_checks": {}, "held_back": []}
+    assert loop.sync() == {"made": [], "failed": {}, "failed_checks": {}, "held_back": [], "kept": {}}
 
 
 def test_the_base_agent_is_what_the_loop_needs(loop: Loop) -> None:
@@ -159,8 +159,12 @@ def test_threshold_without_effect_stops_at_the_selection(loop: Loop) -> None:
 
 def test_dropping_capabilities_trains_nothing_and_neither_does_their_return(loop: Loop) -> None:
     trainers = {"adapter", "environment", "environment_audit", "base_model", "trajectories"}
-    dropped = loop.sync(**{"selection.max_capabilities": "1", "training.mixed_arm": "true"})["made"]
+    fewer = {"selection.max_capabilities": "1"}
+    # The arm that they are compared with has another budget: it is not trained anew in the place of this one.
+    refused = loop.sync(**fewer)
+    assert set(refused["kept"]) == {"mixed_adapter"} and "mixed_adapter" not in refused["made"]
+    dropped = [*refused["made"], *loop.sync("--yes", **fewer)["made"]]
     assert not {item.split("[")[0] for item in dropped} & trainers
     assert {"config/selection", "selected_capabilities", "routing"} <= set(dropped)
-    back = loop.sync()["made"]
+    back = loop.sync()["made"]  # what was trained before is found again
     assert not {item.split("[")[0] for item in back} & trainers

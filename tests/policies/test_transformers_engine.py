@@ -100,6 +100,38 @@ def test_tokens_and_logprobs_are_those_of_a_full_forward_pass(
     assert max(len(conversation.messages) for conversation in conversations) == 9  # four turns were reached
 
 
+def test_scores_that_are_too_many_to_keep_are_taken_row_by_row(
+    qwen3_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trace_assets.policies import qwen3_decoder
+
+    monkeypatch.setattr(qwen3_decoder, "_WHOLE", 4096)  # less than what some rows together want
+    policy, model = TransformersPolicy(qwen3_folder, temperature=0.7, max_new_tokens=40), plain(qwen3_folder)
+    assert sum(check_against(model, conversation, 0.7) for conversation in talk(policy, 16)) > 200
+
+
+def test_bfloat16_is_off_by_rounding_alone(qwen3_folder: Path, make_adapter: MakeAdapter) -> None:
+    from peft import PeftModel
+
+    adapter = make_adapter(qwen3_folder, 1)
+    policy = TransformersPolicy(
+        qwen3_folder, adapters={"a": adapter}, temperature=1.0, max_new_tokens=40, dtype="bfloat16"
+    )
+    exact = PeftModel.from_pretrained(plain(qwen3_folder), adapter).eval()
+    apart: list[float] = []
+    for conversation in talk(policy, 24, adapters=("a",)):
+        trace = conversation.tokens
+        assert trace is not None
+        with torch.no_grad():
+            logprobs = torch.log_softmax(exact(input_ids=torch.tensor([trace.ids])).logits[0], dim=-1)
+        own = [place for place, written in enumerate(trace.mask) if written]
+        apart += [float(logprobs[place - 1, trace.ids[place]]) - trace.logprobs[place] for place in own]
+    mean = sum(abs(value) for value in apart) / len(apart)
+    assert 1e-4 < mean < 0.1, "nothing was rounded, or more than that is wrong"
+    with pytest.raises(InputError, match="'half a float' is no precision"):
+        TransformersPolicy(qwen3_folder, dtype="half a float")
+
+
 @pytest.mark.parametrize("architecture", ["llama", "qwen3"])
 def test_other_architectures_run_by_their_own_forward(
     make_folder: Callable[..., Path], make_adapter: MakeAdapter, architecture: str
@@ -147,6 +179,7 @@ def test_a_live_model_is_merged_and_only_read(qwen3_folder: Path) -> None:
     version = policy.version
     policy.load_weights(live)
     assert policy.version != version
+    assert policy._model is None, "the base model is kept though nothing acts with it"
     for conversation in talk(policy, 8):
         check_against(live, conversation, 1.0)
     with torch.no_grad():

@@ -118,6 +118,7 @@ def test_an_unfinished_store_says_what_to_run(diagnosed: ReportData, keep: str) 
     page = render(data)
     Checker(page)
     assert "Evaluation on test tasks: not run yet: run <code>trace sync</code>." in page
+    assert "made elsewhere" in render(replace(data, elsewhere=True))
     assert ("Contrast of capabilities: not run yet" in page) == (keep == "nothing")
     text = words(page)
     if keep == "diagnosis":

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -60,9 +60,9 @@ def launch_in(folder: Path) -> Launch:
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from trace_assets.training.tiny_agent import make_untrained
+    from trace_assets.training.tiny_agent import TINY, make_untrained
 
-    base = make_untrained(folder / "base", head_dim=32)
+    base = make_untrained(folder / "base", shape=replace(TINY, head_dim=32))
     adapters = {}
     for seed, name in enumerate((CANCEL, MULTI)):
         torch.manual_seed(seed)

@@ -172,7 +172,7 @@ def test_what_cannot_be_started_is_told(models: Launch, tmp_path: Path) -> None:
         VllmPolicy(models.model, adapters={"a": tmp_path}, **OPTIONS)
     with pytest.raises(InputError, match=r"serving\.extra"):
         VllmPolicy(models.model, dtype="float32", extra=("--max-num-batched-tokens=many",))
-    narrow = make_untrained(tmp_path / "narrow", head_dim=24)
+    narrow = make_untrained(tmp_path / "narrow")
     with pytest.raises(Unavailable, match=r"engine died: .*head_dim=24.*the whole log: ") as told:
         VllmPolicy(narrow, **OPTIONS)
     assert Path(str(told.value).rpartition("the whole log: ")[2].partition(")")[0]).is_file()

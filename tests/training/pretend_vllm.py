@@ -149,7 +149,7 @@ class PretendVllm:
         if self.fault == "cannot_see" or not folder.is_dir():
             return _error(404, f"Loading lora {name} failed: No adapter found for {folder}")
         with torch.random.fork_rng():  # that of the training, in whose process this may run
-            weights = merge_folder(self.model, folder)
+            weights: Weights = dict(merge_folder(self.model, folder))
         if self.fault == "skips" or (self.fault == "skips_later" and len(self.loaded) >= 2):
             weights = self.base
         if self.fault == "stale" and self.loaded:

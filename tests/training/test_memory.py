@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 
 
 @pytest.mark.train
-@pytest.mark.parametrize(("name", "rank"), [("qwen3-4b", 16), ("qwen3-30b-a3b", 32)])
+@pytest.mark.parametrize(("name", "rank"), [("qwen3-0.6b", 8), ("qwen3-4b", 16), ("qwen3-30b-a3b", 32)])
 def test_shapes_have_the_weights_that_transformers_and_peft_make(name: str, rank: int) -> None:
     torch = pytest.importorskip("torch")
     peft = pytest.importorskip("peft")
@@ -68,7 +68,7 @@ def test_the_preset_for_eight_devices_fits_them_and_not_undivided() -> None:
     assert step_memory(shape, section, EPISODE_TOKENS).total < 0.9 * 80 * GIB
     assert server_memory(shape, section, EPISODE_TOKENS, 4).total < 0.9 * 80 * GIB
     whole = section.model_copy(update={"shard": False})
-    assert step_memory(shape, whole, EPISODE_TOKENS).total > 80 * GIB
+    assert step_memory(shape, whole, EPISODE_TOKENS).total > 0.9 * 80 * GIB
 
 
 def test_what_is_divided_is_held_once_by_all_together() -> None:
@@ -89,7 +89,8 @@ def test_checkpointing_and_smaller_batches_save_activations() -> None:
         return step_memory(shape, section.model_copy(update=changes), EPISODE_TOKENS).activations
 
     assert activations(gradient_checkpointing=False) > activations()
-    assert activations(micro_batch=4) == pytest.approx(4 * activations(micro_batch=1))
+    assert activations(micro_batch=4) == pytest.approx(4 * activations(micro_batch=1), rel=0.1)
+    assert activations(micro_batch=4) < 4 * activations(micro_batch=1), "a tile of the logits does not grow"
 
 
 def test_the_page_shows_the_arithmetic() -> None:

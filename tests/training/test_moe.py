@@ -69,7 +69,7 @@ def test_experts_and_router_are_among_what_is_trained(models: tuple[Any, Any]) -
 
 def test_the_engine_acts_with_the_experts_that_are_trained(models: tuple[Any, Any]) -> None:
     plain, adapted = models
-    weights = merge_live(adapted)
+    weights = dict(merge_live(adapted))
     assert set(weights) == set(plain.state_dict())
     assert (logits(plain) - logits(adapted)).abs().max() > 0.05
     assert torch.allclose(logits(plain, weights), logits(adapted), atol=1e-5)
@@ -84,7 +84,7 @@ def test_a_written_mixture_is_the_one_that_was_trained(models: tuple[Any, Any], 
         warnings.simplefilter("ignore")
         identity = write_adapter(adapted, tmp_path / "adapter", "base")
         assert identity == write_adapter(adapted, tmp_path / "again", "base")
-        weights = merge_folder(plain, tmp_path / "adapter")
+        weights = dict(merge_folder(plain, tmp_path / "adapter"))
     config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert config["target_parameters"] == sorted(config["target_parameters"])
     assert torch.allclose(logits(plain, weights), logits(adapted), atol=1e-5)

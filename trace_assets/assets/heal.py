@@ -15,10 +15,11 @@ from trace_assets.records import LedgerEntry
 from trace_assets.sandbox.reaper import sweep_folders
 from trace_assets.store import Home, Store
 from trace_assets.store.leftovers import clear_half_made
-from trace_assets.store.locks import settle_recorded
+from trace_assets.store.locks import is_item_held, settle_recorded
 from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.store.presence import forget_dead, is_alive
 from trace_assets.store.tables import is_readable
+from trace_assets.store.together import put_back
 
 PROCESS_TAG = "trace/process"
 """Tag of a run: the name under which its process is known to the home (`store.presence`)."""
@@ -94,7 +95,10 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
         settle_recorded(home, run.run_id, lambda *item, of=run.run_id: of in _runs_that_made(instance, *item))
         instance.report_run_failed(run, KILLED)
     slots = tuple(_free_slots(instance))
-    half_made = tuple(clear_half_made(home, _SPARED_SECONDS))
+    half_made = (
+        *put_back(Store(home.tables), lambda batch: is_item_held(home, "trajectories", batch)),
+        *clear_half_made(home, _SPARED_SECONDS),
+    )
     sweep_folders()
     forget_dead(home)
     manifest = manifest_of(home.path)

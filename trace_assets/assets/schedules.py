@@ -35,7 +35,8 @@ def rerun(context: dg.OpExecutionContext) -> None:
 @dg.job(  # type: ignore[untyped-decorator, unused-ignore]
     description="What the schedule runs: diagnosis on all batches, then routing, evaluation and report where "
     "they were made before. What is up to date is not made again, so the test split is opened only for "
-    "adapters or routers that it has not seen. Nothing is trained unless [automation] gpu = true.",
+    "adapters or routers that it has not seen. Nothing is trained unless [automation] gpu = true, and "
+    "nothing that is finished is made again because a setting was edited.",
     executor_def=dg.in_process_executor,
     tags={"trace/by": "schedule"},
 )
@@ -93,7 +94,7 @@ def _commands(context: dg.OpExecutionContext, study: Study) -> list[list[str]]:
     from trace_assets.definitions import build
 
     if study.settings.automation.gpu:
-        return [["sync", "--json"]]
+        return [["sync", "--json", "--keep"]]
     if not (batches(study) or study.store.partitions(TrajectoryHead)):
         context.log.info("there are no trajectories to diagnose yet.")
         return []
@@ -105,7 +106,10 @@ def _commands(context: dg.OpExecutionContext, study: Study) -> list[list[str]]:
         for key in graph.get_all_asset_keys()
         if graph.get(key).group_name in EVALUATION_GROUPS or key.path[-1] in EVALUATION_GROUPS
     )
-    return [["diagnose"], ["sync", "--json", *(part for name in names for part in ("--select", name))]]
+    return [
+        ["diagnose"],
+        ["sync", "--json", "--keep", *(part for name in names for part in ("--select", name))],
+    ]
 
 
 def _run(context: dg.OpExecutionContext, study: Study, command: list[str]) -> list[str]:

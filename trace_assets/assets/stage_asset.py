@@ -9,14 +9,17 @@ from trace_assets.assets.asset_page import definition_metadata, describe, page_m
 from trace_assets.assets.decided_by import DECIDED_BY
 from trace_assets.assets.item_files import DAMAGED, FILES, ItemFiles, declare
 from trace_assets.assets.storage_faults import explain
-from trace_assets.errors import TraceError
+from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Record
 from trace_assets.sources import source_version
+from trace_assets.stages.finished import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
+from trace_assets.stages.ingest import batches
 from trace_assets.stages.lineage import record_lineage
+from trace_assets.stages.made_with import SECTIONS, note_settings
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store import presence
 from trace_assets.store.ledger import metered
-from trace_assets.store.locks import item_lock
+from trace_assets.store.locks import due_items, item_lock
 from trace_assets.study import Study
 
 OWNERS = ["team:trace-assets"]
@@ -81,14 +84,18 @@ def stage_asset(
     def wrap(work: Callable[..., StageResult]) -> dg.AssetsDefinition:
         name = work.__name__
         declare(name, records, parts, together)
-        wants_context = "context" in inspect.signature(work).parameters
+        wanted = inspect.signature(work).parameters
 
         def compute(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
             # No return annotation: Dagster would want a tuple type as soon as there are checks.
             study: Study = context.resources.study
             partition = context.partition_key if partitions is not None else ""
             arguments = [study, *([partition] if partitions is not None else [])]
-            extra = {"context": context} if wants_context else {}
+            asked = context.run.tags.get(AGAIN_TAG)
+            offered = {"context": context, "again": asked == "true"}
+            extra = {name: value for name, value in offered.items() if name in wanted}
+            if asked is None and name in KINDS:
+                _refuse_to_replace(context, study, name, partition)
             presence.announce(study.home)
 
             def waiting(holder: object) -> None:
@@ -111,6 +118,10 @@ def stage_asset(
                         ) as spending:
                             result = work(*arguments, **extra)
                             record_lineage(study, name, partition)
+                            if name in SECTIONS and not (
+                                name == "trajectories" and partition in batches(study)
+                            ):
+                                note_settings(study, name, partition)
                             for (kind, unit), quantity in result.spent.items():
                                 spending.add(kind, quantity, unit)
                             spending.cost_usd += result.cost_usd
@@ -171,6 +182,30 @@ def stage_asset(
         )(compute)
 
     return wrap
+
+
+def _refuse_to_replace(context: dg.AssetExecutionContext, study: Study, name: str, partition: str) -> None:
+    """Fail where a run that nobody asked to would put new work in the place of finished work."""
+    from trace_assets.assets.staleness import Item, Planner
+    from trace_assets.definitions import build
+
+    if not (work := finished_work(study, name, partition)):
+        return
+    planner = Planner(build(study), context.instance, [name])
+    planner.look()
+    item = Item(name, partition)
+    causes = planner.causes(item)
+    if (name, partition) in due_items(study.home):  # interrupted: its tables are newer than what is recorded
+        causes = {words: "other" if kind == "missing" else kind for words, kind in causes.items()} or {
+            "it was interrupted": "other"
+        }
+    why = would_replace(study, name, partition, causes)
+    if KINDS[name].plays_again and not causes:
+        why = "it is up to date"
+    if why:
+        raise dg.Failure(
+            refusal(str(item), work, why), metadata={"exit_code": InputError.exit_code}, allow_retries=False
+        )
 
 
 def _check_results(result: StageResult, declared: Sequence[str]) -> list[dg.AssetCheckResult]:

@@ -10,14 +10,16 @@ them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import dagster as dg
 
 from trace_assets.assets.heal import Healed
 from trace_assets.assets.item_files import FILES, ItemFiles
 from trace_assets.assets.stage_asset import BLOCKED_BY, UNFINISHED
+from trace_assets.stages.finished import Cause
 from trace_assets.stages.lineage import mend_lineage
 from trace_assets.study import Study
 
@@ -25,6 +27,8 @@ CODE, VERSION = "dagster/code_version", "dagster/data_version"
 READ, POINTER = "dagster/input_data_version/", "dagster/input_event_pointer/"
 NOTHING = "INITIAL"
 """What Dagster notes as the version of an input that was never made."""
+LATER = 1 << 62
+"""Stands for the number of a record that comes after all that are there."""
 MANY = 100
 """From so many partitions on, Dagster notes the version of the last one made in place of all."""
 
@@ -54,12 +58,20 @@ class Step:
         reason: Why, in words.
         waits_for: Items of the same plan that come first; whether this one is then still due is seen then.
         held_by: Items before it whose blocking check failed: it is not made before that is mended.
+        causes: What differs from when it was made, in words, and of which kind; empty where it is only
+            asked for.
     """
 
     item: Item
     reason: str
     waits_for: tuple[Item, ...]
     held_by: tuple[Item, ...] = ()
+    causes: Mapping[str, Cause] = field(default_factory=dict)
+
+
+Standing = Literal["planned", "settled", "left out"]
+"""How a plan takes an item: as any other; only while it is missing or asked for; not at all."""
+Standings = Callable[[Item], Standing]
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class _Made:
+class Made:
     """The last materialization of an item."""
 
     storage_id: int
@@ -92,6 +104,7 @@ class _Made:
 
     @property
     def version(self) -> str:
+        """The version of its content."""
         return self.tags.get(VERSION, NOTHING)
 
 
@@ -105,6 +118,7 @@ class Planner:
             (a result made of settings that are not written down would be due, and paid for, once they
             are); None takes all.
         partitions: Task batches to look at; None takes all. Capabilities are not narrowed.
+        standing: How each item is taken; None plans all of them.
     """
 
     def __init__(
@@ -113,6 +127,7 @@ class Planner:
         instance: dg.DagsterInstance,
         selection: Iterable[str] | None = None,
         partitions: Iterable[str] | None = None,
+        standing: Standings | None = None,
     ) -> None:
         self.nodes = nodes_of(definitions)
         self._instance = instance
@@ -120,8 +135,13 @@ class Planner:
         self._batches = None if partitions is None else set(partitions)
         study = (definitions.resources or {}).get("study")
         self._files = ItemFiles(study) if isinstance(study, Study) else None
+        self._standing: Standings = standing or (lambda _: "planned")
+        self.spared: Callable[[Item, Mapping[str, Cause]], bool] = lambda *_: False
+        """Says of an item that is due whether it is left as it is: then nothing waits for it."""
+        self.supposed_keys: dict[str, list[str]] = {}
+        """Partitions by dimension in place of those that are recorded, for a rehearsal."""
         self._keys: dict[str | None, list[str]] = {}
-        self._made: dict[str, dict[str, _Made]] = {}
+        self._made: dict[str, dict[str, Made]] = {}
 
     def look(
         self, touched: Collection[str] | None = None, force: Mapping[Item, str] | None = None
@@ -129,7 +149,8 @@ class Planner:
         """Return what is missing or stale, in an order in which it can be made.
 
         Staleness is seen one hop at a time: what lies further down becomes due, or not, when the steps before
-        it have run and their content turned out different or equal.
+        it have run and their content turned out different or equal. Settings are content that is known
+        beforehand, so what reads a section that was edited is due at once.
 
         Args:
             touched: Assets that were made since the last look; None reads the history of all.
@@ -137,7 +158,10 @@ class Planner:
         """
         dimensions = {node.dimension for node in self.nodes.values() if node.dimension is not None}
         self._keys = {None: [""]} | {
-            name: sorted(self._instance.get_dynamic_partitions(name)) for name in dimensions
+            name: self.supposed_keys[name]
+            if name in self.supposed_keys
+            else sorted(self._instance.get_dynamic_partitions(name))
+            for name in dimensions
         }
         self._read(list(self.nodes) if touched is None else [name for name in touched if name in self.nodes])
         if self._files is not None:
@@ -149,10 +173,12 @@ class Planner:
                 item = Item(name, partition)
                 if not self._is_wanted(item, node):
                     continue
-                reason = self._why(name, node, partition) or (force or {}).get(item, "")
-                if reason:
-                    before = self._before(item, node, steps)
-                    steps[item] = Step(item, reason, before, self._before(item, node, blocked))
+                causes, asked = self.causes(item), (force or {}).get(item, "")
+                if asked and "missing" in causes.values():
+                    causes = dict.fromkeys(causes, "other")  # its tables are newer than what is recorded
+                if (causes or asked) and not self.spared(item, causes):
+                    before, held = self._before(item, node, steps), self._before(item, node, blocked)
+                    steps[item] = Step(item, "; ".join(causes) or asked, before, held, causes)
         return list(steps.values())
 
     def mend_files(self) -> Healed:
@@ -206,6 +232,8 @@ class Planner:
     def _is_wanted(self, item: Item, node: Node) -> bool:
         if self._wanted is not None and not {item.asset, str(item)} & self._wanted:
             return False
+        if self._standing(item) == "left out":
+            return False
         return node.dimension != "task_batch" or self._batches is None or item.partition in self._batches
 
     def _before(self, item: Item, node: Node, others: Iterable[Item]) -> tuple[Item, ...]:
@@ -225,53 +253,90 @@ class Planner:
             last = record.asset_entry.last_materialization_record
             if last is not None:
                 name = "/".join(record.asset_entry.asset_key.path)
-                self._made[name] = {"": _Made(last.storage_id, last.event_log_entry.tags or {})}
+                self._made[name] = {"": Made(last.storage_id, last.event_log_entry.tags or {})}
         for name in names:
             if self.nodes[name].dimension is not None:
                 self._made[name] = _last_by_partition(self._instance, self.nodes[name].key)
 
-    def _why(self, name: str, node: Node, partition: str) -> str:
-        """Return why an item is due, empty when it is not."""
-        made = self._made[name].get(partition)
+    def causes(self, item: Item) -> dict[str, Cause]:
+        """Return why an item is due, each reason with its kind; nothing when it is up to date.
+
+        Only what was read by the last `look` counts.
+        """
+        node, made = self.nodes[item.asset], self._made[item.asset].get(item.partition)
         if made is None:
-            return "never materialized"
-        words = []
-        if node.code is not None and made.tags.get(CODE) != node.code:
-            words.append("its settings changed" if name.startswith("config/") else "its code changed")
+            return {"never materialized": "missing"}
+        settled, words = self._standing(item) == "settled", dict[str, Cause]()
+        if not settled and node.code is not None and made.tags.get(CODE) != node.code:
+            is_section = item.asset.startswith("config/")
+            words |= {"its settings changed": "settings"} if is_section else {"its code changed": "code"}
         if UNFINISHED in made.tags:
-            words.append(f"its check {made.tags.get(BLOCKED_BY, '')} failed")
-        if self._files is not None and (said := self._files.said(name, partition, made.tags.get(FILES))):
-            words.append(said)
-        words += [word for parent in node.parents if (word := self._moved(made, node, parent, partition))]
+            words[f"its check {made.tags.get(BLOCKED_BY, '')} failed"] = "other"
+        if self._files is not None and (
+            said := self._files.said(item.asset, item.partition, made.tags.get(FILES))
+        ):
+            words[said] = "other"
+        if settled:
+            return words
+        for parent in node.parents:
+            if word := self._moved(made, node, parent, item.partition):
+                words[word] = "settings" if parent.startswith("config/") else "input"
         read = {tag.removeprefix(READ) for tag in made.tags if tag.startswith(READ)}
         if new := sorted(set(node.parents) - read):
-            words.append(f"it reads {_several(new)} now")
+            words[f"it reads {_several(new)} now"] = "other"
         if gone := sorted(read - set(node.parents)):
-            words.append(f"it reads {_several(gone)} no longer")
-        return "; ".join(words)
+            words[f"it reads {_several(gone)} no longer"] = "other"
+        return words
 
-    def _moved(self, made: _Made, node: Node, parent: str, partition: str) -> str:
+    def made(self, item: Item) -> Made | None:
+        """Return the last materialization of an item as the last `look` read it."""
+        return self._made[item.asset].get(item.partition)
+
+    def suppose(self, item: Item, version: str) -> None:
+        """Take an item for made just now, of all that is there, with some content."""
+        node, before = self.nodes[item.asset], self.made(item)
+        same = before is not None and before.version == version
+        tags = {VERSION: version, **({CODE: node.code} if node.code is not None else {})}
+        for parent in node.parents:
+            tags |= {
+                READ + parent: self._version_of(parent, node, item.partition),
+                POINTER + parent: str(LATER),
+            }
+        self._made[item.asset][item.partition] = Made(before.storage_id if same and before else LATER, tags)
+
+    def _moved(self, made: Made, node: Node, parent: str, partition: str) -> str:
         """Say how a parent differs from what an item was made of; empty when it does not."""
         noted = made.tags.get(READ + parent)
         if noted is None:
             return ""
         above, now = self.nodes[parent], self._made[parent]
         if above.dimension is None:
-            return f"{parent} changed" if noted != (now[""].version if now else NOTHING) else ""
-        keys = [partition] if above.dimension == node.dimension else self._keys[above.dimension]
-        there = {key: now[key] for key in keys if key in now}
+            return f"{parent} changed" if noted != self._version_of(parent, node, partition) else ""
+        keys = self._read_keys(parent, node, partition)
         pointer = int(made.tags.get(POINTER + parent, "0").replace("NULL", "0"))
-        newer = [key for key, one in there.items() if one.storage_id > pointer]
-        if len(keys) >= MANY:
-            changed = bool(newer)
-        else:
-            joined = "".join(there[key].version for key in sorted(there))
-            changed = noted != (hashlib.sha256(joined.encode()).hexdigest() if now else NOTHING)
+        newer = [key for key in keys if key in now and now[key].storage_id > pointer]
+        changed = bool(newer) if len(keys) >= MANY else noted != self._version_of(parent, node, partition)
         if not changed:
             return ""
         if not newer:
             return f"a partition of {parent} is gone"
         return _several([f"{parent}[{key}]" for key in newer]) + " changed"
+
+    def _read_keys(self, parent: str, node: Node, partition: str) -> list[str]:
+        """Return the partitions of a parent that an item reads."""
+        above = self.nodes[parent]
+        return [partition] if above.dimension == node.dimension else self._keys[above.dimension]
+
+    def _version_of(self, parent: str, node: Node, partition: str) -> str:
+        """Return what is noted as a parent's version when an item is made of what is there now."""
+        above, now = self.nodes[parent], self._made[parent]
+        if parent.startswith("config/") and above.code is not None:
+            return above.code  # its version, as it is or is about to be made
+        if above.dimension is None:
+            return now[""].version if now else NOTHING
+        there = {key: now[key] for key in self._read_keys(parent, node, partition) if key in now}
+        joined = "".join(there[key].version for key in sorted(there))
+        return hashlib.sha256(joined.encode()).hexdigest() if now else NOTHING
 
 
 def plan(
@@ -301,15 +366,15 @@ def nodes_of(definitions: dg.Definitions) -> dict[str, Node]:
     return nodes
 
 
-def _last_by_partition(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, _Made]:
+def _last_by_partition(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, Made]:
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION
     latest = sorted(instance.get_latest_storage_id_by_partition(key, kind).values())
-    found: dict[str, _Made] = {}
+    found: dict[str, Made] = {}
     for start in range(0, len(latest), MANY):
         some = latest[start : start + MANY]
         chosen = dg.AssetRecordsFilter(asset_key=key, storage_ids=some)
         for record in instance.fetch_materializations(chosen, limit=len(some)).records:
-            found[record.partition_key or ""] = _Made(record.storage_id, record.event_log_entry.tags or {})
+            found[record.partition_key or ""] = Made(record.storage_id, record.event_log_entry.tags or {})
     return found
 
 

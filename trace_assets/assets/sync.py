@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import dagster as dg
 
 from trace_assets.allotment import whole_cores
 from trace_assets.assets.crew import Crew, WorkerDied
 from trace_assets.assets.heal import Healed, heal
-from trace_assets.assets.staleness import Item, Planner, Step
+from trace_assets.assets.scope import Scope
+from trace_assets.assets.staleness import Item, Planner, Standings, Step
 from trace_assets.assets.storage_faults import explain
 from trace_assets.assets.worker import Outcome, materialize_here, materialize_items
-from trace_assets.errors import Unavailable
+from trace_assets.errors import InputError, Unavailable
 from trace_assets.stages.due import marked_items
+from trace_assets.stages.finished import Cause, finished_work, would_replace
 from trace_assets.store import Home
 from trace_assets.store.locks import (
     INTERRUPTED,
@@ -33,23 +36,48 @@ from trace_assets.store.locks import (
 from trace_assets.study import Study
 
 
+@dataclass(frozen=True)
+class AtRisk:
+    """Finished work in whose place new work would be put.
+
+    Attributes:
+        item: What holds it.
+        work: What it is, such as `800 episodes`.
+        why: What is another now than when it was made.
+    """
+
+    item: Item
+    work: str
+    why: str
+
+
+Answer = Literal["replace", "keep", "stop"]
+"""What becomes of finished work that is due: made again in its place; left as it is, and the rest brought up
+to date; nothing more is done."""
+
+
 @dataclass
 class Synced:
     """What a sync did.
 
     Attributes:
         outcomes: In the order in which they finished.
-        held_back: Steps that are due but lie behind a failure or a failed check.
+        held_back: Steps that are due but lie behind a failure, a failed check or finished work.
+        at_risk: Finished work that is due, and that nobody asked to be replaced: it is what it was.
+        stopped: Whether the sync ended because of it; otherwise all else was done.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
     held_back: list[Step] = field(default_factory=list)
+    at_risk: list[AtRisk] = field(default_factory=list)
+    stopped: bool = False
 
     @property
     def exit_code(self) -> int:
         """0 when all was made and no check failed, else the gravest outcome's."""
         held = 1 if any(step.held_by for step in self.held_back) else 0
-        return max((held, *(outcome.exit_code for outcome in self.outcomes)))
+        asked = InputError.exit_code if self.stopped else 0
+        return max((held, asked, *(outcome.exit_code for outcome in self.outcomes)))
 
 
 MOST_REPEATS = 8
@@ -85,8 +113,15 @@ def sync(
     listen: Listener = lambda *_: None,
     waiting: Callable[[Holder | None], None] | None = lambda _: None,
     mended: Callable[[Healed], None] = lambda _: None,
+    standing: Standings | None = None,
+    again: Collection[str] = (),
+    ask: Callable[[Sequence[AtRisk]], Answer] = lambda _: "stop",
 ) -> Synced:
     """Materialize what is due until nothing is.
+
+    What is finished is not made again unless somebody says so: where something due would put new work in the
+    place of played episodes, trained weights or paid answers, `ask` is asked, once before anything begins,
+    and once more where it shows only later.
 
     An item runs when nothing before it is due any more: settings and light items in this process, all others
     in processes of their own. What failed is not tried again in the same call, and what depends on it is held
@@ -105,6 +140,9 @@ def sync(
         listen: Told of starts and ends.
         waiting: Told who is at work when another sync is, before waiting for it; None does not wait.
         mended: Told what a killed process had left behind, once it is put right.
+        standing: How each item is taken; None takes what `Scope` says.
+        again: Names of assets or items that are made also in the place of finished work.
+        ask: Decides about finished work that is due and that `again` does not name.
 
     Raises:
         Unavailable: Another sync is at work, and `waiting` is None.
@@ -113,7 +151,7 @@ def sync(
     environment = {**worker_variables(width), **environment}
     with ExitStack() as stack:
         stack.enter_context(_turn(study.home, waiting))
-        planner = Planner(definitions, instance, selection, partitions)
+        planner = Planner(definitions, instance, selection, partitions, standing or Scope(study, selection))
         healed = heal(instance, study.home)
         lost = planner.mend_files()
         healed = replace(healed, forgotten=lost.forgotten, lineage=lost.lineage)
@@ -122,22 +160,26 @@ def sync(
         stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
         crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
         marked = {Item(*name): reason for name, reason in marked_items(study).items()}
-        run = _Run(planner, {**marked, **(force or {})}, listen)
+        run = _Run(study, planner, {**marked, **(force or {})}, listen, again)
+        if run.settle(ask) == "stop":
+            return run.finished()
         while True:
             for step in run.ready(heavy=True):
                 if len(run.running) >= width:
                     break
                 if run.start([step], study.home):
+                    asked = run.is_asked(step.item)
                     if jobs == 0:
-                        run.end(materialize_here(definitions, study, instance, [step.item]))
+                        run.end(materialize_here(definitions, study, instance, [step.item], asked))
                         break
-                    future = crew.submit(materialize_items, environment, [step.item])
+                    future = crew.submit(materialize_items, environment, [step.item], asked)
                     run.running[future] = (step.item,)
             unit = run.ready(heavy=False)
             settings = [step for step in unit if _is_setting(step.item)]
             unit = settings or unit[:1]
             if unit and run.start(unit, study.home):
-                run.end(materialize_here(definitions, study, instance, [step.item for step in unit]))
+                asked = any(run.is_asked(step.item) for step in unit)
+                run.end(materialize_here(definitions, study, instance, [step.item for step in unit], asked))
             elif run.running:
                 finished, _ = wait(run.running, return_when=FIRST_COMPLETED)
                 for future in finished:
@@ -146,15 +188,26 @@ def sync(
                         heal(instance, study.home)  # it held a slot that others wait for
                     if not run.try_again(future, items, study.home):
                         run.end(_results(future, items, study.home))
-            elif not run.look_again(study.home):
-                return run.done
+            elif not run.look_again(study.home) and run.settle(ask) != "go on":
+                return run.finished()
 
 
 class _Run:
     """What a sync knows while it is under way."""
 
-    def __init__(self, planner: Planner, force: dict[Item, str], listen: Listener) -> None:
-        self.planner, self.force, self.listen = planner, force, listen
+    def __init__(
+        self,
+        study: Study,
+        planner: Planner,
+        force: dict[Item, str],
+        listen: Listener,
+        again: Collection[str] = (),
+    ) -> None:
+        self.study, self.planner, self.force, self.listen = study, planner, force, listen
+        self.again = set(again)
+        self.answer: Answer | None = None
+        """About finished work that is due, once it was given."""
+        self._known: dict[tuple[Item, tuple[str, ...]], AtRisk | None] = {}
         self.done = Synced()
         self.running: dict[Future[list[Outcome]], tuple[Item, ...]] = {}
         self.over: set[Item] = set()
@@ -169,7 +222,7 @@ class _Run:
 
     def ready(self, *, heavy: bool) -> list[Step]:
         """Return the steps that can be made now."""
-        busy = self.over.union(self.elsewhere, *self.running.values())
+        busy = self.over.union(self.elsewhere, *self.running.values(), (one.item for one in self.at_risk()))
         return [
             step
             for step in self.steps
@@ -178,6 +231,57 @@ class _Run:
             and not step.held_by
             and heavy != ("light" in self.planner.nodes[step.item.asset].tags or _is_setting(step.item))
         ]
+
+    def is_asked(self, item: Item) -> bool:
+        """Whether an item is made also in the place of what it holds finished."""
+        return self.answer == "replace" or bool({item.asset, str(item)} & self.again)
+
+    def at_risk(self) -> list[AtRisk]:
+        """Return the finished work that is due and that nobody asked to be replaced."""
+        return [
+            found
+            for step in self.steps
+            if step.item not in self.over
+            and not self.is_asked(step.item)
+            and (found := self._risk(step.item, step.causes)) is not None
+        ]
+
+    def _risk(self, item: Item, causes: Mapping[str, Cause]) -> AtRisk | None:
+        key = item, tuple(causes)
+        if key not in self._known:
+            why = would_replace(self.study, item.asset, item.partition, causes)
+            work = finished_work(self.study, item.asset, item.partition) if why else ""
+            self._known[key] = AtRisk(item, work, why) if work else None
+        return self._known[key]
+
+    def settle(self, ask: Callable[[Sequence[AtRisk]], Answer]) -> Literal["nothing", "go on", "stop"]:
+        """Ask what becomes of finished work that is due; say whether that leaves something to do."""
+        found = self.at_risk()
+        if not found:
+            return "nothing"
+        self.answer = ask(found)
+        if self.answer == "stop":
+            self.done.at_risk, self.done.stopped = found, True
+            return "stop"
+        if self.answer == "keep":
+            self.planner.spared = self._spares
+        self.steps = self.planner.look(force=self.force)
+        return "go on"
+
+    def _spares(self, item: Item, causes: Mapping[str, Cause]) -> bool:
+        found = None if self.is_asked(item) else self._risk(item, causes)
+        if found is not None and found.item not in {one.item for one in self.done.at_risk}:
+            self.done.at_risk.append(found)
+        return found is not None
+
+    def finished(self) -> Synced:
+        """Return what was done, with what is due and was not."""
+        begun = bool(self.done.outcomes) or not self.done.stopped
+        kept = {one.item for one in self.done.at_risk}
+        self.done.held_back = [
+            step for step in self.steps if begun and step.item not in self.over and step.item not in kept
+        ]
+        return self.done
 
     def start(self, unit: Sequence[Step], home: Home) -> bool:
         """Announce a unit of work; tell whether it is ours to do."""
@@ -219,7 +323,7 @@ class _Run:
         """With nothing left to start: wait for what others make, and look at the whole history once more.
 
         Returns:
-            Whether there is more to do; if not, `done` is complete.
+            Whether there is more to do.
         """
         waited = bool(self.elsewhere)
         while any(is_item_held(home, item.asset, item.partition) for item in self.elsewhere):
@@ -229,7 +333,6 @@ class _Run:
             self.steps = self.planner.look(force=self.force)
             self.is_complete_look = True
             return True
-        self.done.held_back = [step for step in self.steps if step.item not in self.over]
         return False
 
 

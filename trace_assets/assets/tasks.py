@@ -12,9 +12,9 @@ from trace_assets.study import Study
 @stage_asset(
     group="rollouts", records=(Task, ToldTask), deps=["config/targets"], partitions=TASK_BATCH, light=True
 )
-def tasks(study: Study, batch: str) -> StageResult:
+def tasks(study: Study, batch: str, again: bool) -> StageResult:
     """What an agent is asked to do: the live target's tasks by split, or those that were ingested."""
-    return write_tasks(study, batch)
+    return write_tasks(study, batch, again)
 
 
 @stage_asset(

@@ -11,16 +11,19 @@ from trace_assets.study import Study
 @stage_asset(
     group="rollouts",
     records=(TrajectoryHead, MessageRow, CheckRow),
-    deps=["tasks", "base_model", "config/rollouts"],
+    deps=["tasks", "base_model", "config/rollouts", "config/targets"],
     partitions=TASK_BATCH,
     checks={"few_faults": "At most one episode in twenty broke and was not judged."},
     kinds=("parquet", "pytorch"),
     pool="gpu",
     together=True,
 )
-def trajectories(study: Study, batch: str) -> StageResult:
-    """Everything the base policy did on the discovery tasks, K trials each, or what was ingested."""
-    return write_batch(study, batch)
+def trajectories(study: Study, batch: str, again: bool) -> StageResult:
+    """Everything the base policy did on the discovery tasks, K trials each, or what was ingested.
+
+    Finished episodes are not played again, nor replaced, unless the run says so: tag `trace/again` = `true`.
+    """
+    return write_batch(study, batch, again)
 
 
 @stage_asset(

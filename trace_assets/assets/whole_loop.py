@@ -24,9 +24,15 @@ PATIENCE_SECONDS = 15.0
 
 
 class WholeLoop(dg.Config):
-    """What to bring up to date: nothing given takes all."""
+    """What to bring up to date: nothing given takes all.
+
+    Finished work that is due (played episodes, trained weights, paid answers) is replaced where `again`
+    names it, an asset or `asset[partition]`, and left as it is with `keep`; else the run fails and names it.
+    """
 
     select: list[str] = []
+    again: list[str] = []
+    keep: bool = False
     jobs: int | None = None
 
 
@@ -37,6 +43,8 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     _same_history(context, study)
     command = [sys.executable, "-m", "trace_assets", "sync", "--json"]
     command += [part for name in config.select for part in ("--select", name)]
+    command += [part for name in config.again for part in ("--again", name)]
+    command += ["--keep"] if config.keep else []
     command += ["--jobs", str(config.jobs)] if config.jobs else []
     with sync_process(command, study) as process:
         assert process.stderr is not None and process.stdout is not None
@@ -55,7 +63,8 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
 
 @dg.job(  # type: ignore[untyped-decorator, unused-ignore]
     description="Bring everything up to date: the whole loop on the first press, what an edit touched on "
-    "later ones. The log of its run names each item with the reason; `select` in the launchpad narrows it.",
+    "later ones. The log of its run names each item with the reason; `select` in the launchpad narrows it. "
+    "Finished work is replaced only where `again` names it; `keep` goes on without.",
     executor_def=dg.in_process_executor,
     tags={"trace/by": "whole_loop"},
 )
@@ -107,7 +116,13 @@ def _reason(result: Mapping[str, Any], code: int) -> str:
     failed = [f"{item}: {error}" for item, error in result.get("failed", {}).items()]
     checks = [f"{item}: {said}" for item, said in result.get("failed_checks", {}).items()]
     held = result.get("held_back", [])
+    due = {item: one for item, one in result.get("kept", {}).items() if one["asked"]}
+    named = "; ".join(f"{item} ({one['work']}: {one['why']})" for item, one in due.items())
     parts = [
+        f"finished work would be replaced, and is not: {named}. Name it in `again` of the launchpad, or set "
+        "`keep` to go on without"
+        if due
+        else "",
         f"failed: {'; '.join(failed)}" if failed else "",
         f"checks failed: {'; '.join(checks)}" if checks else "",
         f"held back: {', '.join(map(str, held))}" if held else "",

@@ -15,6 +15,9 @@ import dagster as dg
 from trace_assets.assets.heal import PROCESS_TAG
 from trace_assets.assets.stage_asset import BLOCKED_BY
 from trace_assets.assets.staleness import Item
+from trace_assets.errors import plain_warnings
+from trace_assets.policies.accelerator import give_back
+from trace_assets.stages.finished import AGAIN_TAG
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
@@ -49,26 +52,37 @@ class Outcome:
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def materialize_items(environment: Mapping[str, str], items: Sequence[Item]) -> list[Outcome]:
+def materialize_items(
+    environment: Mapping[str, str], items: Sequence[Item], again: bool | None = None
+) -> list[Outcome]:
     """Materialize items in a process that was started for it.
 
     Args:
         environment: Variables that open the study and its Dagster home.
         items: As for `materialize_here`.
+        again: The same.
 
     Returns:
         One outcome an item, in order.
     """
     os.environ.update(environment)
+    plain_warnings()
     from trace_assets.definitions import load
 
     definitions, study = load()
     with dg.DagsterInstance.get() as instance:
-        return materialize_here(definitions, study, instance, items)
+        try:
+            return materialize_here(definitions, study, instance, items, again)
+        finally:
+            give_back()
 
 
 def materialize_here(
-    definitions: dg.Definitions, study: Study, instance: dg.DagsterInstance, items: Sequence[Item]
+    definitions: dg.Definitions,
+    study: Study,
+    instance: dg.DagsterInstance,
+    items: Sequence[Item],
+    again: bool | None = None,
 ) -> list[Outcome]:
     """Materialize items as one Dagster run in this process.
 
@@ -77,6 +91,8 @@ def materialize_here(
         study: What its assets work on.
         instance: Where the run is recorded.
         items: What to make: one, or several without partitions that do not depend on each other.
+        again: Whether it was asked for in the place of what is finished; None has each item look whether
+            anything finished would be replaced, and refuse.
 
     Returns:
         One outcome an item, in order.
@@ -95,7 +111,11 @@ def materialize_here(
             resources={"study": study},
             run_config=QUIET,
             raise_on_error=False,
-            tags={"trace/by": "sync", PROCESS_TAG: process},
+            tags={
+                "trace/by": "sync",
+                PROCESS_TAG: process,
+                **({} if again is None else {AGAIN_TAG: str(again).lower()}),
+            },
         )
     seconds = time.monotonic() - started
     return [_outcome(item, result, seconds) for item in items]

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trace_assets.cli.console import console as make_console
+from trace_assets.cli.finished import tell_settings
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.records import PolicyContrast
@@ -33,6 +34,7 @@ def compare(
         raise InputError(f"name two policies or none, got {len(policies)}: {', '.join(policies)}.")
     study = open_study(config, overrides, writable=False)
     rows = compare_policies(study, (policies[0], policies[1]) if policies else None)
+    tell_settings(study)
     if as_json:
         print(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))
         return

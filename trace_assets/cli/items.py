@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trace_assets.assets.instance import prepare_instance, register_batches
+from trace_assets.assets.scope import Scope
 from trace_assets.assets.staleness import Item, nodes_of
 from trace_assets.definitions import build
 from trace_assets.errors import InputError
@@ -29,7 +30,8 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
     nodes = nodes_of(build(study))
     found: list[Item] = []
     with prepare_instance(study.home) as instance:
-        register_batches(instance, study, live=True)
+        scope = Scope(study, names)
+        register_batches(instance, study, live=scope.live)
         for name in names:
             asset, bracket, rest = name.partition("[")
             if asset not in nodes:
@@ -45,5 +47,7 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
             if partition not in keys or not rest.endswith("]"):
                 there = ", ".join(keys) or "none yet"
                 raise InputError(f"'{name}' names no partition of '{asset}'; there are: {there}.")
+            if scope(Item(asset, partition)) == "left out":
+                raise InputError(f"'{name}' cannot be made with these settings. {' '.join(scope.notes())}")
             found.append(Item(asset, partition))
     return found

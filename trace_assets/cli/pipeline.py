@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +14,16 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.assets.scope import Scope
 from trace_assets.assets.sync import Synced
 from trace_assets.cli.console import console as make_console
+from trace_assets.cli.finished import Keep, Yes, refused, tell, tell_settings
 from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.records import TrajectoryHead
 from trace_assets.stages.ingest import batches
+from trace_assets.stages.live import live_in_use
+from trace_assets.study import Study
 
 DIAGNOSIS = (
     "tasks",
@@ -56,8 +61,13 @@ def sync(
     ] = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(help=r"Asset or asset\[partition] to make once more though it is up to date."),
+        typer.Option(
+            help=r"Asset or asset\[partition] to make once more: though it is up to date, and in the place "
+            "of what it holds finished, which stays until the new is complete."
+        ),
     ] = None,
+    yes: Yes = False,
+    keep: Keep = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what is due, why, and what it will take.")
     ] = False,
@@ -70,11 +80,18 @@ def sync(
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Materialize what is missing or stale, with the reason for each; also: run everything."""
+    """Materialize what is missing or stale, with the reason for each; also: run everything.
+
+    Finished work (played episodes, trained weights, paid answers) that other settings or other code would
+    make otherwise is replaced only when you say so: you are asked at a terminal, and exit code 2 names it
+    where there is none.
+    """
     from trace_assets.cli.forecast import forecast, show
     from trace_assets.cli.items import known_items
     from trace_assets.cli.progress import run_sync
 
+    if yes and keep:
+        raise InputError("--yes replaces finished work and --keep leaves it: say one of them.")
     study = open_study(config, overrides, writable=not dry_run)
     known_items(study, select or [])
     once_more = known_items(study, again or [])
@@ -86,14 +103,24 @@ def sync(
         else:
             show(found, console)
         return
-    synced = run_sync(study, select, live=True, jobs=jobs, again=once_more, wait=not no_wait)
+    synced = run_sync(
+        study, select, live=True, jobs=jobs, again=once_more, wait=not no_wait, yes=yes, keep=keep
+    )
+    for words in Scope(study).notes() if not select and not as_json else ():
+        console.print(f"[dim]{escape(words)}[/]", soft_wrap=True)
     _finish(console, synced, as_json)
 
 
 def demo(
-    require_docker: RequireDocker = False, config: Config = None, overrides: Set = None, jobs: Jobs = None
+    require_docker: RequireDocker = False,
+    config: Config = None,
+    overrides: Set = None,
+    jobs: Jobs = None,
+    yes: Yes = False,
+    keep: Keep = False,
 ) -> None:
     """Run the whole loop on the embedded target: CPU only, minutes, ends with the table."""
+    from trace_assets.cli.forecast import needs_sandbox
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.tables import print_everything
     from trace_assets.errors import require_extra
@@ -103,8 +130,9 @@ def demo(
     study = open_study(config, overrides)
     console = make_console()
     require_extra("torch", "train", "the demo")
-    make_backend(sandbox_config(study)).close()  # say now what is missing, not after minutes of training
-    synced = run_sync(study, live=True, jobs=jobs)
+    if needs_sandbox(study):  # say now what is missing, not after minutes of training
+        make_backend(sandbox_config(study)).close()
+    synced = run_sync(study, live=True, jobs=jobs, everything=True, yes=yes, keep=keep)
     print_everything(study, console)
     _finish(console, synced, False)
 
@@ -118,9 +146,13 @@ def diagnose(
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Find what the agent lacks in the trajectories that are in the store: no GPU, no torch."""
+    """Find what the agent lacks in the trajectories that are in the store: no GPU, no torch.
+
+    Nothing is played, trained or replaced. A model is asked, and paid for, only where the settings name one
+    as analyst (discovery.analyst and discovery.model, labels.model, triage.model): the forecast is printed
+    first, analyst.cap_usd holds, and what was answered before is not asked again.
+    """
     from trace_assets.cli.analyst import agree_on_spending
-    from trace_assets.cli.progress import run_sync
     from trace_assets.cli.tables import print_diagnosis
     from trace_assets.stages.forecast import asks_model
 
@@ -134,15 +166,41 @@ def diagnose(
     for name in batch or []:
         if name not in there:
             raise InputError(f"there is no task batch '{name}'; there are {', '.join(there)}.")
+    chosen = batch or there
     if asks_model(study):
         for part in (TRIAGED, DISCOVERED):
-            first = run_sync(study, part, batch or there, quiet=as_json)
+            first = bring_up_to_date(study, part, chosen, quiet=as_json)
             if first.exit_code:
                 raise typer.Exit(first.exit_code)
             agree_on_spending(study, yes or part is DISCOVERED, quiet=as_json)
-    synced = run_sync(study, DIAGNOSIS, batch or there, quiet=as_json)
+    synced = bring_up_to_date(study, DIAGNOSIS, chosen, quiet=as_json)
     print_diagnosis(study, make_console(), as_json=as_json)
+    tell_settings(study)
+    if synced.at_risk:
+        console = make_console(stderr=True)
+        console.print("[yellow]note[/] left as it is, for other settings or code are in force:")
+        tell(synced.at_risk, console)
     raise typer.Exit(synced.exit_code)
+
+
+def bring_up_to_date(
+    study: Study, selection: Sequence[str], chosen: Sequence[str], *, plays: Sequence[str] = (), quiet: bool
+) -> Synced:
+    """Bring diagnosis up to date on what is in the store.
+
+    Finished work stays as it is. What a model said is asked for anew only where the settings name a model.
+
+    Args:
+        study: The study.
+        selection: Assets of the diagnosis.
+        chosen: Task batches.
+        plays: Those of them that have come in as tasks and are to be rolled out.
+        quiet: Print only what went wrong.
+    """
+    from trace_assets.cli.progress import run_sync
+    from trace_assets.stages.forecast import paid_stages
+
+    return run_sync(study, selection, chosen, quiet=quiet, plays=plays, keep=True, again=paid_stages(study))
 
 
 def report(
@@ -164,6 +222,7 @@ def report(
     study = open_study(config, overrides, writable=False)
     if output is None and not study.home.is_writable:
         output = Path("trace-report.html")
+    tell_settings(study)
     print(write_page(study, output))
 
 
@@ -180,7 +239,7 @@ def ui(
 
     study = open_study(config, overrides)
     with prepare_instance(study.home) as instance:
-        register_batches(instance, study, live=True)
+        register_batches(instance, study, live=live_in_use(study))
     command = [
         sys.executable,
         "-m",
@@ -211,15 +270,33 @@ def _finish(console: Console, synced: Synced, as_json: bool) -> None:
                         str(one.item): list(one.failed_checks) for one in synced.outcomes if one.failed_checks
                     },
                     "held_back": [str(step.item) for step in synced.held_back],
+                    "kept": {
+                        str(one.item): {"work": one.work, "why": one.why, "asked": synced.stopped}
+                        for one in synced.at_risk
+                    },
                 },
                 indent=2,
             )
         )
-    elif synced.held_back:
+    else:
+        _tell_end(console, synced, made)
+    if synced.stopped and not sys.stdin.isatty():
+        make_console(stderr=True).print(
+            f"[bold red]trace:[/] {escape(refused(synced.at_risk))}", soft_wrap=True
+        )
+    raise typer.Exit(synced.exit_code)
+
+
+def _tell_end(console: Console, synced: Synced, made: int) -> None:
+    """Print what was made, and what is left as it was."""
+    if synced.at_risk:
+        console.print("Left as it is:")
+        tell(synced.at_risk, console)
+    if synced.held_back:
         names = ", ".join(str(step.item) for step in synced.held_back[:8])
-        console.print(f"{made} made; held back behind a failure: {escape(names)}.", soft_wrap=True)
+        behind = "finished work" if synced.stopped else "a failure"
+        console.print(f"{made} made; held back behind {behind}: {escape(names)}.", soft_wrap=True)
     elif made or not all(outcome.made for outcome in synced.outcomes):
         console.print(f"{made} made.")
-    else:
+    elif not synced.at_risk:
         console.print("Everything is up to date.")
-    raise typer.Exit(synced.exit_code)

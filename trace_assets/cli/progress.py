@@ -6,8 +6,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,10 +20,12 @@ from rich.text import Text
 
 from trace_assets.assets.heal import Healed
 from trace_assets.assets.instance import prepare_instance, register_batches
+from trace_assets.assets.scope import Scope
 from trace_assets.assets.staleness import Item, Step
 from trace_assets.assets.sync import Synced, sync
 from trace_assets.assets.worker import Outcome
 from trace_assets.cli.console import console as make_console
+from trace_assets.cli.finished import ask_about
 from trace_assets.definitions import build
 from trace_assets.progress import PROGRESS_DIR
 from trace_assets.store.locks import Holder
@@ -40,8 +42,12 @@ def run_sync(
     quiet: bool = False,
     jobs: int | None = None,
     force: Mapping[str, object] | None = None,
-    again: Iterable[Item] = (),
+    again: Iterable[Item | str] = (),
     wait: bool = True,
+    plays: Collection[str] | None = None,
+    everything: bool = False,
+    yes: bool = False,
+    keep: bool = False,
 ) -> Synced:
     """Bring a study up to date and show how it goes.
 
@@ -53,15 +59,22 @@ def run_sync(
         quiet: Print only what went wrong.
         jobs: Items at once.
         force: Task batches whose `tasks` and `trajectories` are due because their inbox changed.
-        again: Items to make once more though they look fresh.
+        again: Items to make once more though they look fresh, also in the place of finished work; of names
+            of assets only those that are due.
         wait: Wait for another sync on the same home rather than refuse.
+        plays: Task batches that may be rolled out; None for all of the live target's.
+        everything: Also the loop of a live target that nothing in the store belongs to.
+        yes: Replace finished work that is due without asking.
+        keep: Leave it as it is without asking.
     """
+    scope = Scope(study, selection, plays=plays, everything=everything)
     instance = prepare_instance(study.home)
-    register_batches(instance, study, live=live)
+    register_batches(instance, study, live=live and scope.live)
     console = make_console(stderr=True)
     new = {Item(asset, batch): "new files" for batch in force or {} for asset in ("tasks", "trajectories")}
     announce(study.home)
-    with _bars(console, quiet, study.home.path) as environment, instance:
+    once_more = list(again)
+    with _bars(console, quiet, study.home.path) as (environment, paused), instance:
         lines = _Lines(console, quiet)
         return sync(
             build(study),
@@ -71,10 +84,13 @@ def run_sync(
             selection=selection,
             partitions=batches,
             jobs=jobs,
-            force={**new, **dict.fromkeys(again, "asked for")},
+            force={**new, **{one: "asked for" for one in once_more if isinstance(one, Item)}},
             listen=lines,
             waiting=_waiting(console) if wait else None,
             mended=_mended(console, quiet),
+            standing=scope,
+            again={str(one) for one in once_more},
+            ask=ask_about(console, yes=yes, keep=keep, paused=paused),
         )
 
 
@@ -137,18 +153,30 @@ class _Lines:
                     self.console.print(f"  [yellow]warning[/] {escape(text)}", soft_wrap=True)
 
 
+Paused = Callable[[], AbstractContextManager[None]]
+"""Holds the bars back while its context is open."""
+
+
 @contextmanager
-def _bars(console: Console, quiet: bool, home: Path) -> Iterator[dict[str, str]]:
+def _bars(console: Console, quiet: bool, home: Path) -> Iterator[tuple[dict[str, str], Paused]]:
     """Draw the bars that worker processes report, until the body ends.
 
     They report into the home: what a killed process leaves there is removed with its other half-made files.
     """
     if quiet or not sys.stderr.isatty():
-        yield {PROGRESS_DIR: ""}
+        yield {PROGRESS_DIR: ""}, nullcontext
         return
     with TemporaryDirectory(dir=home, prefix=".progress-", suffix=".partial") as folder:
         stop = threading.Event()
         with Live(console=console, refresh_per_second=5, transient=True) as live:
+
+            @contextmanager
+            def paused() -> Iterator[None]:
+                live.stop()
+                try:
+                    yield
+                finally:
+                    live.start()
 
             def watch() -> None:
                 while not stop.wait(0.2):
@@ -157,7 +185,7 @@ def _bars(console: Console, quiet: bool, home: Path) -> Iterator[dict[str, str]]
             thread = threading.Thread(target=watch, daemon=True)
             thread.start()
             try:
-                yield {PROGRESS_DIR: folder}
+                yield {PROGRESS_DIR: folder}, paused
             finally:
                 stop.set()
                 thread.join()

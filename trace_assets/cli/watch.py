@@ -82,8 +82,7 @@ def _tell(seen: Look, console: Console) -> None:
 
 def _bring_up_to_date(study: Study, seen: list[Look], console: Console, *, quiet: bool) -> int:
     """Diagnose with the batches that came; return the exit code of the work."""
-    from trace_assets.cli.pipeline import DIAGNOSIS
-    from trace_assets.cli.progress import run_sync
+    from trace_assets.cli.pipeline import DIAGNOSIS, bring_up_to_date
 
     waiting = pending(study)
     held = [one for one in waiting if one.waits_for]
@@ -97,4 +96,6 @@ def _bring_up_to_date(study: Study, seen: list[Look], console: Console, *, quiet
     if not ready and not any(one.taken for one in seen):
         return 3 if held else 0
     there = {*batches(study), *study.store.partitions(TrajectoryHead), *ready}
-    return run_sync(study, DIAGNOSIS, sorted(there), quiet=quiet).exit_code if there else 0
+    if not there:
+        return 0
+    return bring_up_to_date(study, DIAGNOSIS, sorted(there), plays=sorted(ready), quiet=quiet).exit_code

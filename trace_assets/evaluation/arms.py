@@ -106,6 +106,7 @@ def evaluate(
         temperature=section.temperature,
         max_new_tokens=limits.max_new_tokens,
         seed=section.seed,
+        dtype=section.dtype,
     )
     played = play_variants(target, tasks, singles, maker, section, journal_dir, processes, limits)
     evaluations = [

@@ -37,13 +37,24 @@ class Limits:
 
 
 def transformers_policy(
-    base_dir: Path, adapters: Mapping[str, Path], *, temperature: float, max_new_tokens: int, seed: int
+    base_dir: Path,
+    adapters: Mapping[str, Path],
+    *,
+    temperature: float,
+    max_new_tokens: int,
+    seed: int,
+    dtype: str = "auto",
 ) -> Policy:
     """Make the batched transformers engine with all adapters."""
     from trace_assets.policies.transformers_engine import TransformersPolicy
 
     policy: Policy = TransformersPolicy(
-        base_dir, adapters=adapters, temperature=temperature, max_new_tokens=max_new_tokens, seed=seed
+        base_dir,
+        adapters=adapters,
+        temperature=temperature,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        dtype=dtype,
     )
     return policy
 

@@ -41,15 +41,26 @@ class GenericDecoder:
 
     Nothing is batched: a batch of ragged caches needs knowledge of the architecture. Right for every model,
     and slow; serve larger ones with vLLM.
+
+    Args:
+        model: Computes, with its own weights unless others are given.
+        weights: What its weights shall be; those that are not among them stay.
+        in_place: Put them into the model itself, instead of into a copy of it.
     """
 
-    def __init__(self, model: PreTrainedModel, weights: Weights | None = None) -> None:
+    def __init__(
+        self, model: PreTrainedModel, weights: Weights | None = None, *, in_place: bool = False
+    ) -> None:
         import copy
 
+        import torch
+
         if weights is not None:
-            model = copy.deepcopy(model)
-            model.load_state_dict(weights, strict=False)
-            model.tie_weights()
+            model = model if in_place else copy.deepcopy(model)
+            with torch.no_grad():  # one weight after the other: merged ones are not all there at once
+                for name, value in model.state_dict().items():
+                    if (new := weights.get(name)) is not None:
+                        value.copy_(new)
         self._model = model
         self._caches: dict[int, Any] = {}
 

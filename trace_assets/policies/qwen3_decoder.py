@@ -1,8 +1,8 @@
 """Qwen3 (dense) by hand: many ragged conversations in one batch, keys and values kept between turns.
 
-The arithmetic is that of `transformers.models.qwen3`, in fp32, on tensors that carry no padding: the tokens
-of all conversations lie behind one another, only attention sees them as rows. At the size of the tiny agent
-the framework's overhead an operation outweighs the arithmetic, hence the fused projections.
+The arithmetic is that of `transformers.models.qwen3` on tensors that carry no padding: the tokens of all
+conversations lie behind one another, only attention sees them as rows. At the size of the tiny agent the
+framework's overhead an operation outweighs the arithmetic, hence the fused projections.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig
 
     from trace_assets.policies.lora import Weights
 
 _BLOCK = 64
-"""The cache grows by this many positions."""
+"""The cache grows by this many positions, or by an eighth where that is more."""
+_WHOLE = 1 << 27
+"""Attention scores, in number, that may be there at one time."""
 
 
 def is_dense_qwen3(config: Any) -> bool:
@@ -52,30 +55,39 @@ class Qwen3Decoder:
     """See `trace_assets.policies.decoder.Decoder`.
 
     Args:
-        model: Gives the configuration, the rotary embedding and the device; it is only read.
-        weights: Its parameters by name, an adapter merged in where wanted.
+        config: The model's.
+        rotary: Its rotary embedding.
+        weights: Its parameters by name, an adapter merged in where wanted; it computes where they are.
+        dtype: The precision that it computes in.
     """
 
-    def __init__(self, model: PreTrainedModel, weights: Weights) -> None:
-        config = model.config
+    def __init__(
+        self,
+        config: PreTrainedConfig,
+        rotary: torch.nn.Module,
+        weights: Weights,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self._dtype = dtype
         self._heads: int = config.num_attention_heads
         self._kv: int = config.num_key_value_heads
         self._dim: int = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps: float = config.rms_norm_eps
-        self._rotary = model.model.rotary_emb
+        self._rotary = rotary
         self._cos = self._sin = torch.empty(0)
         self.load(weights, config.num_hidden_layers)
         self._length: list[int] = []
         self._free: list[int] = []
-        empty = self._embed.new_empty(config.num_hidden_layers, 2, 0, self._kv, 0, self._dim)
-        self._cache = empty
+        # Keys and values, [2, slots, heads, positions, width] a layer: they grow one after the other, so that
+        # only one of them is there twice.
+        self._cache = [self._embed.new_empty(2, 0, self._kv, 0, self._dim) for _ in self._layers]
 
     def load(self, weights: Weights, n_layers: int) -> None:
         """Take other weights of the same shapes; what open slots have read stays as it was read."""
 
         def get(name: str) -> torch.Tensor | None:
             value = weights.get(name)
-            return None if value is None else value.detach().float()
+            return None if value is None else value.detach().to(self._dtype)
 
         def join(prefix: str, names: Sequence[str], leaf: str) -> torch.Tensor | None:
             parts = [get(f"{prefix}.{name}.{leaf}") for name in names]
@@ -100,11 +112,12 @@ class Qwen3Decoder:
                 _Layer(
                     qkv_bias=join(attention, ("q_proj", "k_proj", "v_proj"), "bias"),
                     out_bias=get(f"{attention}.o_proj.bias"),
-                    # Scores are scaled by way of the queries' norm: rotation does not change a factor.
+                    # Scores are scaled by way of the queries' norm: rotation does not change a factor. Never
+                    # rounded: that would scale all scores a little otherwise.
                     head_norm=torch.cat(
                         (
-                            q_norm.expand(self._heads, -1) * self._dim**-0.5,
-                            k_norm.expand(self._kv, -1),
+                            q_norm.float().expand(self._heads, -1) * self._dim**-0.5,
+                            k_norm.float().expand(self._kv, -1),
                         )
                     ),
                     **parts,  # type: ignore[arg-type]
@@ -176,8 +189,8 @@ class Qwen3Decoder:
         heads, kv, dim = self._heads, self._kv, self._dim
         normed = F.rms_norm(hidden, layer.norm_in.shape, layer.norm_in, self._eps)
         mixed = F.linear(normed, layer.qkv, layer.qkv_bias).view(-1, heads + 2 * kv, dim)
-        turned = F.rms_norm(mixed[:, : heads + kv], (dim,), None, self._eps) * layer.head_norm
-        turned = torch.addcmul(turned * read.cos, turned.roll(dim // 2, dims=-1), read.sin)
+        turned = F.rms_norm(mixed[:, : heads + kv].float(), (dim,), None, self._eps) * layer.head_norm
+        turned = torch.addcmul(turned * read.cos, turned.roll(dim // 2, dims=-1), read.sin).to(self._dtype)
         keys[read.slot, :, read.position] = turned[:, heads:]
         values[read.slot, :, read.position] = mixed[:, heads + kv :]
         queries = turned[:, :heads]
@@ -190,16 +203,20 @@ class Qwen3Decoder:
         return hidden + F.linear(F.silu(gate) * up, layer.down)
 
     def _reserve(self, slots: int, positions: int) -> None:
-        layers, two, had_slots, kv, had_positions, dim = self._cache.shape
+        two, had_slots, kv, had_positions, dim = self._cache[0].shape
         if slots > had_slots or positions > had_positions:
             room = max(slots, had_slots if slots <= had_slots else 2 * had_slots)
-            length = max(had_positions, -(-positions // _BLOCK) * _BLOCK)
-            grown = self._cache.new_zeros(layers, two, room, kv, length, dim)
-            grown[:, :, :had_slots, :, :had_positions] = self._cache
-            self._cache = grown
-        if self._cos.shape[0] < self._cache.shape[4]:
-            where = torch.arange(self._cache.shape[4], device=self._embed.device)[None]
-            cos, sin = self._rotary(self._embed, where)
+            length = had_positions
+            if positions > had_positions:
+                length = -(-max(positions, had_positions + had_positions // 8) // _BLOCK) * _BLOCK
+            for number, had in enumerate(self._cache):
+                grown = had.new_zeros(two, room, kv, length, dim)
+                grown[:, :had_slots, :, :had_positions] = had
+                self._cache[number] = grown
+        if self._cos.shape[0] < self._cache[0].shape[3]:
+            where = torch.arange(self._cache[0].shape[3], device=self._embed.device)[None]
+            # Rounded as the model rounds them.
+            cos, sin = (table.float() for table in self._rotary(self._embed, where))
             # (-second half, first half) * sin is (second half, first half) * (-sin, sin).
             sign = torch.ones_like(sin[0, 0])
             sign[: self._dim // 2] = -1
@@ -220,6 +237,7 @@ class _Batch:
         device: torch.device,
     ) -> None:
         self.single = max(counts) == 1
+        self.fresh = not self.single and not any(starts)
         self.length = length
         n, most = len(slots), max(counts)
         slot_rows = torch.tensor(slots, device=device)
@@ -242,8 +260,16 @@ class _Batch:
         # Slots that are all in use can be read where they lie; otherwise they are gathered.
         self.gather = None if list(slots) == list(range(n)) else slot_rows
         self.rows = n
-        hidden = torch.arange(length, device=device) > bound[..., None]
-        self.mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))
+        self._bound, self._where = bound[..., None], torch.arange(length, device=device)
+
+    @cached_property
+    def mask(self) -> torch.Tensor:
+        """What is added to scores, shape [rows, tokens, positions]: the same in every layer."""
+        seen = self._seen(slice(None))
+        return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, float("-inf"))
+
+    def _seen(self, rows: slice) -> torch.Tensor:
+        return self._where <= self._bound[rows]
 
     def attend(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """Return what each token sees, shape [tokens, heads, dim]; queries have that shape too."""
@@ -254,16 +280,48 @@ class _Batch:
         else:
             keys = keys[:, :, : self.length].index_select(0, self.gather)
             values = values[:, :, : self.length].index_select(0, self.gather)
+        # Scores are summed in fp32: where the precision is another, by a kernel that keeps none of them.
+        exact = queries.dtype == torch.float32
         if self.single:
             grouped = queries.reshape(tokens, kv, heads // kv, dim)
+            if not exact:
+                mask = self.mask[:, None].to(queries.dtype)
+                return F.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=1.0)
             scores = grouped @ keys.transpose(-1, -2) + self.mask[:, None]
             return torch.softmax(scores, dim=-1) @ values
         padded = queries.new_zeros(self.cells, heads, dim)
         padded[self.cell] = queries
         most = self.cells // self.rows
-        grouped = padded.view(self.rows, most, kv, heads // kv, dim).transpose(1, 2)
-        scores = grouped.reshape(self.rows, kv, -1, dim) @ keys.transpose(-1, -2)
-        scores = scores.view(self.rows, kv, most, heads // kv, self.length) + self.mask[:, None, :, None]
-        seen = torch.softmax(scores, dim=-1).view(self.rows, kv, -1, self.length) @ values
-        seen = seen.view(self.rows, kv, most, heads // kv, dim).transpose(1, 2)
-        return seen.reshape(self.cells, heads, dim)[self.cell]
+        rows = padded.view(self.rows, most, heads, dim)
+        one = most * heads * self.length
+        if exact and self.rows * one <= _WHOLE:
+            return self._spelled_out(rows, keys, values).reshape(self.cells, heads, dim)[self.cell]
+        if self.fresh and not exact:
+            # What is behind a row's last token is padding: who only looks back never sees it.
+            seen = F.scaled_dot_product_attention(
+                rows.transpose(1, 2), keys, values, is_causal=True, scale=1.0, enable_gqa=heads != kv
+            )
+            return seen.transpose(1, 2).reshape(self.cells, heads, dim)[self.cell]
+        parts = []
+        for start in range(0, self.rows, max(1, _WHOLE // one)):
+            part = slice(start, start + max(1, _WHOLE // one))
+            # The kernel that takes a mask knows no groups of heads.
+            seen = F.scaled_dot_product_attention(
+                rows[part].transpose(1, 2),
+                keys[part].repeat_interleave(heads // kv, dim=1),
+                values[part].repeat_interleave(heads // kv, dim=1),
+                attn_mask=self._seen(part)[:, None],
+                scale=1.0,
+            )
+            parts.append(seen.transpose(1, 2))
+        return torch.cat(parts).reshape(self.cells, heads, dim)[self.cell]
+
+    def _spelled_out(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Attend with all scores in memory: for few of them the quickest, and the same on every machine."""
+        count, most, heads, dim = rows.shape
+        kv = keys.shape[1]
+        grouped = rows.view(count, most, kv, heads // kv, dim).transpose(1, 2)
+        scores = grouped.reshape(count, kv, -1, dim) @ keys.transpose(-1, -2)
+        scores = scores.view(count, kv, most, heads // kv, self.length) + self.mask[:, None, :, None]
+        seen = torch.softmax(scores, dim=-1).view(count, kv, -1, self.length) @ values
+        return seen.view(count, kv, most, heads // kv, dim).transpose(1, 2)

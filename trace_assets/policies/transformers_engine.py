@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trace_assets.errors import InputError
+from trace_assets.policies.accelerator import accelerator
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.decoder import Decoder, GenericDecoder
 from trace_assets.policies.lora import Weights, digest, load_model, merge_folder, merge_live
@@ -29,7 +30,7 @@ _CALM = 4
 
 
 class TransformersPolicy:
-    """Continuous batching over a model folder, on CPU or wherever its weights are.
+    """Continuous batching over a model folder, on the GPU where there is one and else on the CPU.
 
     Conversations that call `act` while others are being answered join the running decode at the next token,
     and what a conversation has read stays in the cache until `forget`. Each adapter is merged into the
@@ -46,9 +47,11 @@ class TransformersPolicy:
         max_context: Longest conversation in tokens; None takes the model's own limit.
         seed: Mixed into every conversation's seed.
         name: How the policy is called in trajectories; None takes the folder's name.
+        dtype: `float32`, `bfloat16`; `auto` is float32 on a CPU and the model's own on a GPU.
+        device: Where it computes; None takes the GPU where there is one.
 
     Raises:
-        InputError: The folder, its tokenizer or an adapter is not usable.
+        InputError: The folder, its tokenizer, an adapter or the precision is not usable.
         Unavailable: torch, transformers or (for adapters) peft is not installed.
     """
 
@@ -62,26 +65,34 @@ class TransformersPolicy:
         max_context: int | None = None,
         seed: int = 0,
         name: str | None = None,
+        dtype: str = "auto",
+        device: str | None = None,
     ) -> None:
+        from trace_assets.policies.qwen3_decoder import is_dense_qwen3
+
         folder = Path(model_dir)
         self.temperature, self.max_new_tokens, self._seed = temperature, max_new_tokens, seed
-        self._model: PreTrainedModel = load_model(folder)
+        model = load_model(folder, dtype, device or accelerator())
+        self._model: PreTrainedModel | None = model
+        self._config, self._dtype = model.config, model.dtype
+        self._rotary = model.model.rotary_emb if is_dense_qwen3(model.config) else None
         self.template = ChatTemplate(folder)
-        self._ends = end_ids(self.template, self._model.generation_config, self._model.config)
-        self.max_context = context_limit(self._model.config, max_context)
+        self._ends = end_ids(self.template, model.generation_config, model.config)
+        self.max_context = context_limit(model.config, max_context)
         self._name = name or folder.resolve().name
-        self._digests: dict[str | None, str | None] = {}
-        self._weights: dict[str | None, Weights] = {}
+        self._base_digest = ""
+        self._digests: dict[str | None, str] = {}
         self._decoders: dict[str | None, Decoder] = {}
         self._rows: dict[str, _Row] = {}
         self._waiting: list[_Row] = []
         self._speaking: list[_Row] = []
         self._pump: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._base: Weights = dict(self._model.state_dict())
-        self._set(None, self._base)
+        self._decoders[None] = self._decoder(None)
         for adapter, path in (adapters or {}).items():
-            self._set(adapter, merge_folder(self._model, Path(path)))
+            weights = merge_folder(model, Path(path))
+            self._digests[adapter] = weights.digest()
+            self._decoders[adapter] = self._decoder(weights)
 
     @property
     def name(self) -> str:
@@ -91,10 +102,8 @@ class TransformersPolicy:
     @property
     def version(self) -> str:
         """Content hash of weights, adapters, template, sampling settings."""
-        for adapter, known in self._digests.items():
-            if known is None:
-                self._digests[adapter] = digest(self._weights[adapter])
         parts = [
+            self._base_version(),
             sorted((adapter or "", value) for adapter, value in self._digests.items()),
             self.template.tokenizer.chat_template,
             (self.temperature, self.max_new_tokens, self.max_context, self._seed),
@@ -121,7 +130,13 @@ class TransformersPolicy:
                 f"cannot change the weights of adapter {adapter} of '{self._name}' in the middle of its "
                 "conversations; end them first."
             )
-        self._set(adapter, merge_live(model))
+        self._base_version()  # while its weights are still here
+        weights = merge_live(model)
+        self._digests[adapter] = weights.digest()
+        self._decoders.pop(adapter, None)  # the earlier ones make room first
+        if adapter is None and self._rotary is not None:
+            self._model = None  # nothing acts with the base model's own weights from now on
+        self._decoders[adapter] = self._decoder(weights, in_place=adapter is None)
 
     async def act(self, conversation: Conversation) -> Reply:
         """Write the next assistant message.
@@ -159,16 +174,21 @@ class TransformersPolicy:
             self._pump.cancel()
         self._start_over(None)
 
-    def _set(self, adapter: str | None, weights: Weights) -> None:
-        from trace_assets.policies.qwen3_decoder import Qwen3Decoder, is_dense_qwen3
+    def _base_version(self) -> str:
+        if not self._base_digest and self._model is not None:
+            self._base_digest = digest(self._model.state_dict())
+        return self._base_digest
 
-        dense = is_dense_qwen3(self._model.config)
-        self._weights[adapter], self._digests[adapter] = weights, None
-        self._decoders[adapter] = (
-            Qwen3Decoder(self._model, weights)
-            if dense
-            else GenericDecoder(self._model, None if weights is self._base else weights)
-        )
+    def _decoder(self, weights: Weights | None, in_place: bool = False) -> Decoder:
+        from trace_assets.policies.qwen3_decoder import Qwen3Decoder
+
+        if self._rotary is not None:
+            if weights is None and self._model is not None:
+                weights = self._model.state_dict()
+            assert weights is not None
+            return Qwen3Decoder(self._config, self._rotary, weights, self._dtype)
+        assert self._model is not None
+        return GenericDecoder(self._model, weights, in_place=in_place)
 
     def _open(self, conversation: Conversation) -> _Row:
         decoder = self._decoders.get(conversation.adapter)

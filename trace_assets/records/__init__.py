@@ -17,6 +17,7 @@ from trace_assets.records.label_leak import LabelLeak
 from trace_assets.records.learnability import Learnability, SeedOutcome
 from trace_assets.records.ledger import LedgerEntry
 from trace_assets.records.lineage import LineageEdge, LineageMember, LineageNode
+from trace_assets.records.made_with import MadeWith
 from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
 from trace_assets.records.pilot import Pilot, PilotPoint
 from trace_assets.records.policy_contrast import PolicyContrast
@@ -80,6 +81,7 @@ TABLES: tuple[type[Record], ...] = (
     LineageEdge,
     LineageMember,
     LineageNode,
+    MadeWith,
     Arrival,
     Quarantined,
 )
@@ -121,6 +123,7 @@ __all__ = [
     "LineageEdge",
     "LineageMember",
     "LineageNode",
+    "MadeWith",
     "Message",
     "MessageRow",
     "NoHarm",

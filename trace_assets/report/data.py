@@ -74,6 +74,8 @@ class ReportData:
     ledger: Sequence[LedgerEntry] = ()
     imported_usd: float = 0.0
     """What imported trajectories cost whoever made them, as their files say: part of the ledger's money."""
+    elsewhere: bool = False
+    """Whether all trajectories were made elsewhere and there is no agent here: nothing can be taught."""
     thresholds: Selection = field(default_factory=Selection)
 
     @property
@@ -146,6 +148,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         summary=store.read(ArmSummary),
         ledger=store.read(LedgerEntry),
         imported_usd=_imported_usd(store),
+        elsewhere=bool(triage) and not store.has(BaseCheckpoint) and not _rolled_out(store),
         thresholds=thresholds or Selection(),
     )
 
@@ -153,6 +156,10 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
 def _telling_labels(store: Store) -> list[Label]:
     """Return the labels that say something: most are NA, and a large study has millions."""
     return from_frame(store.frame(Label).filter(pl.col("label") != "NA"), Label)
+
+
+def _rolled_out(store: Store) -> int:
+    return store.frame(TrajectoryHead).filter(pl.col("source") == "rollout").height
 
 
 def _imported_usd(store: Store) -> float:

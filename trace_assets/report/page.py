@@ -44,6 +44,7 @@ def render(data: ReportData) -> str:
         money=figures.money,
         arm=lambda arm: figures.arm_name(arm, data.names),
     )
+    environment.globals["elsewhere"] = data.elsewhere
     style = resources.files("trace_assets.report").joinpath("page.css").read_text(encoding="utf-8")
     return environment.get_template("page.html.jinja").render(
         styles=Markup(style + stylesheet()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -34,6 +34,7 @@ def run_rollouts(
     max_turns: int,
     concurrency: int = 64,
     journal: Journal | None = None,
+    known: Mapping[str, Trajectory] | None = None,
     title: str | None = None,
     fault_share: float = 0.5,
 ) -> list[Trajectory]:
@@ -45,6 +46,7 @@ def run_rollouts(
         max_turns=max_turns,
         concurrency=concurrency,
         journal=journal,
+        known=known,
         title=title,
         fault_share=fault_share,
     )
@@ -69,6 +71,7 @@ async def roll_out(
     max_turns: int,
     concurrency: int = 64,
     journal: Journal | None = None,
+    known: Mapping[str, Trajectory] | None = None,
     title: str | None = None,
     fault_share: float = 0.5,
 ) -> list[Rollout]:
@@ -84,6 +87,7 @@ async def roll_out(
         max_turns: Assistant messages after which an episode is cut off.
         concurrency: Episodes in the air at once.
         journal: Where finished trajectories go, and where earlier ones are taken from.
+        known: Further finished trajectories by id, such as those that are stored.
         title: Words for a progress bar; None shows none.
         fault_share: Give up when more than this share of the trials ended here so far broke.
 
@@ -103,9 +107,8 @@ async def roll_out(
             f"trial {twice.trial} of task '{twice.task.task_id}' with seed {twice.seed} and adapter "
             f"{twice.adapter} is asked for twice in one run; give repeated attempts different trial numbers."
         )
-    if journal is not None:
-        kept = journal.load()
-        run.done = {name: Rollout(kept[name]) for name in names if name in kept and kept[name].fault is None}
+    kept = {**(journal.load() if journal is not None else {}), **(known or {})}
+    run.done = {name: Rollout(kept[name]) for name in names if name in kept and kept[name].fault is None}
     waiting = ((name, trial) for name, trial in zip(names, trials, strict=True) if name not in run.done)
     try:
         if title is None:

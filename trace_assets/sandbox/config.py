@@ -16,7 +16,7 @@ class SandboxConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    backend: Backend = "docker"
+    backend: Backend = "auto"
     """`auto` is docker, else bubblewrap (weaker) with a warning; `unsafe-subprocess` isolates nothing."""
     docker_host: str | None = None
     """Address of the daemon; None: `DOCKER_HOST`, else the system's socket."""

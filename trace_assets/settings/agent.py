@@ -36,7 +36,7 @@ class Targets(Section):
 class BaseModelSection(Section):
     """The policy that is diagnosed: trained from scratch for the embedded target, or any HF folder."""
 
-    added = frozenset({"lacking_rate", "head_dim"})
+    added = frozenset({"lacking_rate", "head_dim", "size"})
 
     path: str = ""
     """HF folder or hub name; empty: train the tiny agent on the embedded target's demonstrations."""
@@ -53,18 +53,22 @@ class BaseModelSection(Section):
     check_tasks: int = Field(400, ge=20)
     head_dim: Literal[24, 32] = 24
     """Width of the tiny agent's attention heads; vLLM's CPU build serves 32 only."""
+    size: Literal["tiny", "small"] = "tiny"
+    """Of the agent that is trained: 0.4 million parameters, or 40 million, which wants a GPU."""
 
 
 class Rollouts(Section):
     """How the base policy is rolled out on the discovery tasks."""
 
     added = frozenset({"check_model", "dtype", "max_context"})
+    idle = frozenset({"concurrency", "retries", "timeout_seconds"})
 
     engine: Literal["transformers", "vllm", "openai"] = "transformers"
     """`vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and `serving.extra`; `openai` any
     server."""
     dtype: str = "auto"
-    """For `vllm`: `float32`, `bfloat16`; `auto` takes the model's own. `transformers` computes in float32."""
+    """For `vllm` and `transformers`: `float32`, `bfloat16`; `auto` takes the model's own, on a CPU
+    `transformers` then computes in float32."""
     max_context: int = Field(0, ge=0)
     """For `vllm`: longest conversation in tokens; 0 takes the model's own limit, for which the cache needs
     room."""

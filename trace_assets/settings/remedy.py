@@ -15,14 +15,22 @@ class SandboxSection(Section):
     """Where generated code runs."""
 
     added = frozenset({"recompute_share"})
+    idle = frozenset({"backend"})
 
-    backend: Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"] = "docker"
+    backend: Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"] = "auto"
+    """`auto` takes Docker where a daemon answers, otherwise bubblewrap, with a warning. Results are the same,
+    and which it was is stored with them. `unsafe-subprocess` isolates nothing."""
     memory_mb: int = Field(256, ge=64)
     cpus: float = Field(1.0, gt=0)
     deadline_seconds: float = Field(5.0, gt=0)
     recompute_share: float = Field(0.02, ge=0, le=1)
     """Share of the episodes in generated environments that are played again in a fresh sandbox; a verdict
     that is not confirmed there rejects the environment and ends its training."""
+
+    def deciding(self) -> dict[str, Any]:
+        """Return the values that decide a result: whether anything is isolated is one of them."""
+        unsafe = {"backend": self.backend} if self.backend == "unsafe-subprocess" else {}
+        return super().deciding() | unsafe
 
 
 class Synthesis(Section):
@@ -212,6 +220,6 @@ class EvaluationSection(Section):
     """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
     `serving.extra`."""
     dtype: str = "auto"
-    """For `vllm`, as `rollouts.dtype`."""
+    """As `rollouts.dtype`."""
     max_context: int = Field(0, ge=0)
     """For `vllm`, as `rollouts.max_context`."""

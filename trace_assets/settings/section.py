@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,11 +21,21 @@ class Section(BaseModel):
     apart: ClassVar[frozenset[str]] = frozenset()
     """Keys that say where and how fast work is done, and decide nothing: never part of the fingerprint."""
 
+    idle: ClassVar[frozenset[str]] = frozenset()
+    """Keys that have come to decide nothing: the fingerprint holds them at their defaults, so that it stays
+    what it was where they were never set."""
+
+    def deciding(self) -> dict[str, Any]:
+        """Return the values that decide a result, as JSON has them."""
+        return self.model_dump(mode="json", exclude=set(self.apart | self.idle))
+
     def fingerprint(self) -> str:
-        """Return a hash of the section's values, the same on every machine."""
-        values = self.model_dump(mode="json", exclude=set(self.apart))
+        """Return a hash of the values that decide a result, the same on every machine."""
+        fields = type(self).model_fields
+        values = self.deciding()
+        values |= {name: fields[name].default for name in self.idle if name not in values}
         for name in self.added:
-            if getattr(self, name) == type(self).model_fields[name].default:
+            if getattr(self, name) == fields[name].default:
                 del values[name]
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

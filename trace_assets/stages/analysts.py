@@ -14,12 +14,38 @@ from trace_assets.diagnosis.model.server import ModelServer
 from trace_assets.records import Capability, Trajectory
 from trace_assets.stages.result import Figure
 from trace_assets.study import Study
+from trace_assets.synthesis.contract.description import (
+    TargetDescription,
+    read_description,
+    write_description,
+)
+from trace_assets.synthesis.contract.tool_list import GivenTools
+
+PLAYED = "rolled out"
+"""Where the tools of a target are known from that was live when its trajectories were made."""
 
 
 def open_detectors(study: Study, target: str) -> DetectorAnalyst:
-    """Return the detectors; they are told the tools of the live target."""
-    live = target == study.settings.targets.name
-    return DetectorAnalyst(study.settings.discovery, tools=study.target.tools if live else ())
+    """Return the detectors; they are told the tools of the live target, and of those that were live once."""
+    if target == study.settings.targets.name:
+        tools = study.target.tools
+    else:
+        known = read_description(study.home.descriptions, target)
+        tools = known.tools.agent if known.tools_from == PLAYED else ()
+    return DetectorAnalyst(study.settings.discovery, tools=tools)
+
+
+def keep_described(study: Study) -> None:
+    """Keep what the live target says of itself, for commands that are not told its settings."""
+    target = study.target
+    known = TargetDescription(
+        target=target.name,
+        tools=GivenTools(agent=tuple(target.tools)),
+        policy=target.policy,
+        tools_from=PLAYED,
+        policy_from=PLAYED,
+    )
+    write_description(study.home.descriptions, known)
 
 
 @contextmanager

@@ -24,9 +24,7 @@ def write_base_model(study: Study) -> StageResult:
     require_extra("torch", "train", "the base model")
     from trace_assets.training.base_model import train_base
 
-    section = study.settings.base_model
-    key = text_version(section.fingerprint(), study.target.version)
-    folder = study.home.models / "base" / key
+    section, folder = study.settings.base_model, trained_folder(study)
     base = train_base(study.target, section, folder)
     if not section.path:
         enter(study, folder)
@@ -52,6 +50,12 @@ def write_base_model(study: Study) -> StageResult:
         pages=base_model_exhibit(base, low, high).pages,
         checks=checks,
     )
+
+
+def trained_folder(study: Study) -> Path:
+    """Return where a base model that is trained by these settings, on this target, lies or would lie."""
+    key = text_version(study.settings.base_model.fingerprint(), study.target.version)
+    return study.home.models / "base" / key
 
 
 def base_checkpoint(study: Study) -> BaseCheckpoint:
@@ -123,6 +127,7 @@ def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Pol
         adapters=dict(adapters or {}),
         temperature=section.temperature,
         max_new_tokens=section.max_new_tokens,
+        dtype=section.dtype,
     )
 
 

@@ -54,6 +54,17 @@ def asks_model(study: Study) -> bool:
     return study.settings.discovery.analyst != "detectors" or bool(study.settings.labels.model)
 
 
+def paid_stages(study: Study) -> list[str]:
+    """Return the assets of the diagnosis for which the settings name a model: these are asked for."""
+    settings = study.settings
+    named = {
+        "triage": bool(settings.triage.model),
+        "capability_dictionary": settings.discovery.analyst != "detectors",
+        "labels": bool(settings.labels.model),
+    }
+    return [asset for asset, is_named in named.items() if is_named]
+
+
 def spent_so_far(study: Study) -> float:
     """Return what this home has spent on model calls, in USD."""
     return totals(read_calls(study.home.answers)).usd

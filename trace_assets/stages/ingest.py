@@ -48,16 +48,22 @@ class Ingested:
         return [problem for problem in self.problems if problem.severity == "error"]
 
 
-def ingest(study: Study, paths: Sequence[Path], format: str = "auto") -> Ingested:
+class _Held(Exception):
+    """A batch of that name holds what the file does not."""
+
+
+def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: bool = False) -> Ingested:
     """Read files into the inbox; the assets `tasks` and `trajectories` take them from there.
 
     A trajectory or task that another batch holds already is left where it is. The same files again change
-    nothing, and a file with the very bytes of one that was ingested is not parsed again.
+    nothing, and a file with the very bytes of one that was ingested is not parsed again. A file takes the
+    place of an earlier one of its name when it holds all that the earlier one held.
 
     Args:
         study: Where to.
         paths: Trajectory files.
         format: A format's name, or `auto`.
+        again: Also where trajectories of the earlier file would be gone.
 
     Raises:
         InputError: No trajectory could be read, or a folder cannot be written.
@@ -79,7 +85,7 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto") -> Ingeste
             ExitStack() as stack,
         ):
             read = load(rest, Path(folder), stack, format, _held(study, rest))
-            _lay_all(study, read, Path(folder), outcome, files)
+            _lay_all(study, read, Path(folder), outcome, files, again)
         keep_notes(study.home.descriptions, rest)
     return outcome
 
@@ -101,17 +107,18 @@ def _held(study: Study, paths: Sequence[Path]) -> dict[str, str]:
     """Return trajectory id to batch, for the batches that these files do not replace."""
     own = {batch_of(path) for path in paths}
     others = [batch for batch in batches(study) if batch not in own]
-    return {name: batch for batch in others for name in _column(study, batch, TrajectoryHead)}
+    return {name: batch for batch in others for name in _column(inbox(study, batch), TrajectoryHead)}
 
 
-def _column(study: Study, batch: str, record: type[Record]) -> list[str]:
-    store = inbox(study, batch)
+def _column(store: Store, record: type[Record]) -> list[str]:
     if not store.has(record):
         return []
     return store.scan(record).select(record.key[0]).collect()[record.key[0]].to_list()
 
 
-def _lay_all(study: Study, read: Loaded, folder: Path, outcome: Ingested, files: IngestedFiles) -> None:
+def _lay_all(
+    study: Study, read: Loaded, folder: Path, outcome: Ingested, files: IngestedFiles, again: bool
+) -> None:
     for problem in read.problems:
         outcome.problems.add(problem)
     outcome.problems.counts.update(read.problems.surplus())
@@ -126,15 +133,38 @@ def _lay_all(study: Study, read: Loaded, folder: Path, outcome: Ingested, files:
             changed = differs(held[task.task_id], task, Path(batch))
             if changed is not None:
                 outcome.problems.add(changed)
-        counts = outcome.new if _lay(study, batch, spool, folder / batch) else outcome.unchanged
+        try:
+            is_new = _lay(study, batch, spool, folder / batch, again)
+        except _Held as held:
+            for path in (name for name, own in read.gave.items() if batch in own):
+                outcome.problems.add(Problem(path=path, message=str(held), kind="held"))
+            continue
+        counts = outcome.new if is_new else outcome.unchanged
         counts[batch] = spool.n_trajectories
         outcome.messages[batch] = spool.n_messages
     files.remember(study.home.inbox, read, outcome.problems)
 
 
-def _lay(study: Study, batch: str, spool: Spool, built: Path) -> bool:
-    """Put one batch in place; tell whether its content is new."""
+def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool) -> bool:
+    """Put one batch in place; tell whether its content is new.
+
+    Raises:
+        _Held: What is finished in a batch of this name would be gone.
+    """
     folder, version = study.home.inbox / batch, spool.finish()
+    rolled_out = study.store.frame(TrajectoryHead, batch) if not folder.is_dir() else None
+    if rolled_out is not None and rolled_out.height:
+        raise _Held(
+            f"the batch '{batch}' holds {rolled_out.height:,} trajectories that were rolled out here; "
+            "rename the file, for a batch is called by its file"
+        )
+    held = () if batch_problem(folder) else _column(inbox(study, batch), TrajectoryHead)
+    gone = len(set(held) - set(_column(spool.store, TrajectoryHead)))  # of a damaged batch nothing is held
+    if gone and not again:
+        raise _Held(
+            f"the batch '{batch}' holds {gone:,} trajectories that this file does not; rename the file to "
+            "have both, or say --again to have it take the other's place"
+        )
     (built / "version").write_text(version, encoding="utf-8")
     seal_batch(built)
     if laid_version(folder) == version and not batch_problem(folder):

@@ -58,6 +58,12 @@ def known_permutation(study: Study, environment: Environment) -> SeedPermutation
     return known
 
 
+def seeds_fingerprint(study: Study, environment_id: str) -> str:
+    """Name the permutation of an environment without telling it; empty where there is none."""
+    known = _read(study, environment_id)
+    return "" if known is None else known.fingerprint
+
+
 def lost_permutations(study: Study) -> dict[tuple[str, str], str]:
     """Return the audits that are due because the key of their environment is missing or damaged, with why."""
     audited = {row.environment_id for row in study.store.read(EnvironmentCheck)}

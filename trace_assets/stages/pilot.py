@@ -15,7 +15,7 @@ from trace_assets.records import CapabilitySpec, Pilot, PilotPoint, Trajectory
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict
-from trace_assets.stages.permutations import known_permutation
+from trace_assets.stages.permutations import seeds_fingerprint
 from trace_assets.stages.result import StageCheck, StageResult, TableRow
 from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.statistics.bootstrap import Estimate
@@ -99,6 +99,11 @@ def read_pilot(study: Study, capability_id: str) -> Pilot | None:
     return rows[0] if rows else None
 
 
+def would_measure(study: Study, capability_id: str) -> bool:
+    """Whether a pilot would train and play now: one is made, and none of this kind was made before."""
+    return not _left_out(study, capability_id)[0] and _read(_file(study, capability_id)[0]) is None
+
+
 def _left_out(study: Study, capability_id: str) -> tuple[str, bool]:
     """Return why no pilot is made (empty when one is), and whether the run follows without."""
     verdict = read_verdict(study, capability_id)
@@ -118,19 +123,8 @@ def _measured(study: Study, capability_id: str) -> tuple[Piloted, bool]:
     """Return what the pilot measured, from its file or by making it, and whether it was made."""
     from trace_assets.training.pilot import run_pilot
 
-    section, base = study.settings.training, base_checkpoint(study)
-    environment = read_environment(study, capability_id)
-    needs, rule = _needs(study, capability_id)
-    key = text_version(
-        environment.environment_id,
-        base.base_id,
-        study.target.version,
-        rule,
-        section.recipe_version(),
-        json.dumps({name: getattr(section, name) for name in _KEYS}),
-        known_permutation(study, environment).fingerprint,
-    )
-    file = study.home.models / "pilots" / f"{capability_id}-{key}.json"
+    section, environment = study.settings.training, read_environment(study, capability_id)
+    file, needs = _file(study, capability_id)
     kept = _read(file)
     if kept is not None:
         return kept, False
@@ -146,6 +140,23 @@ def _measured(study: Study, capability_id: str) -> tuple[Piloted, bool]:
         )
     _write(file, piloted)
     return piloted, True
+
+
+def _file(study: Study, capability_id: str) -> tuple[Path, Callable[[Trajectory], bool] | None]:
+    """Return where a pilot's figures lie or would lie, and what tells which tasks need the capability."""
+    section = study.settings.training
+    needs, rule = _needs(study, capability_id)
+    environment_id = read_environment(study, capability_id).environment_id
+    key = text_version(
+        environment_id,
+        base_checkpoint(study).base_id,
+        study.target.version,
+        rule,
+        section.recipe_version(),
+        json.dumps({name: getattr(section, name) for name in _KEYS}),
+        seeds_fingerprint(study, environment_id),
+    )
+    return study.home.models / "pilots" / f"{capability_id}-{key}.json", needs
 
 
 def _needs(study: Study, capability_id: str) -> tuple[Callable[[Trajectory], bool] | None, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import require_extra
@@ -14,7 +15,7 @@ from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict, taught
 from trace_assets.stages.model_files import enter, whole_adapter
-from trace_assets.stages.permutations import known_permutation
+from trace_assets.stages.permutations import seeds_fingerprint
 from trace_assets.stages.pilot import read_pilot
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.result import StageCheck, StageResult
@@ -81,12 +82,17 @@ def make_adapter(
         The adapter, its curve, and how many of its rewards were recomputed in fresh sandboxes.
     """
     require_extra("torch", "train", "training an adapter")
-    from trace_assets.training.grpo import train_adapter
+    from trace_assets.sandbox.recompute import Recomputed
+    from trace_assets.training.curve import read_curve
+    from trace_assets.training.grpo import CURVE, train_adapter
+    from trace_assets.training.workplace import clear_workplace
 
     environment, base = read_environment(study, capability_id), base_checkpoint(study)
-    seeds, recipe = known_permutation(study, environment), study.settings.training.recipe_version()
-    key = text_version(environment.environment_id, base.base_id, recipe, seeds.fingerprint)
-    folder = study.home.models / "adapters" / f"{capability_id}-{key}"
+    folder = _folder(study, capability_id)
+    if (found := _finished(study, capability_id)) is not None:  # read without asking for a sandbox
+        clear_workplace(folder)  # of a run that was killed at its very end
+        whose = {"rejected": _rejection(study, capability_id), "path": study.home.relative(folder)}
+        return found.model_copy(update=whose), read_curve(folder / CURVE), Recomputed()
     with training_target(study, environment) as target:
         adapter, curve = train_adapter(
             name=capability_id,
@@ -104,6 +110,52 @@ def make_adapter(
         )
     enter(study, folder)
     return adapter, curve, target.recomputation.read()
+
+
+def would_train(study: Study, name: str = "") -> bool:
+    """Whether an adapter would be trained now: nothing refuses it, and it does not lie there finished.
+
+    Args:
+        study: The study.
+        name: The capability, empty for the mixed arm.
+    """
+    if name:
+        return not _refusal(study, name) and _finished(study, name) is None
+    section = study.settings.training
+    return bool(section.mixed_arm and taught(study)) and _finished(study) is None
+
+
+def _finished(study: Study, name: str = "") -> Adapter | None:
+    """Return the record of the run that ended in an adapter's folder, None when it is another one."""
+    from trace_assets.training.grpo import finished_run
+
+    section, base = study.settings.training, base_checkpoint(study).base_id
+    target = read_environment(study, name).environment_id if name else study.target.version
+    fingerprint = {"name": name or MIXED, "base": base, "target": target, "section": section.recipe()}
+    return finished_run(_folder(study, name), fingerprint)
+
+
+def _folder(study: Study, name: str = "") -> Path:
+    """Return where an adapter lies or would lie, by what decides it.
+
+    Args:
+        study: The study.
+        name: The capability, empty for the mixed arm.
+    """
+    section, base = study.settings.training, base_checkpoint(study).base_id
+    if name:
+        environment_id = read_environment(study, name).environment_id
+        seeds = seeds_fingerprint(study, environment_id)
+        key = text_version(environment_id, base, section.recipe_version(), seeds)
+    else:
+        key = text_version(study.target.version, base, section.recipe_version(), str(_budget(study)))
+    return study.home.models / "adapters" / f"{name or MIXED}-{key}"
+
+
+def _budget(study: Study) -> int:
+    """Return the mixed arm's rollouts: as many as those of all capabilities together."""
+    section = study.settings.training
+    return len(taught(study)) * section.iterations * section.tasks_per_iteration * section.group_size
 
 
 def _recomputed(study: Study, adapter: Adapter, found: Recomputed) -> Recomputed:
@@ -165,14 +217,11 @@ def train_mixed(
 
 def make_mixed(study: Study, on_point: OnPoint) -> tuple[Adapter, list[TrainingPoint]]:
     """Train the mixed arm's adapter into its folder, or read it there; no table is written."""
-    section, wanted = study.settings.training, taught(study)
+    section = study.settings.training
     require_extra("torch", "train", "training an adapter")
     from trace_assets.training.grpo import train_adapter
 
-    base = base_checkpoint(study)
-    budget = len(wanted) * section.iterations * section.tasks_per_iteration * section.group_size
-    key = text_version(study.target.version, base.base_id, section.recipe_version(), str(budget))
-    folder = study.home.models / "adapters" / f"{MIXED}-{key}"
+    base, folder = base_checkpoint(study), _folder(study)
     made = train_adapter(
         name=MIXED,
         kind="mixed",
@@ -184,7 +233,7 @@ def make_mixed(study: Study, on_point: OnPoint) -> tuple[Adapter, list[TrainingP
         section=section,
         folder=folder,
         on_point=on_point,
-        rollout_budget=budget,
+        rollout_budget=_budget(study),
         path=study.home.relative(folder),
     )
     enter(study, folder)
@@ -285,6 +334,7 @@ def _parity(study: Study, adapter: Adapter) -> Parity:
         adapters={adapter.name: folder},
         temperature=section.temperature,
         max_new_tokens=section.max_new_tokens,
+        dtype="float32",  # what differs by more than rounding is found where rounding is small
     )
     return adapter_parity(
         study.target,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import polars as pl
 
 from trace_assets.diagnosis.model.triage import ModelTriage
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError
-from trace_assets.records import Task, ToldTask, Trajectory, TrajectoryHead, Triage
+from trace_assets.records import LedgerEntry, Task, ToldTask, Trajectory, TrajectoryHead, Triage
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
+from trace_assets.report.figures import count
+from trace_assets.rollout.episode import run_identity, trajectory_id
 from trace_assets.rollout.journal import Journal
 from trace_assets.rollout.runner import Trial, closing_policy, run_rollouts
-from trace_assets.stages.analysts import model_figures, open_model
+from trace_assets.stages.analysts import keep_described, model_figures, open_model
 from trace_assets.stages.base_model import open_policy, policy_home
+from trace_assets.stages.finished import refusal, would_replace
 from trace_assets.stages.ingest import batches, inbox
 from trace_assets.stages.result import Figure, StageCheck, StageResult
 from trace_assets.statistics.wilson import wilson
@@ -23,8 +28,21 @@ from trace_assets.study import Study
 from trace_assets.targets.protocol import provenance_of
 
 
-def write_batch(study: Study, batch: str) -> StageResult:
-    """Write one batch of trajectories: rolled out on the live target, or taken from the inbox."""
+def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
+    """Write one batch of trajectories: rolled out on the live target, or taken from the inbox.
+
+    An episode that is finished is not played a second time: of a stored batch only what is missing or broke
+    is, and what is there stays until all of the new is.
+
+    Args:
+        study: The study.
+        batch: The task batch.
+        again: Play also in the place of finished episodes: those that other settings were in force for, and
+            all of them where none is missing or broke.
+
+    Raises:
+        InputError: The batch has no tasks, or finished episodes would be lost.
+    """
     recorded: Callable[[], None] | None = None
     live = batch not in batches(study)
     if not live:
@@ -32,15 +50,21 @@ def write_batch(study: Study, batch: str) -> StageResult:
         version = link_trajectories(source, study.store, batch)
         trajectories: Sequence[TrajectoryHead] = source.read(TrajectoryHead)
         spent: dict[tuple[str, str], float] = {}
+        new: Sequence[TrajectoryHead] = trajectories  # paid by whoever made them; the report tells it apart
     else:
+        before = {one.trajectory_id: one for one in read_trajectories(study.store, batch)}
         journal = _journal(study, batch)
-        played = trajectories = _roll_out(study, batch, journal)
+        played = trajectories = _roll_out(study, batch, journal, before, again)
         version = write_trajectories(study.store, played, batch)
         # Trials that broke stay open: made once more (`trace sync --again`), only they are played.
-        recorded = None if any(one.fault is not None for one in played) else journal.clear
-        spent = {("rollouts", "episodes"): float(len(trajectories))}
+        whole = not any(one.fault is not None for one in played)
+        recorded = journal.clear if whole and _holds_no_more(journal, played) else None
+        known = before if _is_booked(study, batch) else {}  # not so after a kill just before it was
+        new = [one for one in played if known.get(one.trajectory_id) != one]
+        spent = {("rollouts", "episodes"): float(len(new))}
+        keep_described(study)
     faults = sum(one.fault is not None for one in trajectories)
-    cost = sum(one.cost_usd or 0.0 for one in trajectories)
+    cost = sum(one.cost_usd or 0.0 for one in new)
     tasks = {task.task_id: task for task in study.store.read(Task, batch)}
     exhibit = trajectories_exhibit(trajectories, tasks)
     return StageResult(
@@ -96,8 +120,22 @@ def _journal(study: Study, batch: str) -> Journal:
     return Journal(study.home.journals / "rollouts" / f"{batch}-{key}")
 
 
-def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
+def _is_booked(study: Study, batch: str) -> bool:
+    """Whether the ledger holds what a batch took when it was made before."""
+    ledger = study.store.frame(LedgerEntry)
+    own = (pl.col("asset") == "trajectories") & (pl.col("partition") == batch)
+    return bool(ledger.filter(own).height)
 
+
+def _holds_no_more(journal: Journal, stored: Iterable[Trajectory]) -> bool:
+    """Whether all that a journal holds is stored; not so where a run that was to replace it was killed."""
+    rows = {one.trajectory_id: one for one in stored}
+    return all(rows.get(name) == one for name, one in journal.load().items())
+
+
+def _roll_out(
+    study: Study, batch: str, journal: Journal, before: Mapping[str, Trajectory], again: bool
+) -> list[Trajectory]:
     section = study.settings.rollouts
     every = study.store.read(Task, batch)
     if not every:
@@ -111,6 +149,18 @@ def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
         for trial in range(section.trials)
     ]
     with closing_policy(open_policy(study)) as policy:
+        identity = run_identity(study.target, policy, section.max_turns)
+        wanted = {trajectory_id(identity, trial) for trial in trials}
+        done = {name: one for name, one in before.items() if one.fault is None}
+        if not again and (lost := done.keys() - wanted):
+            why = would_replace(study, "trajectories", batch) or (
+                f"{len(lost):,} of them were played by another agent, on other tasks or with other settings"
+            )
+            raise InputError(refusal(f"trajectories[{batch}]", count(len(done), "episode"), why))
+        if again and wanted <= done.keys():  # nothing is open, so all are played
+            if _holds_no_more(journal, done.values()):
+                journal.clear()
+            done = {}
         return run_rollouts(
             study.target,
             trials,
@@ -118,6 +168,7 @@ def _roll_out(study: Study, batch: str, journal: Journal) -> list[Trajectory]:
             max_turns=section.max_turns,
             concurrency=section.concurrency,
             journal=journal,
+            known=done,
             title=f"rollouts of {batch}",
         )
 

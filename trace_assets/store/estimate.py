@@ -132,6 +132,8 @@ def total(parts: Iterable[Estimate]) -> Estimate:
 
 
 def _of(runs: Sequence[Past], basis: str) -> Estimate:
+    # A run that found all its episodes finished says nothing of what it takes to play them.
+    runs = [run for run in runs if run.episodes] or runs
     return Estimate(
         _range([run.seconds for run in runs]),
         _range([run.episodes for run in runs]),

@@ -104,7 +104,7 @@ class Store:
                 )
         version = frame_version(frame, record)
         path = self.path(record, partition)
-        with self._replacing(path) as building:
+        with self.replacing(path) as building:
             frame.write_parquet(
                 building,
                 compression="zstd",
@@ -113,7 +113,8 @@ class Store:
             )
         return version
 
-    def _replacing(self, path: Path) -> AbstractContextManager[Path]:
+    def replacing(self, path: Path) -> AbstractContextManager[Path]:
+        """Put a file of a table in place when the body has written it; see `replacing_file`."""
         make_folder(path.parent)
         if self.manifest is None:
             return replacing_file(path)
@@ -135,7 +136,7 @@ class Store:
         version = pl.read_parquet_metadata(file).get("trace.version")
         if version is None:
             raise InputError(f"{file} holds no content version; ingest or materialize it again.")
-        with self._replacing(path) as building:
+        with self.replacing(path) as building:
             try:
                 os.link(file, building)
             except OSError:

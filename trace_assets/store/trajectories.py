@@ -11,12 +11,14 @@ from trace_assets.records import Check, CheckRow, Message, MessageRow, Record, T
 from trace_assets.records.table import from_frame
 from trace_assets.store.content import text_version
 from trace_assets.store.tables import WHOLE, Store
+from trace_assets.store.together import replacing_together
 
 
 def write_trajectories(store: Store, trajectories: Sequence[Trajectory], partition: str) -> str:
     """Replace one batch of trajectories in `messages`, `checks` and `trajectories`.
 
-    The heads come last: a batch whose heads are there is whole.
+    The heads come last: a batch whose heads are there is whole. A batch that is there stays what it is until
+    all three are in its place.
 
     Returns:
         One content version for the three tables.
@@ -24,11 +26,12 @@ def write_trajectories(store: Store, trajectories: Sequence[Trajectory], partiti
     messages = [row for trajectory in trajectories for row in trajectory.message_rows()]
     checks = [row for trajectory in trajectories for row in trajectory.check_rows()]
     heads = [trajectory.head() for trajectory in trajectories]
-    return text_version(
-        store.write(messages, MessageRow, partition),
-        store.write(checks, CheckRow, partition),
-        store.write(heads, TrajectoryHead, partition),
-    )
+    with replacing_together(store, _TABLES, partition):
+        return text_version(
+            store.write(messages, MessageRow, partition),
+            store.write(checks, CheckRow, partition),
+            store.write(heads, TrajectoryHead, partition),
+        )
 
 
 def link_trajectories(source: Store, store: Store, partition: str) -> str:
@@ -47,7 +50,8 @@ def link_trajectories(source: Store, store: Store, partition: str) -> str:
     """
     for one in _TABLES:
         source.check(one, WHOLE)
-    return text_version(*(store.adopt(source.path(one), one, partition) for one in _TABLES))
+    with replacing_together(store, _TABLES, partition):
+        return text_version(*(store.adopt(source.path(one), one, partition) for one in _TABLES))
 
 
 _TABLES: tuple[type[Record], ...] = (MessageRow, CheckRow, TrajectoryHead)

@@ -41,7 +41,7 @@ def _run_version(target: Target, section: BaseModelSection) -> str:
     sources = hashlib.sha256()
     for package, name in _SOURCES:
         sources.update(resources.files(package).joinpath(name).read_bytes() + b"\0")
-    said = f"{section.seed}/{section.steps}/{section.head_dim}"
+    said = f"{section.seed}/{section.steps}/{section.head_dim}/{section.size}"
     return text_version(sources.hexdigest(), target.version, said)
 
 
@@ -82,7 +82,7 @@ def train_base(target: Target, section: BaseModelSection, folder: Path) -> BaseC
             f"no base model can be trained for the target '{target.name}': name one with base_model.path."
         )
     recipe = recipe_version(target, section)
-    found = _finished(folder, recipe)
+    found = finished_base(target, section, folder)
     if found is not None:
         shutil.rmtree(
             _scratch(target, section, folder), ignore_errors=True
@@ -91,7 +91,7 @@ def train_base(target: Target, section: BaseModelSection, folder: Path) -> BaseC
     started = time.monotonic()
     with _one_thread():
         _train(target, section, folder, recipe, started)
-    made = _finished(folder, recipe)
+    made = finished_base(target, section, folder)
     assert made is not None
     return made
 
@@ -100,10 +100,11 @@ def _scratch(target: Target, section: BaseModelSection, folder: Path) -> Path:
     return folder.parent / ".training" / _run_version(target, section)
 
 
-def _finished(folder: Path, recipe: str) -> BaseCheckpoint | None:
+def finished_base(target: Target, section: BaseModelSection, folder: Path) -> BaseCheckpoint | None:
+    """Return what was trained into a folder by these settings and this code; None where nothing was."""
     try:
         stored = json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8"))
-        if stored["recipe"] != recipe:
+        if stored["recipe"] != recipe_version(target, section):
             return None
         names = [file.name for file in folder.iterdir() if file.is_file() and file.name != RECIPE_FILE]
         return BaseCheckpoint(base_id=folder_version(folder, names), path=str(folder), **stored["result"])
@@ -114,10 +115,10 @@ def _finished(folder: Path, recipe: str) -> BaseCheckpoint | None:
 def _train(target: Target, section: BaseModelSection, folder: Path, recipe: str, started: float) -> None:
     from trace_assets.training.base_check import check_base
     from trace_assets.training.base_run import BaseRun
-    from trace_assets.training.tiny_agent import save_agent
+    from trace_assets.training.tiny_agent import agent_shape, save_agent
 
     scratch = _scratch(target, section, folder)
-    run = BaseRun(section.seed, scratch / "run.pt", section.head_dim)
+    run = BaseRun(section.seed, scratch / "run.pt", agent_shape(section))
     # Of a run that was resumed in a later leg, the checks of the earlier ones have failed before.
     stops = [stop for stop in _stops(section) if stop >= run.leg[1]] or [run.step]
     with progress("Training the base model", total=stops[-1]) as bar:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trace_assets.store.home import replacing_file
 from trace_assets.training.corpus import POOL_BATCHES, Batch, batches
-from trace_assets.training.tiny_agent import HEAD_DIM, new_agent, new_tokenizer
+from trace_assets.training.tiny_agent import TINY, AgentShape, new_agent, new_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from trace_assets.progress import Bar
 
 MUON_RATE = 8e-3
-"""For weight matrices."""
+"""For weight matrices, of any width: an update's singular values are near 1."""
 ADAM_RATE = 1e-2
-"""For embeddings and norms."""
+"""For embeddings and norms of the tiny agent; a wider one takes less, since its logits sum over the width."""
 WARMUP = 20
 DECAY_SHARE = 0.4
 CLIP = 1.0
@@ -43,17 +43,19 @@ class BaseRun:
     Args:
         seed: Decides initial weights and the order of demonstrations.
         checkpoint: File to resume from and to save to.
-        head_dim: Width of the agent's attention heads.
+        shape: How large the agent is.
     """
 
-    def __init__(self, seed: int, checkpoint: Path, head_dim: int = HEAD_DIM) -> None:
+    def __init__(self, seed: int, checkpoint: Path, shape: AgentShape = TINY) -> None:
         import torch
 
+        from trace_assets.policies.accelerator import accelerator
         from trace_assets.training.muon import Muon
 
         self.seed, self.checkpoint, self.step, self.leg = seed, checkpoint, 0, (0, 0)
         self.tokenizer = new_tokenizer()
-        self.model = new_agent(self.tokenizer, seed, head_dim)
+        # Drawn on the CPU: the same weights on every machine.
+        self.model = new_agent(self.tokenizer, seed, shape).to(accelerator())
         matrices: list[torch.nn.Parameter] = []
         others: list[torch.nn.Parameter] = []
         for name, parameter in self.model.named_parameters():
@@ -61,10 +63,13 @@ class BaseRun:
             (matrices if hidden else others).append(parameter)
         self._optimizers: list[tuple[torch.optim.Optimizer, float]] = [
             (Muon(matrices), MUON_RATE),
-            (torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
+            (
+                torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0),
+                ADAM_RATE * TINY.width / shape.width,
+            ),
         ]
         if checkpoint.is_file():
-            self._load(torch.load(checkpoint, weights_only=True))
+            self._load(torch.load(checkpoint, weights_only=True, map_location="cpu"))
 
     def _load(self, state: dict[str, Any]) -> None:
         self.step, self.leg = state["step"], tuple(state["leg"])
@@ -111,11 +116,11 @@ class BaseRun:
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
             optimizer.zero_grad(set_to_none=True)
-        hidden = self.model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
-        learn = batch.learn[:, 1:]
+        ids, learn = batch.ids.to(self.model.device), batch.learn[:, 1:].to(self.model.device)
+        hidden = self.model.model(input_ids=ids, use_cache=False).last_hidden_state
         # Two tokens in three are only read: their logits are never computed.
         logits = hidden[:, :-1][learn] @ self.model.lm_head.weight.T
-        loss = functional.cross_entropy(logits, batch.ids[:, 1:][learn])
+        loss = functional.cross_entropy(logits, ids[:, 1:][learn])
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         for optimizer, _ in self._optimizers:

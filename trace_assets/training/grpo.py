@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
@@ -100,7 +100,8 @@ def train_adapter(
     fingerprint = {
         "name": name,
         "base": base_id,
-        "target": target.version,
+        # Which sandbox holds an environment is no part of what is learned in it.
+        "target": environment_id or target.version,
         "section": section.recipe(),
         "iterations": plan.iterations,
     }
@@ -111,7 +112,7 @@ def train_adapter(
         "rejected": rejected,
     }
     # Before the processes meet: a step reads alone what several have made.
-    if (found := _finished(folder, fingerprint)) is not None:
+    if (found := finished_run(folder, fingerprint)) is not None:
         if os.environ.get("RANK", "0") == "0":
             Workplace(folder, fingerprint).clear()
         return found.model_copy(update={**whose, "path": path or folder.name}), read_curve(folder / CURVE)
@@ -193,12 +194,20 @@ def train_adapter(
     return peers.once(keep), points
 
 
-def _finished(folder: Path, fingerprint: dict[str, object]) -> Adapter | None:
-    """Return the record of a run that ended in this folder, when it is this run and its weights are whole."""
+def finished_run(folder: Path, fingerprint: Mapping[str, object]) -> Adapter | None:
+    """Return the record of a run that ended in this folder, when it is this run and its weights are whole.
+
+    Args:
+        folder: Where the adapter lies, or would lie.
+        fingerprint: What decides the run; a part of it will do.
+    """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         adapter = Adapter.model_validate(record["adapter"])
-        same = record["run"] == json.loads(json.dumps(fingerprint))
+        run = {**record["run"]}
+        if adapter.environment_id is not None:
+            run["target"] = adapter.environment_id  # earlier versions wrote the sandbox's version with it
+        same = all(run[name] == value for name, value in json.loads(json.dumps(fingerprint)).items())
         return adapter if same and adapter_id(folder) == adapter.adapter_id else None
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from trace_assets.settings import Training
 
 GIB = 2**30
+TILE = (4096, 32768)
+"""Tokens and words of a tile in which TRL 1.16 makes logits: they are never all there at once."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Shape:
 
 
 SHAPES = {
+    "qwen3-0.6b": Shape(28, 1024, 16, 8, 128, 3072, 151936),
     "qwen3-4b": Shape(36, 2560, 32, 8, 128, 9728, 151936),
     "qwen3-30b-a3b": Shape(48, 2048, 32, 4, 128, 768, 151936, experts=128, active=8, tied=False),
 }
@@ -106,7 +109,7 @@ class Memory:
         adapter: LoRA weights in fp32, their gradients, and Adam's two moments: 16 bytes each.
         engine: Merged copies of the adapted weights that the sampler reads; none where a server samples.
         cache: Keys and values of the episodes in flight; none likewise.
-        activations: What the backward pass keeps, and the logits.
+        activations: What the backward pass keeps, and a tile of the logits.
         gathered: Of a model divided among processes, what each has whole at one time.
     """
 
@@ -127,8 +130,8 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     """Return what one step takes on one device.
 
     Activations with gradient checkpointing: one residual stream a layer, all of one layer while it is
-    computed again, and the logits, which are read in the model's precision and in fp32 with a gradient.
-    Without it: all of every layer. Attention is taken to keep no matrix of tokens x tokens.
+    computed again, a tile of the logits, and the gradient of the last hidden states in fp32. Without it: all
+    of every layer. Attention is taken to keep no matrix of tokens x tokens.
 
     Where the model is divided (FSDP) each process keeps its part of weights and adapter, and has whole the
     layer that is computed, the next one, the sum of the first with its adapter (PEFT makes that of the
@@ -142,7 +145,7 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     >>> memory = step_memory(SHAPES["qwen3-4b"], Training(bf16=True, lora_rank=16, micro_batch=1,
     ...                      gradient_checkpointing=True, concurrency=16), 8192)
     >>> [round(part / GIB, 1) for part in (memory.weights, memory.adapter, memory.cache, memory.activations)]
-    [7.5, 0.5, 18.0, 13.9]
+    [7.5, 0.5, 18.0, 2.6]
     """
     size = 2 if section.bf16 else 4
     rows = section.micro_batch or section.tasks_per_iteration * section.group_size // section.processes
@@ -154,7 +157,8 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     layer = tokens * size * (6 * shape.hidden + 2 * wide + 3 * inner)
     residual = tokens * size * shape.hidden * shape.layers
     kept = residual + layer if section.gradient_checkpointing else residual + shape.layers * layer
-    logits = tokens * shape.vocabulary * (size + 2 * 4)
+    tile = min(tokens, TILE[0]) * min(shape.vocabulary, TILE[1]) * size
+    logits = tile + tokens * shape.hidden * (size + 4)
     return Memory(
         weights=shape.parameters * size // parts,
         adapter=16 * shape.adapter(section.lora_rank) // parts,

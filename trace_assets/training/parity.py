@@ -137,15 +137,17 @@ def _reference(
     """Return the sampled tokens' log-probabilities with the adapter and without it, one episode at a time."""
     import torch
     from peft import PeftModel
-    from transformers import AutoModelForCausalLM
 
-    base = AutoModelForCausalLM.from_pretrained(str(base_dir), dtype=torch.float32)
+    from trace_assets.policies.accelerator import accelerator
+    from trace_assets.policies.lora import load_model
+
+    base = load_model(Path(base_dir), device=accelerator())
     model = PeftModel.from_pretrained(base, str(folder)).eval()
 
     def score(trace: TokenTrace) -> list[float]:
         ids = torch.tensor([trace.ids], device=model.device)
         own = torch.tensor(trace.mask[1:], device=model.device, dtype=torch.bool)
-        logits = model(input_ids=ids).logits[0, :-1].float()[own] / temperature
+        logits = model(input_ids=ids).logits[0, :-1][own].float() / temperature
         scores: list[float] = logits.log_softmax(-1).gather(1, ids[0, 1:][own].unsqueeze(1))[:, 0].tolist()
         return scores
 

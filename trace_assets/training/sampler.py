@@ -60,10 +60,15 @@ def open_sampler(
 
 
 def _of_this_package(base_dir: Path | str, section: Training) -> TrainablePolicy:
+    from trace_assets.policies.accelerator import accelerator
     from trace_assets.policies.transformers_engine import TransformersPolicy
 
     return TransformersPolicy(
-        base_dir, temperature=section.temperature, max_new_tokens=section.max_new_tokens
+        base_dir,
+        temperature=section.temperature,
+        max_new_tokens=section.max_new_tokens,
+        # bf16 is emulated by most processors: on a CPU the trainer's alone is.
+        dtype=_dtype(section) if accelerator() != "cpu" else "float32",
     )
 
 

@@ -1,7 +1,8 @@
-"""The tiny agent before training: a Qwen3 model of a third of a million parameters, and its folder."""
+"""The agent before training: a Qwen3 model of a third of a million parameters, or of 40, and its folder."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,44 @@ from trace_assets.training.tokenizer import build_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
 
+    from trace_assets.settings import BaseModelSection
+
 COPY_STRENGTH = 0.5
 """Scale of the copying start; .2 and .5 came out alike."""
 CONTEXT = 512
 """Positions; the longest episode takes about 300 tokens."""
-HEAD_DIM = 24
-"""Width of an attention head. vLLM's CPU build serves multiples of 32 only."""
 
 _TOKENIZER_TEXTS = 512
+
+
+@dataclass(frozen=True)
+class AgentShape:
+    """How large an agent is.
+
+    Attributes:
+        width: Of the residual stream.
+        inner: Of the feed-forward layers.
+        layers: How many.
+        heads: Of queries; two share their keys and values.
+        head_dim: Width of one head.
+    """
+
+    width: int
+    inner: int
+    layers: int
+    heads: int
+    head_dim: int
+
+
+TINY = AgentShape(width=96, inner=256, layers=3, heads=4, head_dim=24)
+"""0.4 million parameters, for one CPU thread. vLLM's CPU build serves heads of multiples of 32 only."""
+SMALL = AgentShape(width=768, inner=2048, layers=6, heads=12, head_dim=64)
+"""40 million, for a GPU."""
+
+
+def agent_shape(section: BaseModelSection) -> AgentShape:
+    """Return the shape that the settings ask for."""
+    return SMALL if section.size == "small" else replace(TINY, head_dim=section.head_dim)
 
 
 def new_tokenizer() -> PreTrainedTokenizerBase:
@@ -27,19 +58,19 @@ def new_tokenizer() -> PreTrainedTokenizerBase:
     return build_tokenizer(corpus_texts(0, _TOKENIZER_TEXTS), NUMBERS)
 
 
-def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int, head_dim: int = HEAD_DIM) -> Qwen3ForCausalLM:
+def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int, shape: AgentShape = TINY) -> Qwen3ForCausalLM:
     """Return an agent with fresh random weights; the caller's random state is left as it was."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
         vocab_size=len(tokenizer),
-        hidden_size=96,
-        intermediate_size=256,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=head_dim,
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads // 2,
+        head_dim=shape.head_dim,
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=True,
         bos_token_id=None,
@@ -99,8 +130,8 @@ def save_agent(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, fold
     tokenizer.save_pretrained(folder)
 
 
-def make_untrained(folder: Path, seed: int = 0, head_dim: int = HEAD_DIM) -> Path:
+def make_untrained(folder: Path, seed: int = 0, shape: AgentShape = TINY) -> Path:
     """Write an agent with random weights: takes a second, and is enough to try an engine with."""
     tokenizer = new_tokenizer()
-    save_agent(new_agent(tokenizer, seed, head_dim), tokenizer, folder)
+    save_agent(new_agent(tokenizer, seed, shape), tokenizer, folder)
     return folder

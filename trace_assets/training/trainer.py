@@ -199,12 +199,14 @@ def live_rows(
     if merge:
         episodes = torch.cat([batch["prompt_ids"], batch["completion_ids"], own], dim=1)
         _, episode, counts = torch.unique(episodes, dim=0, return_inverse=True, return_counts=True)
-        summed = torch.zeros(len(counts)).to(advantages).index_add_(0, episode, advantages)
+        # On the host: a GPU adds in any order, and equal batches would not have equal sums.
+        summed = torch.zeros(len(counts), dtype=advantages.dtype)
+        summed.index_add_(0, episode.cpu(), advantages.cpu())
         first = torch.full_like(counts, len(advantages)).scatter_reduce_(
             0, episode, torch.arange(len(advantages), device=episode.device), "amin"
         )
         advantages = torch.zeros_like(advantages)
-        advantages[first] = summed
+        advantages[first] = summed.to(advantages.device)
     order = torch.argsort((advantages != 0).int(), descending=True, stable=True)
     live = most(int((advantages != 0).sum()))
     keep = order[: min(len(order), max(slices, -(-live // slices) * slices))]

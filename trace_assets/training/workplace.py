@@ -51,7 +51,7 @@ class Workplace:
     """
 
     def __init__(self, folder: Path, fingerprint: dict[str, Any]) -> None:
-        self.path = folder.with_name(f".{folder.name}.work")
+        self.path = _workplace(folder)
         described = self.path / "run.json"
         text = json.dumps(fingerprint, indent=2, sort_keys=True)
         if not described.is_file() or described.read_text(encoding="utf-8") != text:
@@ -121,3 +121,12 @@ class Workplace:
     def clear(self) -> None:
         """Remove the folder: the result is in its place."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def clear_workplace(folder: Path) -> None:
+    """Remove what is left beside the folder of a finished result."""
+    shutil.rmtree(_workplace(folder), ignore_errors=True)
+
+
+def _workplace(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.work")

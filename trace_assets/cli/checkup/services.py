@@ -23,7 +23,9 @@ def docker_daemon(study: Study) -> list[Finding]:
     import docker.errors
     import requests
 
-    needed = TRAINING if study.settings.sandbox.backend == "docker" else ()
+    backend = study.settings.sandbox.backend
+    only = backend == "docker" or (backend == "auto" and not shutil.which("bwrap"))
+    needed = TRAINING if only else ()
     where = os.environ.get("DOCKER_HOST", "its default address")
     try:
         with closing(docker.from_env(timeout=_SECONDS, version="auto")) as client:
@@ -32,8 +34,8 @@ def docker_daemon(study: Study) -> list[Finding]:
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         detail = f"no daemon answers at {where} ({type(error).__name__})"
         fix = f"as root: {START_DOCKER}; otherwise `sudo systemctl start docker`, or set DOCKER_HOST"
-        if shutil.which("bwrap"):
-            fix += "; or take bubblewrap, which isolates less: --set sandbox.backend=auto"
+        if backend == "auto" and not only:
+            fix += "; until then bubblewrap is taken, which isolates less"
         return [Finding("docker", "missing", detail, needed, fix)]
     return [_daemon(info, where, needed), _image(images, needed)]
 
@@ -93,7 +95,7 @@ def sandbox(study: Study) -> list[Finding]:
             fix = "end other programs: the target is for an idle machine"
             found.append(Finding(name, "degraded", result.detail, doors, fix))
         else:
-            fix = f"{START_DOCKER}, or `--set sandbox.backend=auto`"
+            fix = f"{START_DOCKER}, or `sudo apt-get install bubblewrap`"
             found.append(Finding(name, "missing", result.detail, doors, fix))
     return found
 
