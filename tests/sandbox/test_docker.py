@@ -337,7 +337,7 @@ def test_the_version_does_not_change_with_a_new_build(docker_pool: SandboxPool) 
 
 def test_no_daemon_is_told_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailable, match=r"start_docker\.sh"):
-        open_pool(SandboxConfig(docker_host=f"unix://{tmp_path}/nothing.sock"))
+        open_pool(SandboxConfig(backend="docker", docker_host=f"unix://{tmp_path}/nothing.sock"))
 
 
 def test_a_closed_pool_leaves_nothing_behind(docker_pool: SandboxPool, counter: str) -> None:
