@@ -22,7 +22,7 @@ TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 # For make gpu: such as --rehearse, or --parts parity,throughput
 GPU ?=
 
-.PHONY: demo test tests mutants test-loop test-serve test-slow test-fast snapshot base lint ui clean gpu
+.PHONY: demo test tests mutants test-loop test-serve test-slow test-fast truth snapshot base lint ui clean gpu
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -48,6 +48,10 @@ test-slow: $(VENV)/.browser
 # Each about a minute: MUTANTS="--per-module 12 --seed 7", or names of modules; --help says more.
 mutants: $(VENV)/.dev
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/python -u tests/mutants/campaign.py $(MUTANTS)
+
+# Score the diagnosis against readings, where TRACE_TAU2_DATA names a folder of simulations with readings beside it.
+truth: $(VENV)/.dev
+	$(VENV)/bin/python -m tests.truth --page docs/truth.md
 
 # Write down all definitions as they are now; commit the file with the change that moved it.
 snapshot: $(VENV)/.dev

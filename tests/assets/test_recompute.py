@@ -27,7 +27,7 @@ DECIDED = {"config/selection", "selected_capabilities", "stability"}
 """What reads the thresholds, and they themselves."""
 READ_LABELS = {"contrast", "selected_capabilities", "routing_trials", "drift", "stability", "policy_contrast"}
 """Assets that read the labels of all batches."""
-READ_ALL = READ_LABELS | {"capability_dictionary", "label_leak", "target_contract"}
+READ_ALL = READ_LABELS | {"suspect_tasks", "capability_dictionary", "label_leak", "target_contract"}
 """Assets that read the trajectories, triage or labels of all batches."""
 PER_ENVIRONMENT = (
     *("environment", "environment_audit", "environment_verdict", "pilot", "adapter", "learnability"),

@@ -78,6 +78,72 @@ def stops_before_write(one: Trajectory, told: str, rng: random.Random) -> Trajec
     return failed(one, (*one.messages[: cut - 1], last), stop="completed")
 
 
+def answers_and_leaves(one: Trajectory, told: str, rng: random.Random) -> Trajectory | None:
+    """The user answers a question of the agent and ends the conversation, long before the first write."""
+    found = _first_write(one)
+    if one.user_policy is None or found is None:
+        return None
+    step = found[0]
+    if not any(check.kind == "action" for check in one.checks):
+        return None
+    places = [
+        place
+        for place, said in enumerate(one.messages[: step - 2])
+        if place
+        and said.role == "user"
+        and said.content
+        and not said.tool_calls
+        and (before := one.messages[place - 1]).role == "assistant"
+        and (before.content or "").rstrip().endswith(("?", "code.", "address."))
+        and not re.search(r"thank|appreciate|no\b|don.t", said.content.lower())
+    ]
+    if not places:
+        return None
+    last = one.messages[rng.choice(places)]
+    last = last.model_copy(update={"content": f"{last.content} ###STOP###"})
+    cut = next(
+        n for n, said in enumerate(one.messages) if said.content and last.content.startswith(said.content)
+    )
+    return failed(one, (*one.messages[:cut], last), stop="completed")
+
+
+def leaves_in_silence(one: Trajectory, told: str, rng: random.Random) -> Trajectory | None:
+    """Asked whether to go on, the user says nothing but its mark."""
+    found = _first_write(one)
+    if one.user_policy is None or found is None or not any(check.kind == "action" for check in one.checks):
+        return None
+    before, offer = one.messages[found[0] - 1], one.messages[found[0] - 2]
+    if before.role != "user" or offer.role != "assistant" or not (offer.content or "").rstrip().endswith("?"):
+        return None
+    mark = before.model_copy(update={"content": rng.choice(["###STOP###", " ###STOP### "])})
+    return failed(one, (*one.messages[: found[0] - 1], mark), stop="completed")
+
+
+def _first_write(one: Trajectory) -> tuple[int, str] | None:
+    """Return (message, tool) of the agent's first successful write, when the grader expects that tool."""
+    transcript = Transcript(one)
+    writes = mutating_tools([transcript])
+    expected = {check.name.rpartition("/")[2] for check in one.checks if check.kind == "action"}
+    for step in transcript.steps:
+        if step.tool in writes and not step.by_user and not step.failed:
+            only = len(transcript.calls(step.tool)) == 1
+            return (step.index, step.tool) if step.index >= 3 and only and step.tool in expected else None
+    return None
+
+
+def loses_a_call(one: Trajectory, told: str, rng: random.Random) -> Trajectory | None:
+    """A call of the agent comes back as an empty message, and the run ends."""
+    places = [n for n, said in enumerate(one.messages) if said.role == "assistant" and said.tool_calls]
+    first = _first_write(one)
+    if first is not None:
+        places = [n for n in places if n <= first[0]]
+    if not places:
+        return None
+    cut = rng.choice(places)
+    empty = Message(role="assistant", content=rng.choice(["", None]), metadata={"completion_tokens": 57})
+    return failed(one, (*one.messages[:cut], empty), stop=rng.choice(["agent_error", "unknown"]))
+
+
 def wrong_value(one: Trajectory, told: str, rng: random.Random) -> Trajectory | None:
     """The user gives another identifier, or another amount, than it was told."""
     if one.user_policy is None:
@@ -190,6 +256,13 @@ KINDS: Mapping[str, Kind] = {
     "simulator stops before the write": Kind(
         stops_before_write, "user_simulator", frozenset({"simulator_stopped_first"})
     ),
+    "simulator answers and leaves": Kind(
+        answers_and_leaves, "user_simulator", frozenset({"simulator_stopped_first"})
+    ),
+    "simulator leaves in silence": Kind(
+        leaves_in_silence, "user_simulator", frozenset({"simulator_stopped_first"})
+    ),
+    "call lost by the server": Kind(loses_a_call, "infrastructure", frozenset({"lost_call"})),
     "simulator gives a wrong value": Kind(
         wrong_value, "user_simulator", frozenset({"simulator_contradicts"})
     ),

@@ -8,13 +8,13 @@ import pytest
 
 from tests.diagnosis.test_triage import ASKED, OFFER, YES, action, agent, called, ruling, user
 from trace_assets.diagnosis.faults import contradiction as contradictions
-from trace_assets.diagnosis.faults.case import Case
+from trace_assets.diagnosis.faults.case import Case, Known
 from trace_assets.diagnosis.faults.contradiction import contradiction
 from trace_assets.diagnosis.faults.ending import agents_end, broken_stop, outage, recorded_fault
 from trace_assets.diagnosis.faults.grading import not_judged, tool_exception
 from trace_assets.diagnosis.faults.simulator import out_of_part, stopped_first, stuck
 from trace_assets.diagnosis.triage import triage
-from trace_assets.records import Check, Message, ToolCall, Trajectory
+from trace_assets.records import Check, Message, Task, ToolCall, Trajectory
 
 
 def case(*messages: Message, told: str = "", **changes: Any) -> Case:
@@ -28,7 +28,8 @@ def case(*messages: Message, told: str = "", **changes: Any) -> Case:
         "success": False,
         "messages": messages,
     }
-    return Case(Trajectory(**{**values, **changes}), told)
+    task = Task(task_id="x/1", target="x", task_batch="b", instruction=told)
+    return Case(Trajectory(**{**values, **changes}), Known(tasks={task.task_id: task}))
 
 
 def system(text: str) -> Message:
@@ -398,7 +399,7 @@ def test_the_write_that_was_never_called_is_named() -> None:
 @pytest.mark.parametrize(
     "messages",
     [
-        (OFFER, YES),  # it had hardly begun
+        (OFFER, user("Yes, please cancel it.")),  # it had hardly begun
         (ASKED, YES, OFFER),
         (ASKED, YES, YES),
         (ASKED, OFFER, OFFER),
@@ -422,7 +423,17 @@ def test_one_that_agrees_and_calls_it_off_in_one_breath_did_not_agree() -> None:
 def test_at_the_last_turn_nobody_left() -> None:
     assert stopped_first(case(ASKED, OFFER, YES, stop="max_turns")) is None
     assert stopped_first(case(ASKED, OFFER, YES, stop="completed")) is not None
-    assert stopped_first(case(ASKED, OFFER, YES, user_policy=None)) is None
+    # Who played the user is not said: a program did where its mark stands.
+    assert stopped_first(case(ASKED, OFFER, user("Yes, please cancel it."), user_policy=None)) is None
+    assert stopped_first(case(ASKED, OFFER, YES, user_policy=None)) is not None
+
+
+def test_one_that_ends_with_its_first_words_never_listened() -> None:
+    found = stopped_first(case(OFFER, YES, checks=MISSING))
+    assert found is not None and found.evidence == (1,)
+    assert found.detail == "the user ended the conversation with its first words"
+    assert stopped_first(case(OFFER, user("###STOP###"))) is None, "it said nothing"
+    assert stopped_first(case(OFFER, YES, agent("Done."))) is None, "the agent had the last word"
 
 
 def test_a_wish_that_is_open_counts_where_the_grader_names_the_write() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trace_assets.diagnosis.triage import Ruling, triage
-from trace_assets.records import Check, Message, ToolCall, Trajectory, Triage
+from trace_assets.records import Check, Message, ToldTask, ToolCall, Trajectory, Triage
 
 OFFER = Message(role="assistant", content="I will cancel order K4821. Would you like me to go on?")
 YES = Message(role="user", content="Yes, please cancel it. ###STOP###")
@@ -28,7 +28,7 @@ def ruling(*messages: Message, told: str = "", **changes: Any) -> Triage:
         "messages": messages or (ASKED,),
         **changes,
     }
-    (found,) = triage([Trajectory(**values)], instructions={"x/1": told})
+    (found,) = triage([Trajectory(**values)], tasks={"x/1": ToldTask(task_id="x/1", instruction=told)})
     return found
 
 
@@ -104,8 +104,22 @@ def test_a_user_who_agrees_and_leaves_in_one_message_is_the_simulators_fault() -
             (ASKED, OFFER, Message(role="user", content="Yes, transfer me. ###TRANSFER###")),
             {"checks": (action("refund_item"),)},
         ),
-        # Nobody simulated a user.
-        ((ASKED, OFFER, YES), {"user_policy": None}),
+        # Nobody simulated a user: no model is named, and no mark stands in what it says.
+        ((ASKED, OFFER, Message(role="user", content="Yes, please cancel it.")), {"user_policy": None}),
+        # The tool had been tried again and again, and it refused.
+        (
+            (ASKED, *called("cancel_order", "Error: no", error=True) * 2, OFFER, YES),
+            {"checks": (action("cancel_order"),)},
+        ),
+        # The user thinks that all is done.
+        (
+            (
+                ASKED,
+                Message(role="assistant", content="It is done. Is there anything else I can do?"),
+                Message(role="user", content="No, that's all. ###STOP###"),
+            ),
+            {"checks": (action("cancel_order"),)},
+        ),
     ],
 )
 def test_the_simulator_is_accused_on_evidence_only(
@@ -201,6 +215,11 @@ def test_a_user_who_leaves_with_a_wish_open_and_the_write_undone() -> None:
         ({"limit": "tokens"}, (ASKED, agent("I will")), "truncated_output"),
         (
             {},
+            (ASKED, agent("I will cancel your order K4821 at once and the refund will be on your ca")),
+            "agent",
+        ),
+        (
+            {"stop": "unknown"},
             (ASKED, agent("I will cancel your order K4821 at once and the refund will be on your ca")),
             "truncated_output",
         ),

@@ -16,7 +16,7 @@ import pytest
 from tests.diagnosis.injections import KINDS, failed
 from trace_assets.diagnosis.triage import triage
 from trace_assets.importers import read_trajectories
-from trace_assets.records import Check, Message, ToolCall, Trajectory
+from trace_assets.records import Check, Message, ToldTask, ToolCall, Trajectory
 from trace_assets.statistics.wilson import wilson
 
 REAL = "TRACE_TAU2_DATA"
@@ -43,6 +43,12 @@ OPENINGS = (
     "Hello, I would like to {verb} my order {order}. It should give me ${amount} back.",
     "Hi! Order {order} has a {item} that I do not want; please {verb} it, I paid ${amount}.",
 )
+QUESTIONS = (
+    "I can help with that. Could you please tell me your email address?",
+    "To verify who you are, please provide your name and zip code.",
+    "Of course. What is the email on your account?",
+)
+ANSWERS = ("It is ann.lee@example.com.", "Ann Lee, zip code 19122.", "My email is ann.lee@example.com.")
 CLOSINGS = ("Thanks, that is all. ###STOP###", "Great, thank you! ###STOP###", "No, that's all. ###STOP###")
 
 
@@ -68,6 +74,8 @@ def made(rng: random.Random, number: int) -> tuple[Trajectory, str]:
     done = f"I have done so: order {order} is settled, ${words['amount']} will be on your card in a few days."
     messages = (
         say("user", OPENINGS),
+        say("assistant", QUESTIONS),
+        say("user", ANSWERS),
         *call("get_order", f'{{"order_id": "{order}", "status": "delivered", "total": {words["amount"]}}}'),
         say("assistant", OFFERS),
         say("user", AGREED),
@@ -108,6 +116,11 @@ def episodes(source: str) -> list[tuple[Trajectory, str]]:
     return [(one, told.get(one.task_id, "")) for one in imported.trajectories]
 
 
+def task_of(one: Trajectory, told: str) -> dict[str, ToldTask]:
+    """Return the task as it is known where nobody says what is expected."""
+    return {one.task_id: ToldTask(task_id=one.task_id, instruction=told)}
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_injected_faults_are_found(source: str, capsys: pytest.CaptureFixture[str]) -> None:
     good = [(one, told) for one, told in episodes(source) if one.success]
@@ -118,7 +131,7 @@ def test_injected_faults_are_found(source: str, capsys: pytest.CaptureFixture[st
             broken = kind.inject(one, told, rng)
             if broken is None:
                 continue
-            (row,) = triage([broken], instructions={one.task_id: told})
+            (row,) = triage([broken], tasks=task_of(one, told))
             hits[name].append(row.fault == kind.fault and row.rule in kind.rules)
             assert row.outcome != "passed" and (row.fault != "infrastructure" or row.outcome == "unjudged")
     everything = [hit for found in hits.values() for hit in found]
@@ -138,16 +151,14 @@ def test_the_untouched_are_not_accused(source: str, capsys: pytest.CaptureFixtur
     """Passed episodes, called failures without any other change, and failures of the agent."""
     accused: dict[str, list[bool]] = defaultdict(list)
     for one, told in episodes(source):
-        instructions = {one.task_id: told}
-        (row,) = triage([one], instructions=instructions)
+        tasks = task_of(one, told)
+        (row,) = triage([one], tasks=tasks)
         if one.success:
             assert (row.fault, row.rule) == (None, "passed")
-            (row,) = triage(
-                [one.model_copy(update={"success": False, "reward": 0.0})], instructions=instructions
-            )
+            (row,) = triage([one.model_copy(update={"success": False, "reward": 0.0})], tasks=tasks)
             accused["passed, called failed"].append(row.fault != "agent")
             clumsy = _clumsy(one)
-            (row,) = triage([clumsy], instructions=instructions)
+            (row,) = triage([clumsy], tasks=tasks)
             accused["agent left its work undone"].append(row.fault != "agent")
     everything = [wrong for found in accused.values() for wrong in found]
     with capsys.disabled():

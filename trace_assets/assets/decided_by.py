@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _PLAYED = ("policies", "rollout.episode", "rollout.runner")
+_SEEN = tuple(
+    f"diagnosis.detectors.{name}" for name in ("identity", "mutation", "transcript", "values", "wording")
+)
 _LEARNED = tuple(
     f"training.{name}"
     for name in (
@@ -30,7 +33,9 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "triage": (
         *("diagnosis.faults", "diagnosis.triage", "stages.trajectories", "diagnosis/model/prompts/triage.md"),
         *("diagnosis.model.redaction", "diagnosis.model.triage", "diagnosis.model.view"),
+        *("diagnosis.expected", "diagnosis.tool_use", *_SEEN),
     ),
+    "suspect_tasks": ("diagnosis.expected", "stages.suspect_tasks", *_SEEN),
     "batch_capabilities": ("stages.batch_capabilities",),
     "label_leak": (
         *("diagnosis.leak", "diagnosis.model.redaction", "stages.leak", "statistics.bootstrap"),

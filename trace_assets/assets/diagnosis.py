@@ -20,12 +20,14 @@ from trace_assets.records import (
     SelectedCapability,
     ShownTranscript,
     Stability,
+    SuspectTask,
 )
 from trace_assets.settings import Discovery
 from trace_assets.stages import diagnosis, discovery, leak
 from trace_assets.stages import labels as labels_stage
 from trace_assets.stages import policy_contrast as policy_stage
 from trace_assets.stages import stability as stability_stage
+from trace_assets.stages import suspect_tasks as suspects
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
@@ -40,8 +42,18 @@ LABELLING = f"{DETECTORS}-{labelling_version()}"
 
 @stage_asset(
     group="diagnosis",
+    records=(SuspectTask,),
+    deps=["tasks", "trajectories", "config/triage"],
+)
+def suspect_tasks(study: Study) -> StageResult:
+    """Tasks whose ground truth is doubtful, with the evidence; those that are wrong are put aside."""
+    return suspects.write_suspects(study)
+
+
+@stage_asset(
+    group="diagnosis",
     records=(Capability, Proposal),
-    deps=["trajectories", "triage", "config/discovery"],
+    deps=["trajectories", "triage", "suspect_tasks", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
     unfinished=["discovery_complete"],
@@ -95,7 +107,7 @@ def label_leak(study: Study) -> StageResult:
 @stage_asset(
     group="diagnosis",
     records=(Contrast, Agreement, Consensus),
-    deps=["labels", "triage", "capability_dictionary", "config/contrast"],
+    deps=["labels", "triage", "suspect_tasks", "capability_dictionary", "config/contrast"],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
         "may follow the outcome. Stops the selection where a model labelled, warns where detectors did."
@@ -112,7 +124,10 @@ def contrast(study: Study) -> StageResult:
 @stage_asset(
     group="diagnosis",
     records=(SelectedCapability,),
-    deps=["contrast", "labels", "triage", "capability_dictionary", "config/selection", "config/targets"],
+    deps=[
+        *("contrast", "labels", "triage", "suspect_tasks", "capability_dictionary"),
+        *("config/selection", "config/targets"),
+    ],
     light=True,
 )
 def selected_capabilities(study: Study, context: dg.AssetExecutionContext) -> StageResult:
@@ -143,7 +158,8 @@ def capability_spec(study: Study, capability: str) -> StageResult:
     group="diagnosis",
     records=(Stability,),
     deps=[
-        *("selected_capabilities", "trajectories", "labels", "triage", "capability_dictionary"),
+        *("selected_capabilities", "trajectories", "labels", "triage", "suspect_tasks"),
+        "capability_dictionary",
         *("config/discovery", "config/contrast", "config/selection", "config/stability"),
     ],
 )
@@ -155,7 +171,10 @@ def stability(study: Study) -> StageResult:
 @stage_asset(
     group="diagnosis",
     records=(PolicyContrast,),
-    deps=["trajectories", "labels", "triage", "capability_dictionary", "config/contrast"],
+    deps=[
+        *("trajectories", "labels", "triage", "suspect_tasks", "capability_dictionary"),
+        "config/contrast",
+    ],
     light=True,
 )
 def policy_contrast(study: Study) -> StageResult:

@@ -2,7 +2,7 @@
 
 from trace_assets.assets.partitions import TASK_BATCH
 from trace_assets.assets.stage_asset import stage_asset
-from trace_assets.records import CheckRow, MessageRow, TrajectoryHead, Triage
+from trace_assets.records import ActionDiff, CheckRow, MessageRow, ToolUse, TrajectoryHead, Triage
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.trajectories import triage_batch, write_batch
 from trace_assets.study import Study
@@ -28,7 +28,7 @@ def trajectories(study: Study, batch: str, again: bool) -> StageResult:
 
 @stage_asset(
     group="diagnosis",
-    records=(Triage,),
+    records=(Triage, ActionDiff, ToolUse),
     deps=["tasks", "trajectories", "config/triage"],
     partitions=TASK_BATCH,
     checks={"triage_complete": "Every failure was looked at, by the rules and by the model if one is set."},
@@ -36,5 +36,5 @@ def trajectories(study: Study, batch: str, again: bool) -> StageResult:
     unfinished=["triage_complete"],
 )
 def triage(study: Study, batch: str) -> StageResult:
-    """To whom each failure is put down: agent, user simulator, environment or infrastructure."""
+    """To whom each failure is put down, and how it differs from what was expected."""
     return triage_batch(study, batch)

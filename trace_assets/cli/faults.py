@@ -9,10 +9,30 @@ from rich.markup import escape
 from rich.table import Table
 
 from trace_assets.diagnosis.fault_shares import fault_shares
-from trace_assets.records import Triage
+from trace_assets.records import SuspectTask, Triage
+from trace_assets.report.figures import count
 
 SHOWN = 5
 """Failures of others than the agent that are told one by one."""
+
+
+def print_suspects(rows: Sequence[SuspectTask], console: Console) -> None:
+    """Print the tasks that are put aside or suspected, with what speaks against the first of them."""
+    tasks = list(dict.fromkeys(row.task_id for row in sorted(rows, key=lambda row: not row.aside)))
+    if not tasks:
+        return
+    aside = {row.task_id for row in rows if row.aside}
+    taken_back = ' (triage.suspect_tasks = "keep" takes them back)' if aside else ""
+    console.print(
+        f"{count(len(aside), 'task is', 'tasks are')} put aside, as the ground truth is wrong{taken_back}; "
+        f"{count(len(tasks) - len(aside), 'other is', 'others are')} suspected",
+        highlight=False,
+    )
+    for task in tasks[:SHOWN]:
+        why = next(row.detail for row in rows if row.task_id == task)
+        console.print(f"  {escape(task)}: {escape(why)}", soft_wrap=True)
+    if len(tasks) > SHOWN:
+        console.print(f"  and {len(tasks) - SHOWN:,} more: trace sql suspect_tasks")
 
 
 def print_faults(rows: Sequence[Triage], console: Console) -> None:

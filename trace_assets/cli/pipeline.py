@@ -29,6 +29,7 @@ DIAGNOSIS = (
     "tasks",
     "trajectories",
     "triage",
+    "suspect_tasks",
     "capability_dictionary",
     "batch_capabilities",
     "labels",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from trace_assets.cli.faults import print_faults
+from trace_assets.cli.faults import print_faults, print_suspects
 from trace_assets.diagnosis.fault_shares import fault_shares
-from trace_assets.records import Capability, Contrast, SelectedCapability, Triage
+from trace_assets.records import Capability, Contrast, SelectedCapability, SuspectTask, Triage
 from trace_assets.report.data import gather
 from trace_assets.report.terminal import print_diagnosis as print_diagnosis_tables
 from trace_assets.report.terminal import print_loop
@@ -23,12 +23,13 @@ def print_diagnosis(study: Study, console: Console, *, as_json: bool = False) ->
             "faults": fault_shares(study.store.read(Triage)),
             **{
                 record.table: [row.model_dump(mode="json") for row in study.store.read(record)]
-                for record in (Capability, Contrast, SelectedCapability)
+                for record in (SuspectTask, Capability, Contrast, SelectedCapability)
             },
         }
         print(json.dumps(document, indent=2))
         return
     print_faults(study.store.read(Triage), console)
+    print_suspects(study.store.read(SuspectTask), console)
     print_diagnosis_tables(gather(study.store), console)
     console.print(f"Report: {write_page(study)}", soft_wrap=True)
 

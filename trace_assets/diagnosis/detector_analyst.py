@@ -32,11 +32,15 @@ class DetectorAnalyst:
     Args:
         section: How much support a candidate needs, and how many are kept.
         tools: The target's tools where they are known: says which of them write. Otherwise it is inferred.
+        families: Who proposes; a part of the families shows what the others add.
     """
 
-    def __init__(self, section: Discovery, tools: Sequence[ToolSpec] = ()) -> None:
+    def __init__(
+        self, section: Discovery, tools: Sequence[ToolSpec] = (), families: Sequence[Detector] = FAMILIES
+    ) -> None:
         self._section = section
         self._tools = tuple(tools)
+        self._families = tuple(families)
 
     @property
     def name(self) -> str:
@@ -47,7 +51,8 @@ class DetectorAnalyst:
     def version(self) -> str:
         """Hash of the detectors' sources, the section and what is known of the tools."""
         known = sorted((tool.name, str(tool.mutates)) for tool in self._tools)
-        text = f"{_sources_hash()}/{self._section.fingerprint()}/{known}"
+        names = [family.name for family in self._families]
+        text = f"{_sources_hash()}/{self._section.fingerprint()}/{known}/{names}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def discover(self, trajectories: Sequence[Trajectory]) -> list[Capability]:
@@ -78,7 +83,8 @@ class DetectorAnalyst:
 
     def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
         """Return all proposals with their labels on trajectories of one target, made without outcomes."""
-        return Pool.build(Corpus([Transcript(one.blind()) for one in trajectories], self._tools))
+        corpus = Corpus([Transcript(one.blind()) for one in trajectories], self._tools)
+        return Pool.build(corpus, self._families)
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
         """Label every trajectory with every capability, in one pass.

@@ -9,7 +9,7 @@ from typing import Any
 from trace_assets.records import Triage
 from trace_assets.statistics.wilson import wilson
 
-FAULTS = ("agent", "user_simulator", "environment", "infrastructure")
+FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure")
 
 
 def fault_shares(rows: Sequence[Triage]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ The two are apart so that the second can be repeated cheaply, on resampled tasks
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,11 +40,11 @@ class Pool:
     evidence: NDArray[np.int32]
 
     @classmethod
-    def build(cls, corpus: Corpus) -> Pool:
-        """Let every family propose from blind transcripts, and label all of them with all proposals."""
+    def build(cls, corpus: Corpus, families: Sequence[Detector] = FAMILIES) -> Pool:
+        """Let families propose from blind transcripts, and label all of them with all proposals."""
         found = [
             (detector, proposal)
-            for detector in FAMILIES
+            for detector in families
             for proposal in sorted(detector.propose(corpus), key=lambda one: one.subject)
         ]
         codes = np.full((len(found), len(corpus.transcripts)), NA, dtype=np.int8)

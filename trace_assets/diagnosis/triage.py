@@ -1,17 +1,22 @@
 """To whom a failure is put down, before anybody looks for what the agent lacks.
 
 Rules in order, the first that applies decides; a failure that no rule claims is the agent's. A simulated
-user, the environment and the infrastructure are accused only on evidence in the record or the messages.
+user, the ground truth, the environment and the infrastructure are accused only on evidence in the record, the
+messages, or the task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from trace_assets.diagnosis.faults.case import Case, Rule, Ruling
+from trace_assets.diagnosis.expected.facts import Told
+from trace_assets.diagnosis.faults.case import Case, Known, Rule, Ruling
 from trace_assets.diagnosis.faults.contradiction import contradiction
 from trace_assets.diagnosis.faults.ending import agents_end, broken_stop, outage, recorded_fault
 from trace_assets.diagnosis.faults.grading import not_judged, tool_exception
+from trace_assets.diagnosis.faults.ground_truth import superseded_step, wrong_demand
+from trace_assets.diagnosis.faults.script import denied_state, users_choice
+from trace_assets.diagnosis.faults.serving import lost_call
 from trace_assets.diagnosis.faults.simulator import out_of_part, stopped_first, stuck
 from trace_assets.records import Trajectory, Triage
 
@@ -21,10 +26,15 @@ RULES: tuple[Rule, ...] = (
     outage,
     not_judged,
     tool_exception,
+    lost_call,
     contradiction,
     stopped_first,
     stuck,
     out_of_part,
+    wrong_demand,
+    superseded_step,
+    users_choice,
+    denied_state,
     agents_end,
 )
 
@@ -36,9 +46,11 @@ def triage(
     trajectories: Iterable[Trajectory],
     second_look: SecondLook | None = None,
     *,
-    instructions: Mapping[str, str] | None = None,
+    tasks: Mapping[str, Told] | None = None,
+    known: Known | None = None,
+    rules: Sequence[Rule] = RULES,
 ) -> list[Triage]:
-    """Put each failure down to the agent, its user simulator, the environment or the infrastructure.
+    """Put each failure down to the agent, its simulated user, its task, the environment or infrastructure.
 
     Deterministic without a second look: the same trajectory gets the same ruling. A fault of infrastructure,
     or a missing reward, makes the outcome `unjudged`: it is nobody's failure to learn from.
@@ -46,13 +58,19 @@ def triage(
     Args:
         trajectories: Of any targets, judged or not.
         second_look: Asked once, about all failures that the rules leave to the agent.
-        instructions: Task id to what its simulated user was told; without it no contradiction is found.
+        tasks: By id: what the simulated user was told, and what is expected. Without them no contradiction,
+            no broken script and no wrong ground truth is found.
+        known: What all runs and tasks of the targets tell together; learned from these trajectories and tasks
+            unless given.
+        rules: In order; the last one must rule on everything.
 
     Returns:
         One row a trajectory, in their order; the fault is None exactly for passed ones.
     """
-    told = instructions or {}
-    ruled = [(one, None if one.success else _ruling(one, told.get(one.task_id, ""))) for one in trajectories]
+    every = list(trajectories)
+    if known is None:
+        known = Known.of(every, tasks or {})
+    ruled = [(one, None if one.success else _ruling(one, known, rules)) for one in every]
     if second_look is not None:
         left = [one for one, found in ruled if found is not None and found.fault == "agent"]
         others = second_look(left) if left else {}
@@ -63,9 +81,9 @@ def triage(
     return [_row(one, found) for one, found in ruled]
 
 
-def _ruling(trajectory: Trajectory, instruction: str) -> Ruling:
-    case = Case(trajectory, instruction)
-    return next(found for rule in RULES if (found := rule(case)) is not None)
+def _ruling(trajectory: Trajectory, known: Known, rules: Sequence[Rule]) -> Ruling:
+    case = Case(trajectory, known)
+    return next(found for rule in rules if (found := rule(case)) is not None)
 
 
 def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
@@ -82,4 +100,4 @@ def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
     )
 
 
-__all__ = ["RULES", "Ruling", "SecondLook", "triage"]
+__all__ = ["RULES", "Known", "Ruling", "SecondLook", "triage"]

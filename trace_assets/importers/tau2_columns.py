@@ -21,6 +21,7 @@ import pyarrow as pa
 from trace_assets.importers.elements import Span
 from trace_assets.importers.part import Part, make_part
 from trace_assets.importers.tau2_file import Tau2File
+from trace_assets.importers.tau2_messages import metadata_of
 from trace_assets.importers.tau2_reward import check_values
 from trace_assets.records import Check, CheckRow, MessageRow, Record, Role, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
@@ -56,6 +57,7 @@ class _Message(msgspec.Struct, gc=False):
     requestor: str | None = None
     usage: _Usage | None = None
     reasoning: str | None = None
+    errors: list[Any] | None = None
     tool_messages: list[_Message] | None = None
 
 
@@ -123,7 +125,9 @@ class _Messages:
         if ticket:
             users[0] = "assistant"
         self.requestor += users
-        self.metadata += [_reasoning(one.reasoning) if one.reasoning else "{}" for one in flat]
+        self.metadata += [
+            _metadata(one) if one.reasoning or one.errors or _says_nothing(one) else "{}" for one in flat
+        ]
         self.names.append(simulation.id)
         self.lengths.append(n)
         self.size += n
@@ -178,8 +182,13 @@ def _text(values: Sequence[str | None]) -> pa.Array:
     return pl.Series(values, dtype=pl.String).to_arrow()  # three times as fast as Arrow's own
 
 
-def _reasoning(text: str) -> str:
-    return _json({"reasoning": text})
+def _says_nothing(one: _Message) -> bool:
+    return one.role == "assistant" and not one.content and not one.tool_calls
+
+
+def _metadata(one: _Message) -> str:
+    usage = one.usage if _says_nothing(one) else None
+    return _json(metadata_of(one.reasoning, one.errors, usage.completion_tokens if usage else None))
 
 
 def _flat(messages: list[_Message]) -> list[_Message]:

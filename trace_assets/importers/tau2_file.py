@@ -13,7 +13,7 @@ from typing import Any
 
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.tau2_reward import read_reward
-from trace_assets.records import Task
+from trace_assets.records import ExpectedAction, Task
 from trace_assets.records.trajectory import Fault
 from trace_assets.records.verdict import Stop
 
@@ -50,6 +50,8 @@ class Tau2File:
         commit: Of tau2 itself.
         solo: Whether the agent works alone on a ticket.
         uri: Where the file lies.
+        domain_policy: The domain's rules as the file records them. Solo agents read another version of them,
+            which no file holds: theirs is empty.
         tasks: The raw tasks by id.
     """
 
@@ -63,6 +65,7 @@ class Tau2File:
     commit: str | None
     solo: bool
     uri: str
+    domain_policy: str
     tasks: Mapping[str, dict[str, Any]] = field(repr=False)
 
     @classmethod
@@ -94,6 +97,7 @@ class Tau2File:
             commit=str(info["git_commit"]) if info.get("git_commit") else None,
             solo=solo,
             uri=str(path.absolute()),
+            domain_policy="" if solo else str(_object(info, "environment_info").get("policy") or ""),
             tasks={
                 str(task["id"]): task
                 for task in _list(content.get("tasks"))
@@ -115,6 +119,8 @@ class Tau2File:
             task_batch=self.batch,
             instruction=_instruction(task, self.solo),
             payload={"domain": self.target.removeprefix("tau2:"), "id": task_id, "task": task},
+            domain_policy=self.domain_policy,
+            **_expected(task),
         )
 
     def head(
@@ -189,3 +195,26 @@ def _instruction(task: Mapping[str, Any], solo: bool) -> str:
         keys = ("reason_for_call", "known_info", "unknown_info", "task_instructions")
         return "\n\n".join(str(told[key]).strip() for key in keys if told.get(key))
     return str(told or "")
+
+
+def _expected(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a task's ground truth says should be done and told."""
+    criteria = task.get("evaluation_criteria")
+    if not isinstance(criteria, dict):
+        return {}
+    actions = [action for action in _list(criteria.get("actions")) if isinstance(action, dict)]
+    return {
+        "has_expected": True,
+        "expected_actions": tuple(_action(action) for action in actions if action.get("name")),
+        "expected_outputs": tuple(str(told) for told in _list(criteria.get("communicate_info"))),
+    }
+
+
+def _action(action: Mapping[str, Any]) -> ExpectedAction:
+    compared, arguments = action.get("compare_args"), action.get("arguments")
+    return ExpectedAction(
+        name=str(action["name"]),
+        arguments=arguments if isinstance(arguments, dict) else {},
+        requestor="user" if action.get("requestor") == "user" else "assistant",
+        compared=tuple(str(name) for name in compared) if isinstance(compared, list) else None,
+    )

@@ -36,8 +36,29 @@ def read_messages(raw: list[Any]) -> Iterator[Message]:
             tool_name=names.get(answered) if answered else None,
             is_error=bool(message.get("error")) if role == "tool" else False,
             requestor="user" if by == "user" else "assistant",
-            metadata={"reasoning": message["reasoning"]} if message.get("reasoning") else {},
+            metadata=_metadata(message),
         )
+
+
+def metadata_of(reasoning: Any, errors: Any, tokens: int | None) -> dict[str, Any]:
+    """Return what is kept of a message besides its words.
+
+    Args:
+        reasoning: What the agent thought.
+        errors: The program's account of messages that it refused in this one's place.
+        tokens: Tokens that were generated for a message that says nothing.
+    """
+    kept = {"reasoning": reasoning, "errors": errors, "completion_tokens": tokens}
+    return {name: value for name, value in kept.items() if value}
+
+
+def _metadata(message: dict[str, Any]) -> dict[str, Any]:
+    usage = message.get("usage")
+    silent = (
+        message.get("role") == "assistant" and not message.get("content") and not message.get("tool_calls")
+    )
+    tokens = usage.get("completion_tokens") if silent and isinstance(usage, dict) else None
+    return metadata_of(message.get("reasoning"), message.get("errors"), tokens)
 
 
 def _object_list(message: Any, key: str) -> list[Any] | None:

@@ -1,5 +1,6 @@
 """Pydantic records: one schema each, the same names in Python, Parquet and SQL."""
 
+from trace_assets.records.action_diff import ActionDiff
 from trace_assets.records.adapter import Adapter, BaseCheckpoint, TrainingPoint
 from trace_assets.records.agreement import Agreement, Consensus
 from trace_assets.records.arrival import Arrival, ArrivalKind, Quarantined
@@ -12,6 +13,7 @@ from trace_assets.records.drift import Drift
 from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
 from trace_assets.records.environment_version import EnvironmentVersion, FailedCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
+from trace_assets.records.failure_cause import FailureCause
 from trace_assets.records.harm import NoHarm
 from trace_assets.records.label_leak import LabelLeak
 from trace_assets.records.learnability import Learnability, SeedOutcome
@@ -28,7 +30,9 @@ from trace_assets.records.sandbox_check import SandboxCheck
 from trace_assets.records.served_parity import ServedParity
 from trace_assets.records.shown_transcript import ShownTranscript
 from trace_assets.records.stability import Stability
-from trace_assets.records.task import Task, ToldTask
+from trace_assets.records.suspect_task import SuspectTask
+from trace_assets.records.task import ExpectedAction, Task, ToldTask
+from trace_assets.records.tool_use import ToolUse
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
 from trace_assets.records.unconfirmed_reward import UnconfirmedReward
 from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
@@ -40,6 +44,9 @@ TABLES: tuple[type[Record], ...] = (
     MessageRow,
     CheckRow,
     Triage,
+    ActionDiff,
+    ToolUse,
+    SuspectTask,
     Proposal,
     Capability,
     BatchCapability,
@@ -90,6 +97,7 @@ TABLES: tuple[type[Record], ...] = (
 __all__ = [
     "NO_ADAPTER",
     "TABLES",
+    "ActionDiff",
     "Adapter",
     "Agreement",
     "ArmSummary",
@@ -111,7 +119,9 @@ __all__ = [
     "EnvironmentVerdict",
     "EnvironmentVersion",
     "Evaluation",
+    "ExpectedAction",
     "FailedCheck",
+    "FailureCause",
     "Fault",
     "Json",
     "Label",
@@ -146,10 +156,12 @@ __all__ = [
     "Split",
     "Stability",
     "Stop",
+    "SuspectTask",
     "Task",
     "ToldTask",
     "ToolCall",
     "ToolSpec",
+    "ToolUse",
     "TrainingPoint",
     "Trajectory",
     "TrajectoryHead",

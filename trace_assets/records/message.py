@@ -50,7 +50,8 @@ class Message(Record):
     requestor: Literal["assistant", "user"] = "assistant"
     """Who called the tool (a simulated user may have tools of its own)."""
     metadata: Json = {}
-    """What the source held besides: reasoning, parts that are not text. Nobody but exporters reads it."""
+    """What the source held besides: reasoning, parts that are not text, the tokens generated for an empty
+    message. Exporters read it, and rules on faults; labellers never do."""
 
 
 class MessageRow(Message):

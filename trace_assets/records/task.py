@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from trace_assets.records.base import Json, Record, Split
+
+
+class ExpectedAction(Record):
+    """One call that a task's ground truth holds: what its grader would have wanted done."""
+
+    name: str
+    """Tool."""
+    arguments: Json = {}
+    requestor: Literal["assistant", "user"] = "assistant"
+    """Who should call it."""
+    compared: tuple[str, ...] | None = None
+    """Arguments that the grader looks at; None: all of them."""
 
 
 class Task(Record):
@@ -26,6 +38,15 @@ class Task(Record):
     """Labels for reports only, such as the skill a generator planted. Diagnosis must not read them."""
     payload: Json = {}
     """What the target needs to build the episode, such as a seed. Never shown to the agent."""
+    has_expected: bool = False
+    """Whether the source says what should be done; with no expected actions then: nothing."""
+    expected_actions: tuple[ExpectedAction, ...] = ()
+    """The ground truth's calls, in order. Never shown to the agent, nor to anybody who labels."""
+    expected_outputs: tuple[str, ...] = ()
+    """What the agent should tell the user. Never shown either."""
+    domain_policy: str = ""
+    """The rules of the domain that the source records beside its transcripts; empty where it has none, or
+    where they stand in the transcript itself. The agent need not have been shown these very words."""
 
 
 class ToldTask(Record):
@@ -40,4 +61,8 @@ class ToldTask(Record):
 
     task_id: str
     instruction: str = ""
-    """As in `Task`."""
+    """As in `Task`, and so are the others."""
+    has_expected: bool = False
+    expected_actions: tuple[ExpectedAction, ...] = ()
+    expected_outputs: tuple[str, ...] = ()
+    domain_policy: str = ""

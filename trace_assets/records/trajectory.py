@@ -8,7 +8,7 @@ from trace_assets.records.base import Json, Record, Split
 from trace_assets.records.message import Message, MessageRow
 from trace_assets.records.verdict import Check, CheckRow, Stop
 
-Fault = Literal["agent", "user_simulator", "environment", "infrastructure"]
+Fault = Literal["agent", "user_simulator", "ground_truth", "environment", "infrastructure"]
 
 
 class TrajectoryHead(Record):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from trace_assets.records import (
+    ActionDiff,
     Adapter,
     Agreement,
     ArmSummary,
@@ -31,6 +32,8 @@ from trace_assets.records import (
     RouterScore,
     SelectedCapability,
     Stability,
+    SuspectTask,
+    ToolUse,
     TrainingPoint,
     TrajectoryHead,
     Triage,
@@ -47,6 +50,9 @@ class ReportData:
     """Records by table; an empty list is a table that is not there yet."""
 
     triage: Sequence[Triage] = ()
+    suspects: Sequence[SuspectTask] = ()
+    diffs: Sequence[ActionDiff] = ()
+    tool_use: Sequence[ToolUse] = ()
     capabilities: Sequence[Capability] = ()
     contrasts: Sequence[Contrast] = ()
     selected: Sequence[SelectedCapability] = ()
@@ -121,6 +127,9 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
     outcome = {row.trajectory_id: row for row in triage}
     return ReportData(
         triage=triage,
+        suspects=store.read(SuspectTask),
+        diffs=store.read(ActionDiff),
+        tool_use=store.read(ToolUse),
         capabilities=store.read(Capability),
         contrasts=store.read(Contrast),
         selected=selected,

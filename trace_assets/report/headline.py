@@ -12,6 +12,7 @@ from trace_assets.report.data import ReportData
 _FAULTS = {
     "agent": "failed by the agent",
     "user_simulator": "spoilt by the user simulator",
+    "ground_truth": "spoilt by a wrong ground truth",
     "environment": "spoilt by environment or grader",
     "infrastructure": "broken by infrastructure",
     None: "not judged",

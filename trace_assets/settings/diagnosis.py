@@ -55,9 +55,14 @@ class WriterServer(Analyst):
 class TriageSection(Section):
     """To whom failures are put down."""
 
+    added = frozenset({"suspect_tasks"})
+
     model: str = ""
     """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
     transcript_tokens: int = Field(24000, ge=200)
+    suspect_tasks: Literal["aside", "keep"] = "aside"
+    """`aside`: runs of tasks whose ground truth is wrong by the records or the policy enter neither discovery
+    nor contrast. `keep`: they enter them; failures on just what is wrong stay the ground truth's."""
 
 
 class Discovery(Section):

@@ -10,6 +10,7 @@ from trace_assets.records import Capability, Proposal, Trajectory, Triage
 from trace_assets.report.exhibits.diagnosis import dictionary_exhibit
 from trace_assets.stages.analysts import by_target, model_figures, open_detectors, open_model
 from trace_assets.stages.result import Figure, StageCheck, StageResult
+from trace_assets.stages.suspect_tasks import aside_tasks
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -31,10 +32,12 @@ class _Model:
 
 def discover(study: Study) -> StageResult:
     """Write `capabilities` and `proposals`: candidates of every target, from successes and agent failures."""
+    aside = aside_tasks(study)
     usable = {
         row.trajectory_id
         for row in study.store.read(Triage)
-        if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
+        if row.task_id not in aside
+        and (row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent"))
     }
     trajectories = [one for one in read_trajectories(study.store) if one.trajectory_id in usable]
     half = study.settings.discovery.split == "half"

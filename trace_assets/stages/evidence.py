@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trace_assets.diagnosis.halves import estimation_share
 from trace_assets.records import Capability, Label, Triage
+from trace_assets.stages.suspect_tasks import aside_tasks
 from trace_assets.study import Study
 
 
@@ -21,7 +22,10 @@ class Evidence:
 
 
 def evidence_by_target(study: Study) -> list[Evidence]:
-    """Return candidates, labels and outcomes by target; outcomes of the half that proposed are left out."""
+    """Return candidates, labels and outcomes by target.
+
+    Outcomes of the half that proposed are left out, and those of tasks that are put aside.
+    """
     candidates: dict[str, list[Capability]] = defaultdict(list)
     for row in study.store.read(Capability):
         candidates[row.target].append(row)
@@ -30,7 +34,8 @@ def evidence_by_target(study: Study) -> list[Evidence]:
     for label in study.store.read(Label):
         if label.capability_id in target_of:
             labels[target_of[label.capability_id]].append(label)
-    triage = study.store.read(Triage)
+    aside = aside_tasks(study)
+    triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
     return [
         Evidence(
             target,

@@ -12,6 +12,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, PolicyContrast, TrajectoryHead, Triage
 from trace_assets.report.figures import share
 from trace_assets.stages.result import StageResult
+from trace_assets.stages.suspect_tasks import aside_tasks
 from trace_assets.study import Study
 
 
@@ -48,7 +49,8 @@ def compare_policies(study: Study, only: tuple[str, str] | None = None) -> list[
         .alias("who")
     )
     policies = dict(zip(named["trajectory_id"].to_list(), named["who"].to_list(), strict=True))
-    triage = study.store.read(Triage)
+    aside = aside_tasks(study)
+    triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
     if only:
         _check(only, triage, policies)
     capabilities = study.store.read(Capability)

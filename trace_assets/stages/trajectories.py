@@ -7,10 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import polars as pl
 
+from trace_assets.diagnosis.expected import action_diffs
 from trace_assets.diagnosis.model.triage import ModelTriage
+from trace_assets.diagnosis.tool_use import tool_use
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError
-from trace_assets.records import LedgerEntry, Task, ToldTask, Trajectory, TrajectoryHead, Triage
+from trace_assets.records import (
+    ActionDiff,
+    LedgerEntry,
+    Task,
+    ToldTask,
+    ToolUse,
+    Trajectory,
+    TrajectoryHead,
+    Triage,
+)
 from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
 from trace_assets.report.figures import count
 from trace_assets.rollout.episode import run_identity, trajectory_id
@@ -174,24 +185,29 @@ def _roll_out(
 
 
 def triage_batch(study: Study, batch: str) -> StageResult:
-    """Write one batch of the table `triage`."""
+    """Write one batch of the tables `triage`, `action_diffs` and `tool_use`."""
     # Of this batch alone, or another batch's tasks would have it made again.
     known: list[Task | ToldTask] = [*study.store.read(Task, batch), *study.store.read(ToldTask, batch)]
-    told = {task.task_id: task.instruction for task in known}
+    told = {task.task_id: task for task in known}
     trajectories, section = read_trajectories(study.store, batch), study.settings.triage
     figures: dict[str, Figure] = {}
     complete = True
     if section.model:
         with open_model(study, "triage", batch) as (_, server):
             look = ModelTriage(server, section.model, section.transcript_tokens)
-            rows = triage(trajectories, look, instructions=told)
+            rows = triage(trajectories, look, tasks=told)
         figures, complete = model_figures(server), look.complete
     else:
-        rows = triage(trajectories, instructions=told)
-    version = study.store.write(rows, Triage, batch)
+        rows = triage(trajectories, tasks=told)
+    diffs, used = action_diffs(trajectories, told), tool_use(trajectories)
+    version = text_version(
+        study.store.write(rows, Triage, batch),
+        study.store.write(diffs, ActionDiff, batch),
+        study.store.write(used, ToolUse, batch),
+    )
     faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
     outcomes = Counter(row.outcome for row in rows)
-    exhibit = triage_exhibit(rows)
+    exhibit = triage_exhibit(rows, diffs, used)
     return StageResult(
         version,
         len(rows),

@@ -49,6 +49,10 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "messages": ("trajectory_id", "index", "role", "tool_name", "content", "tool_calls"),
         **_KEPT,
     },
+    "expected_against_done": {
+        "action_diffs": ("target", "policy", "kind", "tool", "trajectory_id", "changed"),
+        "trajectories": ("target", "policy", "success"),
+    },
     "failures_by_fault": {"triage": ("target", "outcome", "fault", "rule")},
     "gap_table": {"contrast": EVERY, **_KEPT},
     "lacking": {"labels": _LABEL, "trajectories": ("trajectory_id", "task_id", "trial", "success"), **_KEPT},
@@ -70,6 +74,7 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "pilots": {"pilots": EVERY},
     "routers": {"router_scores": EVERY, "router_regrets": EVERY},
     "sandbox_attacks": {"sandbox_checks": EVERY},
+    "suspect_tasks": {"suspect_tasks": EVERY},
     "tainted_by": {
         **_LINEAGE,
         "lineage_members": ("kind", "id", "version", "capability_id", "trajectory_id", "label", "relevant"),

@@ -11,7 +11,7 @@ from trace_assets.diagnosis.detectors.empty_turn import EmptyTurn
 from trace_assets.diagnosis.detectors.ended_with_work_open import EndedWithWorkOpen
 from trace_assets.diagnosis.detectors.idle_loop import IdleLoop
 from trace_assets.diagnosis.detectors.object_untouched import ObjectUntouched
-from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Proposal
+from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.repeated_error import RepeatedError
 from trace_assets.diagnosis.detectors.skipped_check import SkippedCheck
 from trace_assets.diagnosis.detectors.transcript import Transcript
@@ -43,4 +43,4 @@ FAMILIES: tuple[Detector, ...] = (
 )
 """Every family. Of two candidates with the same labels the one whose family comes first is kept."""
 
-__all__ = ["FAMILIES", "Corpus", "Detector", "Finding", "Proposal", "Transcript"]
+__all__ = ["FAMILIES", "Corpus", "Detector", "Finding", "Mistake", "Proposal", "Transcript"]

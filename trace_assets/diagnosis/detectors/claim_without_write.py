@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import strings
 
@@ -30,6 +30,7 @@ class ClaimWithoutWrite:
 
     name = "claim_without_write"
     norm = 0.7
+    mistake: Mistake = "wrong_statement"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance when the agent has tools that write."""

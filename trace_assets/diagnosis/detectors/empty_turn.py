@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 
 
@@ -15,6 +15,7 @@ class EmptyTurn:
 
     name = "empty_turn"
     norm = 0.9
+    mistake: Mistake = "malformed_turn"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance when it occurs."""

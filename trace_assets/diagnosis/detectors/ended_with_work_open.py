@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, named_after
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
 
@@ -22,6 +22,7 @@ class EndedWithWorkOpen:
 
     name = "ended_with_work_open"
     norm = 0.7
+    mistake: Mistake = "missing_call"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose every writing tool that the user's words ask for."""

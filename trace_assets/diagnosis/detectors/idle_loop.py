@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import strings
 
@@ -22,6 +22,7 @@ class IdleLoop:
 
     name = "idle_loop"
     norm = 0.8
+    mistake: Mistake = "repetition"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import find_ids, normal
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import noun
@@ -22,6 +22,7 @@ class ObjectUntouched:
 
     name = "object_untouched"
     norm = 0.6
+    mistake: Mistake = "early_end"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose every kind of object that calls name; kinds whose names look alike are one."""

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.records import LabelValue
+
+Mistake = Literal[
+    "forbidden_call",  # a call was made that should not have been made
+    "missing_call",  # a call was needed and never made, or too late
+    "wrong_value",  # a call was made with a wrong argument
+    "missing_question",  # the user should have been asked or told before
+    "wrong_statement",  # the agent told the user what is not so, or offered what cannot be
+    "unverified_result",  # nobody looked whether a change helped
+    "unhandled_error",  # a tool refused, and what it refused was left at that
+    "repetition",  # the same call again, with the same result
+    "malformed_turn",  # an empty turn, several calls in one, a call written as text
+    "early_end",  # ended or handed over with work left
+]
+"""What kind of mistake a lack is. It says how a run would be repaired (take the call out, put it in, replace
+the value, go on), and by it labels are compared with what a person found in the same run."""
 
 
 class Finding(NamedTuple):
@@ -60,6 +75,11 @@ class Detector(Protocol):
     @property
     def norm(self) -> float:
         """Share of relevant successful trajectories that must show the capability for it to be a norm."""
+        ...
+
+    @property
+    def mistake(self) -> Mistake:
+        """What kind of mistake a trajectory makes that lacks the capability."""
         ...
 
     def propose(self, corpus: Corpus) -> list[Proposal]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 
 
@@ -18,6 +18,7 @@ class RepeatedError:
 
     name = "repeated_error"
     norm = 0.6
+    mistake: Mistake = "repetition"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance when there are failed calls at all."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
 
@@ -31,6 +31,7 @@ class UnansweredState:
 
     name = "unanswered_state"
     norm = 0.75
+    mistake: Mistake = "missing_call"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Pair what results show with the writing tools that mostly follow and seldom come otherwise."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import imperative, spoken
 
@@ -21,6 +21,7 @@ class UnrecoveredError:
 
     name = "unrecovered_error"
     norm = 0.6
+    mistake: Mistake = "unhandled_error"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose every tool that failed in several trajectories, and all of them together."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
@@ -24,6 +24,7 @@ class UnsupportedArgument:
 
     name = "unsupported_argument"
     norm = 0.8
+    mistake: Mistake = "wrong_value"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose each argument over all tools, and alone for each writing tool."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import strings
 
@@ -21,6 +21,7 @@ class UnverifiedWrite:
 
     name = "unverified_write"
     norm = 0.7
+    mistake: Mistake = "unverified_result"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance when there are tools of both kinds."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
@@ -30,6 +30,7 @@ class WriteAfterRefusal:
 
     name = "write_after_refusal"
     norm = 0.6
+    mistake: Mistake = "forbidden_call"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose every writing tool of the agent."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
@@ -31,6 +31,7 @@ class WriteAgainstState:
 
     name = "write_against_state"
     norm = 0.6
+    mistake: Mistake = "forbidden_call"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Cross each writing tool with the states in which its objects were seen."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
 
@@ -22,6 +22,7 @@ class WriteWithoutConsent:
 
     name = "write_without_consent"
     norm = 0.7
+    mistake: Mistake = "missing_question"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose every writing tool of the agent that acts on an object."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
 
@@ -24,6 +24,7 @@ class WriteWithoutRead:
 
     name = "write_without_read"
     norm = 0.7
+    mistake: Mistake = "missing_call"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Pair each writing tool with the reads that are made of the same kind of object."""

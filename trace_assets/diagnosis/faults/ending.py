@@ -95,9 +95,14 @@ def _unusable(case: Case) -> str:
 
 
 def _cut_off(case: Case) -> str:
-    """Return the rule's name when the agent's last words stop in the middle of a sentence."""
+    """Return the rule's name when the agent's last words stop in the middle of a sentence.
+
+    A conversation that somebody ended was not cut off, whatever its last words look like.
+    """
     last = case.messages[-1] if case.messages else None
     if last is None or last.role != "assistant" or last.tool_calls:
+        return ""
+    if case.trajectory.stop in ("completed", "transferred"):
         return ""
     text = (last.content or "").rstrip()
     final = text.rpartition("\n")[2]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from trace_assets.records import BaseCheckpoint, Task, TrajectoryHead, Triage
+from trace_assets.records import ActionDiff, BaseCheckpoint, Task, ToolUse, TrajectoryHead, Triage
 from trace_assets.report import figures
 from trace_assets.report.drawing import svg_markdown
 from trace_assets.report.exhibits.exhibit import Exhibit, Row, Share, share_plot, shares
 from trace_assets.report.plots import Dot, interval_dots
+from trace_assets.statistics.wilson import wilson
 
 BLAME = {
     "agent": "the agent",
     "user_simulator": "the user simulator",
+    "ground_truth": "the task's ground truth",
     "environment": "environment or grader",
     "infrastructure": "infrastructure",
     None: "not judged",
@@ -63,8 +65,10 @@ def trajectories_exhibit(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Ta
     )
 
 
-def triage_exhibit(rows: Sequence[Triage]) -> Exhibit:
-    """Show to whom failures are put down, and by which rules."""
+def triage_exhibit(
+    rows: Sequence[Triage], diffs: Sequence[ActionDiff] = (), used: Sequence[ToolUse] = ()
+) -> Exhibit:
+    """Show to whom failures are put down and by which rules, what was expected, and which tools refused."""
     failed = [row for row in rows if row.outcome != "passed"]
     if not failed:
         return Exhibit()
@@ -90,8 +94,67 @@ def triage_exhibit(rows: Sequence[Triage]) -> Exhibit:
                 }
                 for row in [row for row in failed if row.fault != "agent"][:50]
             ],
+            "expected against done": expected_rows(diffs),
+            "errors by tool": error_rows(used),
         },
     )
+
+
+def expected_rows(diffs: Sequence[ActionDiff], most: int = 30) -> list[Row]:
+    """Return by policy and tool in how many failed runs a write was missed, too much or altered.
+
+    Args:
+        diffs: Of failed runs.
+        most: Rows at most, those of most runs first.
+    """
+    runs: dict[tuple[str, str, str, str], set[str]] = defaultdict(set)
+    changed: dict[tuple[str, str, str, str], Counter[str]] = defaultdict(Counter)
+    for row in diffs:
+        key = (row.target, row.policy, row.kind, row.tool)
+        runs[key].add(row.trajectory_id)
+        changed[key].update(row.changed)
+    order = sorted(runs, key=lambda key: (-len(runs[key]), key))
+    return [
+        {
+            "target": target,
+            "policy": policy,
+            "what": kind,
+            "tool": tool,
+            "failed runs": len(runs[target, policy, kind, tool]),
+            "arguments": ", ".join(
+                f"{name} ({n})" for name, n in changed[target, policy, kind, tool].most_common(4)
+            ),
+        }
+        for target, policy, kind, tool in order[:most]
+    ]
+
+
+def error_rows(used: Sequence[ToolUse], most: int = 30) -> list[Row]:
+    """Return by policy and tool how often calls were refused, with Wilson's interval, the worst first.
+
+    Args:
+        used: Of any batches; counts of one tool are added up.
+        most: Rows at most.
+    """
+    sums: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for row in used:
+        counts = {name: getattr(row, name) for name in ("n_calls", "n_errors", "n_runs", "n_unrecovered")}
+        sums[row.target, row.policy, row.tool].update(counts)
+    refusing = [(key, count) for key, count in sums.items() if count["n_errors"]]
+    refusing.sort(key=lambda one: (-one[1]["n_unrecovered"], -one[1]["n_errors"], one[0]))
+    return [
+        {
+            "target": target,
+            "policy": policy,
+            "tool": tool,
+            "refused": figures.percent(
+                count["n_errors"] / count["n_calls"], *wilson(count["n_errors"], count["n_calls"])
+            ),
+            "calls": count["n_calls"],
+            "never recovered": f"{count['n_unrecovered']} of {count['n_runs']} runs",
+        }
+        for (target, policy, tool), count in refusing[:most]
+    ]
 
 
 def _share_rows(groups: Sequence[Share], column: str) -> list[Row]:

@@ -11,14 +11,18 @@ from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, SelectedCapability
 from trace_assets.report import figures
 from trace_assets.report.data import ReportData
+from trace_assets.report.exhibits.rollouts import error_rows, expected_rows
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found
 from trace_assets.report.plots import Point, scatter
 from trace_assets.report.views.evidence import capability_anchor, evidence_links
 
+MOST_ROWS = 20
+"""Rows of what was expected and of refused calls that the page shows."""
 _TONES = {
     "passed": 0,
     "failed by the agent": 1,
     "spoilt by the user simulator": 2,
+    "spoilt by a wrong ground truth": 6,
     "spoilt by environment or grader": 3,
     "broken by infrastructure": 4,
     "not judged": 5,
@@ -43,8 +47,30 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
         "groups": [_group(data, target) for target in sorted({row.target for row in data.contrasts})],
         "nothing_found": f"{nothing_found(data)} {WHAT_HELPS}" if data.nothing_found else "",
         "without": _without(data),
+        "suspects": _suspects(data),
+        "expected": expected_rows(data.diffs, MOST_ROWS),
+        "errors": error_rows(data.tool_use, MOST_ROWS),
         "warnings": _warnings(data),
     }
+
+
+def _suspects(data: ReportData) -> list[dict[str, Any]]:
+    """Return the doubtful tasks, those that are put aside first, each with all that speaks against it."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in sorted(data.suspects, key=lambda row: (not row.aside, row.grade != "wrong", row.task_id)):
+        one = found.setdefault(
+            row.task_id,
+            {
+                "task": row.task_id,
+                "aside": row.aside,
+                "grade": row.grade,
+                "why": [],
+                "n_passed": row.n_passed,
+                "n_failed": row.n_failed,
+            },
+        )
+        one["why"].append(row.detail)
+    return list(found.values())
 
 
 def gap_plot(data: ReportData, target: str, marks: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,223 @@
+"""Failures that are not the agent's: lost calls, wrong tasks, users who leave their script. On a gym."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.diagnosis.test_expected import CANCEL, POLICY, PROFILE, call, run, task, want
+from trace_assets.diagnosis.triage import triage
+from trace_assets.records import ExpectedAction, Message, Task, Trajectory, Triage
+
+
+def ruling(one: Trajectory, *actions: ExpectedAction, **known: Any) -> Triage:
+    (row,) = triage([one], tasks=task(*actions, **known))
+    return row
+
+
+def said(role: str, text: str, **changes: Any) -> Message:
+    return Message.model_validate({"role": role, "content": text, **changes})
+
+
+def talk(*messages: Message, **changes: Any) -> Trajectory:
+    return run(**changes).model_copy(update={"messages": messages, "n_messages": len(messages)})
+
+
+EMPTY = Message(role="assistant", content="", metadata={"completion_tokens": 41})
+HELLO = said("user", "Please cancel my course C-101.")
+
+
+def test_an_empty_message_after_generated_tokens_is_a_lost_call() -> None:
+    found = ruling(talk(HELLO, EMPTY), CANCEL)
+    assert (found.fault, found.rule, found.evidence, found.outcome) == (
+        "infrastructure",
+        "lost_call",
+        (1,),
+        "unjudged",
+    )
+    assert "41 tokens" in found.detail
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (HELLO, EMPTY.model_copy(update={"metadata": {}})),  # nothing says that anything was generated
+        (
+            HELLO,
+            EMPTY.model_copy(update={"metadata": {"completion_tokens": 9, "reasoning": "so"}}),
+        ),  # it only thought
+        # The program refused a message that had text and a call: the agent's form was wrong.
+        (
+            HELLO,
+            EMPTY.model_copy(
+                update={"metadata": {"completion_tokens": 9, "errors": ["bad. content: I will"]}}
+            ),
+        ),
+        # It had written calls as text before.
+        (
+            HELLO,
+            said("assistant", '{"name": "cancel_course", "arguments": {}}'),
+            said("user", "What?"),
+            EMPTY,
+        ),
+        # It had by then done what it should not.
+        (HELLO, *call(0, "send_voucher", {"member_id": "m_17"}, "{}"), EMPTY),
+        (HELLO, EMPTY, said("user", "Hello?")),  # the run went on
+    ],
+)
+def test_where_the_agent_is_to_blame_for_its_empty_message(messages: tuple[Message, ...]) -> None:
+    assert ruling(talk(*messages), CANCEL).fault == "agent"
+
+
+GUEST = {"first": "Ada", "last": "Byron", "born": "1991-12-24"}
+WRONG = want("book_course", course_id="C-101", guests=[GUEST])
+LOOK = ("get_member", {"member_id": "m_17"}, PROFILE)
+RIGHTLY = ("book_course", {"course_id": "C-101", "guests": [{**GUEST, "born": "1990-02-01"}]}, '{"ok": 1}')
+
+
+def test_a_run_that_fails_on_what_is_wrong_with_its_task_alone() -> None:
+    found = ruling(run(LOOK, RIGHTLY), WRONG)
+    assert (found.fault, found.rule, found.evidence) == ("ground_truth", "value_in_no_record", (3,))
+    assert ruling(run(LOOK), WRONG).fault == "ground_truth", "nothing was done"
+    refused = (*call(1, "transfer_to_human", {}, "{}"),)
+    assert (
+        ruling(run(LOOK).model_copy(update={"messages": (HELLO, *call(0, *LOOK), *refused)}), WRONG).fault
+        == "ground_truth"
+    )
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (LOOK, RIGHTLY, ("send_voucher", {"member_id": "m_17"}, "{}")),  # it also did what nobody asked for
+        (LOOK, ("book_course", {"course_id": "C-999", "guests": [{**GUEST, "born": "1990-02-01"}]}, "{}")),
+    ],
+)
+def test_a_wrong_task_is_no_excuse(calls: Any) -> None:
+    assert ruling(run(*calls), WRONG).fault == "agent"
+
+
+def test_what_comes_before_the_wrong_demand_should_have_been_done() -> None:
+    first = want("update_booking", booking_id="B-9")
+    assert ruling(run(LOOK), first, WRONG).fault == "agent"
+    assert ruling(run(LOOK), WRONG, first).fault == "ground_truth", "what comes after it was not reached"
+
+
+def test_without_the_rules_that_found_it_a_wrong_task_is_not_wrong() -> None:
+    assert ruling(run(LOOK, RIGHTLY)).fault == "agent"
+    (row,) = triage([run(LOOK, RIGHTLY)])
+    assert row.fault == "agent"
+
+
+def test_a_step_that_the_last_one_overwrites() -> None:
+    first = want("update_booking", booking_id="B-9", room="A", day="Monday")
+    last = want("update_booking", booking_id="B-9", room="B", day="Friday")
+    done = ("update_booking", {"booking_id": "B-9", "room": "B", "day": "Friday"}, "{}")
+    found = ruling(run(done), first, last)
+    assert (found.fault, found.rule, found.evidence) == ("ground_truth", "superseded_step", (1,))
+    other = want("update_booking", booking_id="B-8", room="A", day="Monday")
+    assert ruling(run(done), other, last).fault == "agent", "another booking is left as it was"
+    more = want("update_booking", booking_id="B-9", room="A", day="Monday", coach="Bo")
+    assert ruling(run(done), more, last).fault == "agent", "the last one says nothing of the coach"
+    assert ruling(run(done), last, first).fault == "agent", "the last one is what is missing"
+
+
+SHOP = (
+    '{"variants": [{"item_id": "500601", "colour": "crimson", "kind": "mat"}, '
+    '{"item_id": "500602", "colour": "turquoise", "kind": "mat"}]}'
+)
+OFFER = "There is a crimson mat and a turquoise mat. Which one would you like?"
+TAKE = said("user", "The turquoise one, please. Yes, go ahead.")
+BOUGHT = call(2, "modify_order", {"order_id": "O-1", "item_id": "500602"}, "{}")
+BYE = (said("assistant", "Done. Anything else?"), said("user", "No. ###STOP###"))
+CRIMSON = want("modify_order", order_id="O-1", item_id="500601")
+START = (said("user", "I want another mat."), *call(1, "list_mats", {}, SHOP))
+
+
+def test_a_user_who_chooses_another_of_the_offered() -> None:
+    found = ruling(talk(*START, said("assistant", OFFER), TAKE, *BOUGHT, *BYE), CRIMSON)
+    assert (found.fault, found.rule, found.evidence) == ("user_simulator", "users_choice", (4, 5))
+    assert "turquoise" in found.detail
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (said("assistant", "There is a turquoise mat. Shall I order it?"), TAKE),  # the other was not offered
+        (said("assistant", OFFER), said("user", "Yes, please.")),  # the user did not choose
+        # The other was said not to be had, or this one to be the best: the agent led there.
+        (said("assistant", "There is a turquoise mat. The crimson mat is not available."), TAKE),
+        (said("assistant", f"{OFFER} The turquoise one is the cheapest."), TAKE),
+    ],
+)
+def test_where_it_was_not_the_users_choice(messages: tuple[Message, ...]) -> None:
+    assert ruling(talk(*START, *messages, *BOUGHT, *BYE), CRIMSON).fault == "agent"
+
+
+def test_a_users_choice_explains_only_itself() -> None:
+    beside = call(9, "send_voucher", {"member_id": "m_17"}, "{}")
+    one = talk(*START, said("assistant", OFFER), TAKE, *BOUGHT, *beside, *BYE)
+    assert ruling(one, CRIMSON).fault == "agent"
+    nobody = talk(*START, said("assistant", OFFER), TAKE, *BOUGHT).model_copy(update={"user_policy": None})
+    assert ruling(nobody, CRIMSON).fault == "agent"
+
+
+def users_call(number: int, tool: str, result: str) -> list[Message]:
+    made = [one.model_copy(update={"requestor": "user"}) for one in call(number, tool, {}, result)]
+    return [made[0].model_copy(update={"role": "user"}), made[1]]
+
+
+PUMP = ExpectedAction(name="toggle_pump", arguments={}, requestor="user")
+ASK = said("assistant", "Is the pump running?")
+
+
+def test_a_user_who_denies_what_its_device_shows() -> None:
+    denied = said("user", "No, there is no pump symbol on the display.")
+    later = users_call(1, "check_display", "Display: Pump running | Water 40 %")
+    found = ruling(talk(HELLO, ASK, denied, said("assistant", "Please look again."), *later, *BYE), PUMP)
+    assert (found.fault, found.rule, found.evidence) == ("user_simulator", "denied_state", (2, 5))
+    looked = talk(HELLO, ASK, *users_call(0, "check_display", "Display: dark"), denied, *later, *BYE)
+    assert ruling(looked, PUMP).fault == "agent", "it had looked before it spoke"
+    fine = talk(HELLO, ASK, denied, *users_call(1, "check_display", "Display: Pump off"), *BYE)
+    assert ruling(fine, PUMP).fault == "agent", "it was right"
+    mended = talk(HELLO, ASK, denied, *later, *users_call(2, "toggle_pump", "ok"), *BYE)
+    assert ruling(mended, PUMP, CANCEL).fault == "agent", "it was put right"
+
+
+def test_a_user_is_known_to_be_simulated_by_its_marks() -> None:
+    words = (said("user", "Please cancel C-101."), said("assistant", "Shall I cancel C-101?"))
+    last = said("user", "Yes, please do. ###STOP###")
+    one = talk(*words, last).model_copy(update={"user_policy": None})
+    assert ruling(one, CANCEL).rule == "simulator_stopped_first"
+    plain = talk(*words, said("user", "Yes, please do.")).model_copy(update={"user_policy": None})
+    assert ruling(plain, CANCEL).fault == "agent"
+
+
+@pytest.mark.parametrize(
+    ("asks", "answer", "fault"),
+    [
+        ("Could you please tell me your member number?", "It is m_17. ###STOP###", "user_simulator"),
+        ("Could you please tell me your member number?", "###STOP###", "user_simulator"),
+        ("Could you please tell me your member number?", "I already told you. ###STOP###", "agent"),
+        ("Could you please tell me your member number?", "Thanks for nothing, bye. ###STOP###", "agent"),
+        ("Could you please tell me your member number?", "###OUT-OF-SCOPE###", "agent"),
+        ("It is all done. Anything else I can do for you?", "###STOP###", "agent"),
+        ("You are being transferred. Please hold on.", "###TRANSFER###", "agent"),
+        ("Shall I transfer you to a human agent?", "Yes, please. ###TRANSFER###", "agent"),
+    ],
+)
+def test_who_is_to_blame_for_the_end(asks: str, answer: str, fault: str) -> None:
+    one = talk(said("user", "Please cancel C-101."), said("assistant", asks), said("user", answer))
+    assert ruling(one, CANCEL).fault == fault
+
+
+def test_a_first_message_that_ends_the_conversation() -> None:
+    one = talk(said("assistant", "Hello!"), said("user", "Please cancel C-101. ###STOP###"))
+    assert ruling(one, CANCEL).rule == "simulator_stopped_first"
+
+
+def test_a_task_without_any_expectation_accuses_nobody() -> None:
+    unknown = {"gym/1": Task(task_id="gym/1", target="gym", task_batch="b", domain_policy=POLICY)}
+    (row,) = triage([run(LOOK)], tasks=unknown)
+    assert row.fault == "agent"

@@ -1,0 +1,168 @@
+"""What is expected and what is wrong with tasks: written for people, kept from whoever labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.diagnosis.test_expected import CANCEL, PROFILE, run, task, want
+from trace_assets.assets.diagnosis import capability_dictionary, labels
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.records import (
+    ActionDiff,
+    Capability,
+    Label,
+    Message,
+    Record,
+    ShownTranscript,
+    SuspectTask,
+    Task,
+    ToldTask,
+    ToolUse,
+    Trajectory,
+    Triage,
+)
+from trace_assets.settings import Discovery, load_settings
+from trace_assets.stages.batch_capabilities import write_batch_capabilities
+from trace_assets.stages.diagnosis import estimate_contrast
+from trace_assets.stages.discovery import discover
+from trace_assets.stages.evidence import evidence_by_target
+from trace_assets.stages.labels import label_batch
+from trace_assets.stages.suspect_tasks import write_suspects
+from trace_assets.stages.trajectories import triage_batch
+from trace_assets.store import Home, Store
+from trace_assets.store.trajectories import write_trajectories
+from trace_assets.study import Study
+
+BATCH = "gym"
+GUEST = {"first": "Ada", "last": "Byron", "born": "1991-12-24"}
+WRONG = want("book_course", course_id="C-101", guests=[GUEST])
+LOOK = ("get_member", {"member_id": "m_17"}, PROFILE)
+SECRETS: tuple[type[Record], ...] = (Task, ToldTask, Triage, ActionDiff, ToolUse, SuspectTask)
+
+
+def runs() -> list[Trajectory]:
+    """Ten tasks that are cancelled when looked up first, ten that are not; and one wrong task."""
+    made = []
+    for n in range(20):
+        course = {"course_id": f"C-{500 + n}"}
+        cancel = ("cancel_course", course, "{}")
+        calls = (
+            [("get_course", course, '{"course_id": "x", "status": "open"}'), cancel] if n % 2 else [cancel]
+        )
+        made.append(run(*calls, name=f"r{n:02}", task=f"gym/{n}", success=bool(n % 2)))
+    return [
+        *made,
+        run(LOOK, name="wrong", task="gym/99"),
+        run(LOOK, name="lucky", task="gym/99", success=True),
+    ]
+
+
+def study_of(path: Path, **settings: Any) -> Study:
+    study = Study(Home.open(path), load_settings(None, [f"{key}={value}" for key, value in settings.items()]))
+    tasks = [
+        one
+        for n in range(20)
+        for one in task(want("cancel_course", course_id=f"C-{500 + n}"), name=f"gym/{n}").values()
+    ]
+    study.store.write([*tasks, *task(WRONG, name="gym/99").values()], Task, BATCH)
+    write_trajectories(study.store, runs(), BATCH)
+    triage_batch(study, BATCH)
+    write_suspects(study)
+    return study
+
+
+def test_differences_and_refusals_are_tables(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    (diff,) = study.store.read(ActionDiff)
+    assert (diff.trajectory_id, diff.kind, diff.tool, diff.expected_arguments["guests"]) == (
+        "wrong",
+        "missed",
+        "book_course",
+        [GUEST],
+    )
+    used = {row.tool: row for row in study.store.read(ToolUse)}
+    assert (used["cancel_course"].n_calls, used["cancel_course"].n_errors) == (20, 0)
+    assert {row.trajectory_id for row in study.store.read(Triage) if row.fault == "ground_truth"} == {"wrong"}
+
+
+@pytest.mark.parametrize(("setting", "aside"), [("aside", True), ("keep", False)])
+def test_wrong_tasks_are_put_aside_unless_taken_back(tmp_path: Path, setting: str, aside: bool) -> None:
+    study = study_of(tmp_path, **{"triage.suspect_tasks": setting, "discovery.min_support": 4})
+    (row,) = [row for row in study.store.read(SuspectTask) if row.task_id == "gym/99"]
+    assert (row.task_id, row.rule, row.aside, row.n_passed, row.n_failed) == (
+        "gym/99",
+        "value_in_no_record",
+        aside,
+        1,
+        1,
+    )
+    discover(study)
+    write_batch_capabilities(study, BATCH)
+    label_batch(study, BATCH)
+    estimate_contrast(study)
+    (evidence,) = evidence_by_target(study)
+    counted = {one.trajectory_id for one in evidence.triage}
+    assert ("lucky" in counted, "wrong" in counted) == (not aside, not aside)
+
+
+def test_what_is_only_suspected_stays(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    exact = run(("cancel_course", {"course_id": "C-777"}, "{}"), name="exact", task="gym/77")
+    study.store.write([*task(want("cancel_course", course_id="C-777"), name="gym/77").values()], Task, "more")
+    write_trajectories(study.store, [exact.model_copy(update={"task_batch": "more"})], "more")
+    write_suspects(study)
+    rows = {row.task_id: row for row in study.store.read(SuspectTask)}
+    assert (rows["gym/77"].grade, rows["gym/77"].aside) == ("suspected", False)
+    assert rows["gym/99"].aside
+
+
+def test_whoever_labels_reads_no_ground_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(tmp_path, **{"discovery.min_support": 4})
+    discover(study)
+    write_batch_capabilities(study, BATCH)
+    seen: list[type[Record]] = []
+    for name in ("read", "frame"):
+        real = getattr(Store, name)
+
+        def spy(self: Store, record: type[Record], *rest: Any, _real: Any = real, **named: Any) -> Any:
+            seen.append(record)
+            return _real(self, record, *rest, **named)
+
+        monkeypatch.setattr(Store, name, spy)
+    label_batch(study, BATCH)
+    assert study.store.read(Capability) and Label in seen
+    assert not set(seen) & set(SECRETS), "labelling opened a table that holds the ground truth or the outcome"
+
+
+def test_labelling_depends_on_no_asset_that_holds_the_ground_truth() -> None:
+    names = {key.path[-1] for key in labels.dependency_keys}
+    assert not names & {"tasks", "triage", "suspect_tasks"}
+    assert {key.path[-1] for key in capability_dictionary.dependency_keys} >= {"triage", "suspect_tasks"}
+
+
+def test_labels_are_the_same_whatever_is_expected(tmp_path: Path) -> None:
+    made = []
+    for name, action in (("one", CANCEL), ("two", WRONG)):
+        study = study_of(tmp_path / name, **{"discovery.min_support": 4})
+        study.store.write(
+            [task(action, name=one.task_id)[one.task_id] for one in study.store.read(Task)], Task, BATCH
+        )
+        analyst = DetectorAnalyst(Discovery(min_support=4))
+        capabilities = analyst.discover(runs())
+        assert capabilities
+        study.store.write(capabilities, Capability)
+        write_batch_capabilities(study, BATCH)
+        label_batch(study, BATCH)
+        made.append((study.store.read(Label), study.store.read(ShownTranscript)))
+    assert made[0] == made[1]
+
+
+def test_what_rules_on_faults_read_of_messages_is_hidden_from_labellers() -> None:
+    lost = Message(
+        role="assistant", content="", metadata={"completion_tokens": 40, "errors": ["refused: ..."]}
+    )
+    one = run().model_copy(update={"messages": (*run().messages, lost)})
+    assert all(not message.metadata for message in one.blind().messages)

@@ -1,0 +1,91 @@
+"""`python -m tests.truth`: score the diagnosis against readings and write `docs/truth.md`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.truth.corrected import score_corrected
+from tests.truth.grades import ORIGIN, Grade, label_key
+from tests.truth.outcome import Outcome, Tried, by_detectors, diagnose
+from tests.truth.page import Results, Scored, figures, write_page
+from tests.truth.readings import Readings, missing_data, read_readings, result_files
+from tests.truth.scores import all_grades
+from trace_assets.importers.registry import Imported, read_trajectories
+from trace_assets.records import Trajectory
+
+
+def score(imported: Imported, tried: Tried) -> Scored:
+    """Diagnose every file alone, and all policies of a target together."""
+    files: dict[str, list[Trajectory]] = defaultdict(list)
+    targets: dict[str, list[Trajectory]] = defaultdict(list)
+    for one in imported.trajectories:
+        files[one.source.partition(":")[2].removesuffix(".json")].append(one)
+        targets[one.target].append(one)
+    return Scored(
+        [diagnose(name, own, imported.tasks, tried) for name, own in sorted(files.items())],
+        [diagnose(name, own, imported.tasks, tried) for name, own in sorted(targets.items())],
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Score, print the headline, and write what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
+    parser.add_argument("--page", type=Path, help="write the page here")
+    parser.add_argument("--ungraded", type=Path, help="write labels that nobody has read here, as JSON lines")
+    options = parser.parse_args(arguments)
+    reason = missing_data()
+    if reason:
+        print(f"skipped: {reason}.")
+        return
+    imported = read_trajectories(result_files())
+    readings = read_readings(imported.trajectories)
+    results = Results(
+        command="make truth",
+        readings=readings,
+        left_out=score(imported, Tried(by_detectors, leave_out=True)),
+        in_sample=score(imported, Tried(by_detectors)),
+        corrected=score_corrected(imported),
+    )
+    left, own = (figures(one, readings) for one in (results.left_out, results.in_sample))
+    print(f"{'':52} {'left out':34} in sample")
+    for name in left:
+        print(f"{name:52} {left[name]!s:34} {own[name]}")
+    if options.page:
+        write_page(results, options.page)
+        print(f"written: {options.page}", file=sys.stderr)
+    if options.ungraded:
+        n = write_ungraded(results.in_sample.pooled, readings, options.ungraded)
+        print(f"written: {n} labels to {options.ungraded}", file=sys.stderr)
+
+
+def write_ungraded(outcomes: Sequence[Outcome], readings: Readings, path: Path) -> int:
+    """Write labels that structure cannot grade, for a person to fill in the three grades.
+
+    Filled in, the rows (without `says`, `why`, `run`) belong into `tables/judgements.jsonl`.
+    """
+    rows = [_row(one) for one in all_grades(outcomes, readings) if one.occurs is None]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return len(rows)
+
+
+def _row(grade: Grade) -> dict[str, object]:
+    return {
+        "label": label_key(grade.label.trajectory_id, grade.capability),
+        "occurs": None,
+        "deficiency": None,
+        "decisive": None,
+        "origin": ORIGIN,
+        "run": grade.label.trajectory_id,
+        "says": grade.capability.name,
+        "why": grade.label.rationale,
+        "evidence": list(grade.label.evidence),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The diagnosis of a set of trajectories, as the stages make it, by an analyst of one's choice."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from tests.truth.readings import TABLES
+from trace_assets.diagnosis.analyst import Analyst
+from trace_assets.diagnosis.contrast import contrast_matrix
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.expected.suspects import DOUBTERS
+from trace_assets.diagnosis.failure_causes import Diagnosed, Explainer, explain
+from trace_assets.diagnosis.halves import considered_tests
+from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.selection import select
+from trace_assets.diagnosis.triage import RULES, Known, triage
+from trace_assets.records import FailureCause, Task, Trajectory
+from trace_assets.settings import ContrastSection, Discovery, Selection
+
+DOMAINS = ("airline", "retail", "telecom")
+ALWAYS = frozenset({"agents_end"})
+"""Rules that accuse nobody: they are never left out."""
+
+
+def domain_of(target: str) -> str:
+    """Return the domain of a target: tools and policy are the same with and without a user.
+
+    >>> domain_of("tau2:telecom_solo")
+    'telecom'
+    """
+    return target.rpartition(":")[2].removesuffix("_solo")
+
+
+@cache
+def developed_on(kind: str) -> dict[str, tuple[str, ...]]:
+    """Return by name on which domains' readings `families` or `rules` were developed."""
+    return {name: tuple(on) for name, on in _declared()[kind].items()}
+
+
+@cache
+def _declared() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads((TABLES / "developed_on.toml").read_text("utf-8"))
+
+
+def held_out(name: str, kind: str, domain: str) -> bool:
+    """Tell whether a rule or family may be scored on a domain as on one it has not seen."""
+    return name in ALWAYS or domain not in developed_on(kind).get(name, DOMAINS)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What is scored: an analyst, the rules of triage, and who explains.
+
+    Attributes:
+        analyst: Makes the analyst of a target; told the domain whose readings it must not have seen, or None.
+        explainer: Explains failures.
+        leave_out: Whether what was developed on a domain's readings is left out there.
+    """
+
+    analyst: Callable[[str | None], Analyst]
+    explainer: Explainer = explain
+    leave_out: bool = False
+
+
+def by_detectors(domain: str | None) -> Analyst:
+    """Return the detectors, those that were not developed on a domain alone where one is named."""
+    families = [one for one in FAMILIES if domain is None or held_out(one.name, "families", domain)]
+    return DetectorAnalyst(Discovery(), families=families)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The diagnosis of one set.
+
+    Attributes:
+        name: The set's.
+        target: Its trajectories' target.
+        diagnosed: Triage, candidates, labels, contrasts, decisions.
+        causes: One a failure.
+        accused: Causes of the passed runs, each looked at as if it alone had failed.
+    """
+
+    name: str
+    target: str
+    diagnosed: Diagnosed
+    causes: Sequence[FailureCause]
+    accused: Sequence[FailureCause]
+
+
+def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task], tried: Tried) -> Outcome:
+    """Diagnose the trajectories of one target as the stages do."""
+    target = trajectories[0].target
+    domain = domain_of(target) if tried.leave_out else None
+    rules = [rule for rule in RULES if domain is None or held_out(rule.__name__, "rules", domain)]
+    doubters = [one for one in DOUBTERS if domain is None or held_out(one.__name__, "rules", domain)]
+    known = Known.of(trajectories, {task.task_id: task for task in tasks}, doubters)
+    rows = triage(trajectories, rules=rules, known=known)
+    usable = {
+        row.trajectory_id
+        for row in rows
+        if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
+    }
+    analyst = tried.analyst(domain)
+    capabilities = analyst.discover([one for one in trajectories if one.trajectory_id in usable])
+    labels = analyst.label([one.blind() for one in trajectories], capabilities)
+    matrix = LabelMatrix.build(labels, rows, target)
+    contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
+    selected = select(contrasts, capabilities, labels, rows, Selection())
+    diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected)
+    as_if = [triage([as_failed(one)], rules=rules, known=known)[0] for one in trajectories if one.success]
+    accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected)
+    return Outcome(name, target, diagnosed, tried.explainer(diagnosed), tried.explainer(accused))
+
+
+def as_failed(one: Trajectory) -> Trajectory:
+    """Return a passed run as if it had failed for no reason that anybody can see: its state check fails."""
+    checks = tuple(
+        check.model_copy(update={"passed": False, "score": 0.0})
+        if check.gates and check.kind != "action"
+        else check
+        for check in one.checks
+    )
+    return one.model_copy(update={"success": False, "reward": 0.0, "checks": checks})

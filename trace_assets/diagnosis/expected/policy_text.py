@@ -1,0 +1,256 @@
+"""What a domain's policy says in forms that can be read without understanding it: its clock, and three rules.
+
+Each reader gives up on what it cannot read, so that nothing is made of a sentence it has not understood.
+English only; a policy in another language gives no rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+
+from trace_assets.diagnosis.detectors.mutation import READING, WRITING
+from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.records import Trajectory
+
+_CLOCK = re.compile(r"current\s+(?:date(?: and time)?|time)\s+is\s+\**(\d{4}-\d{2}-\d{2})", re.IGNORECASE)
+_HEADING = re.compile(r"^#+\s*(.+?)\s*$")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_FORBIDS = re.compile(r"\b(cannot|can't|can not|not allowed|not permitted|unable|must not|do not|don't)\b")
+_PAST = re.compile(r"\b(already|past|expired|elapsed|over)\b")
+_ALLOWS = re.compile(r"\b(can|may|only|must|should|allowed)\b")
+_AFTER = re.compile(r"\bafter\b([^.;]*)")
+_WITHOUT = re.compile(r"\bwithout changing (?:the |its |their )?([^.;:]*)")
+_TALKS = re.compile(r"\b(?:ask|tell|inform|remind|respond to) (?:the |a )?(?:user|customer)s?\b")
+_WORD = re.compile(r"[a-z]+")
+_ALIKE: tuple[frozenset[str], ...] = (
+    frozenset({"change", "modify", "update", "edit", "adjust"}),
+    frozenset({"cancel"}),
+    frozenset({"book", "reserve", "create"}),
+    frozenset({"return", "refund"}),
+    frozenset({"exchange", "replace", "swap"}),
+    frozenset({"transfer", "escalate"}),
+    frozenset({"send", "issue", "offer", "grant", "give"}),
+    frozenset({"resume", "lift", "reactivate"}),
+)
+"""Verbs that policies and tools use for one thing."""
+_FILLERS = frozenset({"to", "the", "a", "an", "of", "for", "by", "in", "on", "with", "and", "or"})
+_LIKE = 0.5
+"""How alike two sentences must be to be two cases of one rule."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence, lower case, under its heading.
+
+    Attributes:
+        text: The sentence.
+        heading: The nearest heading above it.
+    """
+
+    text: str
+    heading: str = ""
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Its words."""
+        return _WORD.findall(self.text)
+
+
+@dataclass(frozen=True)
+class After:
+    """A tool may be used only after one of others.
+
+    Attributes:
+        sentence: What says so.
+        before: Tools of which one must come first.
+        only_if: Words of which one must stand in the task for the sentence to apply, each with the noun that
+            follows it; empty: it always does.
+    """
+
+    sentence: str
+    before: frozenset[str]
+    only_if: frozenset[tuple[str, str]]
+
+
+class PolicyText:
+    """A policy and what can be read from it; what was read for a tool is kept, as many tasks ask for it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._protected: dict[str, tuple[frozenset[str], str]] = {}
+        self._past: dict[str, list[Sentence]] = {}
+        self._after: dict[tuple[str, frozenset[str]], list[After]] = {}
+
+    @cached_property
+    def clock(self) -> str | None:
+        """Today as the policy says it (ISO date)."""
+        found = _CLOCK.search(self.text)
+        return found.group(1) if found else None
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """All sentences in order."""
+        found: list[Sentence] = []
+        heading = ""
+        for line in self.text.splitlines():
+            title = _HEADING.match(line)
+            if title:
+                heading = title.group(1).lower()
+            else:
+                parts = _SENTENCE.split(line.strip(" \t-*•").lower())
+                found += [Sentence(part, heading) for part in parts if part]
+        return found
+
+    def protected(self, tool: str) -> tuple[frozenset[str], str]:
+        """Return the fields that a tool's changes must leave as they are, and the sentence that says so.
+
+        >>> text = "Bookings can be modified without changing the origin, destination, and trip type."
+        >>> sorted(PolicyText(text).protected("update_booking_flights")[0])
+        ['destination', 'origin', 'trip type']
+        """
+        if tool not in self._protected:
+            self._protected[tool] = self._find_protected(tool)
+        return self._protected[tool]
+
+    def _find_protected(self, tool: str) -> tuple[frozenset[str], str]:
+        for sentence in self.sentences:
+            listed = _WITHOUT.search(sentence.text)
+            if listed is None or not _speaks_of(sentence.text[: listed.start()], tool):
+                continue
+            parts = (part.strip() for part in re.split(r",|\band\b|\bor\b", listed.group(1)))
+            return frozenset(part.removeprefix("the ") for part in parts if part), sentence.text
+        return frozenset(), ""
+
+    def forbids_past(self, tool: str) -> list[Sentence]:
+        r"""Return the sentences that forbid what a tool does once something lies in the past.
+
+        They stand under a heading of the tool's verb, or name the verb themselves.
+
+        >>> text = "## Cancel flight\n- If a part has already been flown, the agent cannot help."
+        >>> [len(PolicyText(text).forbids_past(one)) for one in ("cancel_booking", "book_flight")]
+        [1, 0]
+        """
+        if tool not in self._past:
+            verb = _verb_of(tool)
+            self._past[tool] = [
+                one
+                for one in self.sentences
+                if _PAST.search(one.text)
+                and _FORBIDS.search(one.text)
+                and any(_same_verb(verb, word) for word in (*_WORD.findall(one.heading), *one.words))
+            ]
+        return self._past[tool]
+
+    def only_after(self, tool: str, writes: Iterable[str]) -> list[After]:
+        """Return what must have been done before a tool is used.
+
+        That is said by sentences that allow the tool *after* something else. Of several that begin alike and
+        differ in a word (`delayed flights`, `cancelled flights`), each applies only to tasks with its word.
+
+        >>> text = "If a flight is late you can send a voucher after changing or cancelling the booking."
+        >>> found = PolicyText(text).only_after("send_voucher", ["update_booking", "cancel_booking"])
+        >>> [sorted(one.before) for one in found]
+        [['cancel_booking', 'update_booking']]
+        >>> PolicyText("After changing the booking, send a voucher.").only_after("send_voucher", ["pay_bill"])
+        []
+        """
+        asked = (tool, frozenset(writes))
+        if asked not in self._after:
+            self._after[asked] = self._find_after(*asked)
+        return self._after[asked]
+
+    def _find_after(self, tool: str, known: frozenset[str]) -> list[After]:
+        things = _things(tool)
+        if not things:
+            return []
+        about = [one for one in self.sentences if all(_has_stem(one.words, word) for word in things)]
+        rules = []
+        for sentence in about:
+            clause = _AFTER.search(sentence.text)
+            allowed = sentence.text[: clause.start()] if clause else ""
+            if clause is None or not _ALLOWS.search(allowed):
+                continue
+            before = _done_tools(clause.group(1), tool, known)
+            if before and all(_has_stem(_WORD.findall(allowed), word) for word in things):
+                rules.append(After(sentence.text, before, _telling(sentence, about)))
+        return rules
+
+
+def addresses_nobody(policy: str, runs: Sequence[Trajectory]) -> bool:
+    """Tell whether a policy prescribes talk with a user although no run has one who answers.
+
+    Recorded beside such runs it is not what their agent was shown: rules read from it would find breaches of
+    what the agent never saw.
+    """
+    if not runs or not _TALKS.search(policy.lower()):
+        return False
+    return not any(sum(one.role == "user" and bool(one.content) for one in run.messages) > 1 for run in runs)
+
+
+def _telling(sentence: Sentence, about: Sequence[Sentence]) -> frozenset[tuple[str, str]]:
+    """Return the words by which a sentence differs from its like, each with the word that follows."""
+    found = set[tuple[str, str]]()
+    for other in about:
+        match = SequenceMatcher(None, sentence.words, other.words, autojunk=False)
+        if other is sentence or match.ratio() < _LIKE:
+            continue
+        for kind, start, end, _, _ in match.get_opcodes():
+            if kind == "replace" and end - start == 1 and end < len(sentence.words):
+                found.add((sentence.words[start], sentence.words[end]))
+                break
+    return frozenset(found)
+
+
+def _done_tools(clause: str, tool: str, writes: Iterable[str]) -> frozenset[str]:
+    """Return the writing tools, others than this one, whose doing a clause speaks of."""
+    words = _WORD.findall(clause)
+    doing = [word for word in words if word.endswith("ing")]
+    return frozenset(
+        one
+        for one in writes
+        if one != tool
+        and any(_same_verb(_verb_of(one), word) for word in doing)
+        and any(_has_stem(words, thing) for thing in _things(one))
+    )
+
+
+def _speaks_of(text: str, tool: str) -> bool:
+    """Tell whether a text uses a tool's verb and the thing it acts on."""
+    words, verb = _WORD.findall(text.lower()), _verb_of(tool)
+    things = _things(tool)
+    return any(_same_verb(verb, word) for word in words) and any(_has_stem(words, one) for one in things)
+
+
+def _things(tool: str) -> list[str]:
+    """Return the words for what a tool acts on."""
+    return [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+
+
+def _verb_of(tool: str) -> str:
+    """Return the verb of a tool's name: its first word that is one."""
+    words = spoken(tool).split()
+    return next((word for word in words if word in WRITING or word in READING), words[0] if words else "")
+
+
+def _same_verb(verb: str, word: str) -> bool:
+    """Tell whether a word is a form of a verb, or of one that policies use for it.
+
+    >>> [_same_verb("update", word) for word in ("changing", "modified", "cancelled")]
+    [True, True, False]
+    """
+    alike = next((group for group in _ALIKE if verb in group), frozenset({verb}))
+    return any(_is_form(one, word) for one in alike)
+
+
+def _is_form(verb: str, word: str) -> bool:
+    stem = verb[:-1] if verb.endswith(("e", "y")) else verb
+    return word.startswith(stem) and len(word) <= len(stem) + 6
+
+
+def _has_stem(words: Iterable[str], wanted: str) -> bool:
+    stem = wanted[: max(4, len(wanted) - 2)]
+    return any(word.startswith(stem) for word in words)

@@ -1,0 +1,115 @@
+"""Why did each run fail: one row a failure, from what triage, labels and contrast say together.
+
+`Explainer` is the seam: whoever explains failures takes what `explain` takes and gives what it gives.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from trace_assets.records import (
+    Capability,
+    Contrast,
+    FailureCause,
+    Label,
+    SelectedCapability,
+    Trajectory,
+    Triage,
+)
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """What is known of the trajectories of one target when their failures are to be explained.
+
+    Attributes:
+        trajectories: All of them, passed ones too.
+        triage: To whom each failure is put down.
+        capabilities: Candidates.
+        labels: Of every trajectory with every candidate.
+        contrasts: One row a candidate.
+        selected: The decision on every candidate.
+    """
+
+    trajectories: Sequence[Trajectory]
+    triage: Sequence[Triage]
+    capabilities: Sequence[Capability] = ()
+    labels: Sequence[Label] = ()
+    contrasts: Sequence[Contrast] = ()
+    selected: Sequence[SelectedCapability] = ()
+
+
+class Explainer(Protocol):
+    """Explains failures. Deterministic where it says `source = "rule"`."""
+
+    def __call__(self, diagnosed: Diagnosed) -> list[FailureCause]:
+        """Return one row for each trajectory of the triage that did not pass, in its order."""
+        ...
+
+
+def explain(diagnosed: Diagnosed) -> list[FailureCause]:
+    """Explain each failure by its triage and, where it is the agent's, by what it lacks.
+
+    Of several lacks the one that was kept comes first, then that with the wider gap; the decisive message is
+    the last one of its evidence: where a call was wrong, the call, and for an omission the agent's last one.
+    """
+    rank = _ranks(diagnosed)
+    kept = {row.capability_id for row in diagnosed.selected if row.kept}
+    by_id = {one.capability_id: one for one in diagnosed.capabilities}
+    lacks: dict[str, list[Label]] = defaultdict(list)
+    for label in diagnosed.labels:
+        if label.label == "LACKING" and label.capability_id in by_id:
+            lacks[label.trajectory_id].append(label)
+    causes = []
+    for row in diagnosed.triage:
+        if row.outcome == "passed":
+            continue
+        own = sorted(lacks[row.trajectory_id], key=lambda one: (rank[one.capability_id], one.capability_id))
+        if row.fault != "agent" or not own:
+            causes.append(_of_triage(row))
+            continue
+        label, capability = own[0], by_id[own[0].capability_id]
+        confidence: Literal["medium", "low"] = "medium" if label.capability_id in kept else "low"
+        causes.append(
+            FailureCause(
+                trajectory_id=row.trajectory_id,
+                target=row.target,
+                task_id=row.task_id,
+                party="agent",
+                decisive_message=max(label.evidence, default=None),
+                capability=label.capability_id,
+                words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
+                confidence=confidence,
+                source="model" if label.labeller.startswith("model:") else "rule",
+                rule=capability.detector or label.labeller,
+            )
+        )
+    return causes
+
+
+def _ranks(diagnosed: Diagnosed) -> Mapping[str, tuple[int, float]]:
+    """Return by capability what sorts the better explanation first."""
+    kept = {row.capability_id: row.rank for row in diagnosed.selected if row.kept}
+    gaps = {row.capability_id: row.gap or 0.0 for row in diagnosed.contrasts}
+    last = len(kept) + 1
+    return {
+        one.capability_id: (kept.get(one.capability_id, last), -gaps.get(one.capability_id, 0.0))
+        for one in diagnosed.capabilities
+    }
+
+
+def _of_triage(row: Triage) -> FailureCause:
+    sure = row.fault is not None and row.fault != "agent"
+    return FailureCause(
+        trajectory_id=row.trajectory_id,
+        target=row.target,
+        task_id=row.task_id,
+        party=row.fault or "agent",
+        decisive_message=max(row.evidence, default=None),
+        words=row.detail,
+        confidence="medium" if sure else "low",
+        rule=row.rule,
+    )

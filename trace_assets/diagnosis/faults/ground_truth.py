@@ -1,0 +1,71 @@
+"""Rules on the task's ground truth: it asks for what cannot or must not be, and the run fails on just that.
+
+A task with a wrong ground truth is no excuse for a run that did wrong itself: the difference between expected
+and done must lie in what is wrong with the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.faults.case import Case, Ruling
+from trace_assets.records import ActionDiff, ExpectedAction
+
+
+def wrong_demand(case: Case) -> Ruling | None:
+    """What the run lacks is what the records or the policy say must not be asked for."""
+    doubts = [one for one in case.doubts if one.grade == "wrong"]
+    diffs = [row for row in case.diffs or () if not (row.kind == "surplus" and hands_over(row.tool))]
+    if not doubts or not diffs:
+        return None
+    for doubt in doubts:
+        concerned = [case.expected_writes[place] for place in doubt.places]
+        altered = [row for row in diffs if row.kind == "altered"]
+        missed = [row for row in diffs if row.kind == "missed"]
+        if any(row.kind == "surplus" for row in diffs):
+            continue
+        if any(not _is_of(row, concerned) or not set(row.changed) <= set(doubt.arguments) for row in altered):
+            continue
+        # What comes after it need not have been reached, what comes before should have been done.
+        if missed and not _is_of(missed[0], concerned):
+            continue
+        evidence = tuple(row.message for row in altered if row.message is not None)
+        return Ruling("ground_truth", doubt.rule, evidence or _end(case), doubt.detail)
+    return None
+
+
+def superseded_step(case: Case) -> Ruling | None:
+    """All that is missing is a step which the last one, done as expected, overwrites."""
+    diffs = case.diffs
+    if not diffs or any(row.kind != "missed" for row in diffs):
+        return None
+    wanted = case.expected_writes
+    for row in diffs:
+        place = next((n for n, one in enumerate(wanted) if _is_of(row, [one])), None)
+        if place is None:
+            return None
+        later = [
+            one for one in wanted[place + 1 :] if one.name == row.tool and _same_object(one, wanted[place])
+        ]
+        done = [one for one in later if not any(_is_of(other, [one]) for other in diffs)]
+        if not any(one.arguments.keys() >= wanted[place].arguments.keys() for one in done):
+            return None
+    evidence = tuple(step.index for step in case.transcript.calls(diffs[0].tool, ok=True))[-1:]
+    detail = f"only {diffs[0].tool} in between is missing, which the last call, made as expected, overwrites"
+    return Ruling("ground_truth", "superseded_step", evidence, detail)
+
+
+def _is_of(row: ActionDiff, actions: Sequence[ExpectedAction]) -> bool:
+    return any(row.tool == one.name and row.expected_arguments == one.arguments for one in actions)
+
+
+def _same_object(one: ExpectedAction, other: ExpectedAction) -> bool:
+    first = next((normal(value) for value in one.arguments.values() if looks_like_id(value)), None)
+    return first is not None and any(normal(value) == first for _, value in leaves(other.arguments))
+
+
+def _end(case: Case) -> tuple[int, ...]:
+    return (case.transcript.last_of_agent(),) if case.messages else ()
