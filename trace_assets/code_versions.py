@@ -40,6 +40,8 @@ PASSED = (
 """What only shows, moves, opens or waits; records and settings count by their content."""
 
 _PLAYED = ("policies", "rollout.episode", "rollout.runner")
+_SEEDED = ("targets.sandboxed", "targets.seed_permutation", "targets.seeds")
+_WORKER = ("__main__", "leaf", "machine", "modules", "supervisor", "vdso", "wire", "zygote")
 _PROMPTS = "diagnosis/model/prompts"
 _SHARED = (
     *(f"diagnosis.model.{name}" for name in ("prompt:render", "question", "redaction", "view")),
@@ -75,17 +77,18 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         *("synthesis.recipes", "synthesis.writers", "diagnosis.model.redaction", "diagnosis.model.view"),
     ),
     "environment_audit": (
-        *("sandbox.protocol", "sandbox.flags", "synthesis.audit", "targets.sandboxed"),
-        *(f"../sandboxes/{name}" for name in ("worker.py", "seccomp.json", "Dockerfile")),
+        *(f"sandbox.{name}" for name in ("conditions", "flags", "protocol", "session", "shapes")),
+        *("synthesis.audit", *_SEEDED, *(f"../sandboxes/{name}" for name in ("seccomp.json", "Dockerfile"))),
+        *(f"../sandboxes/worker/{name}.py" for name in _WORKER),
     ),
     "environment_verdict": ("stages.curriculum:write_verdict",),
     "pilot": (
         *("training.pilot", "stages.pilot:write_pilot", "diagnosis.detectors", "targets.embedded"),
-        *(*_PLAYED, "targets.sandboxed"),
+        *(*_PLAYED, *_SEEDED),
     ),
     "learnability": ("stages.learnability:write_learnability",),
     "curriculum": ("stages.curriculum:write_curriculum",),
-    "adapter": (*_PLAYED, "training.grpo:train_adapter", "targets.sandboxed"),
+    "adapter": (*_PLAYED, "training.grpo:train_adapter", *_SEEDED),
     "mixed_adapter": (*_PLAYED, "training.grpo:train_adapter", "targets.embedded"),
     "routing_trials": ("stages.routing:write_trials",),
     "routing": ("stages.routing:write_routing", "routing"),
@@ -99,7 +102,7 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
     "detectors": _DETECTORS,
     "discovery by a model": _DISCOVERY,
     "labelling by a model": _LABELLING,
-    "importers": ("importers",),
+    "importers": ("importers", "untrusted.json_text", "untrusted.lines", "untrusted.parquet_rows"),
     "order desk": ("targets.embedded",),
     "prompts of the writer": (
         *(f"{_WRITERS}/{name}.md" for name in ("write", "capability", "mend", "continue")),

@@ -70,7 +70,8 @@ class IngestedFiles:
                 batch in other for key, other in read.gave.items() if key != name for batch in batches
             )
             own = [problem for problem in problems if problem.path == name]
-            if shared or not batches or any(problem.kind == "held" for problem in own):
+            # What was held by others, or too large for the memory of that day, may be taken another time.
+            if shared or not batches or any(problem.kind in ("held", "too_large") for problem in own):
                 continue
             before = IngestedFile(
                 batches={batch: read.batches[batch].n_trajectories for batch in batches},
