@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from trace_assets.untrusted.printable import printable
+
 
 class TraceError(Exception):
     """A failure with a message made for the person at the terminal.
@@ -13,6 +15,9 @@ class TraceError(Exception):
     """
 
     exit_code: int = 3
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class InputError(TraceError):

@@ -16,6 +16,7 @@ from trace_assets.records.table import polars_schema
 from trace_assets.stages.result import StageResult, TableRow
 from trace_assets.store.ledger import Spending
 from trace_assets.store.tables import WHOLE, Store
+from trace_assets.untrusted.printable import in_markdown, one_line, plain
 
 
 def column_schema(record: type[Record]) -> dg.TableSchema:
@@ -73,15 +74,15 @@ def page_metadata(
     lineage = column_lineage(name, list(records[0].model_fields)) if records else None
     taken = {*result.pages, *result.figures}
     return {
-        **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
+        **_pages(result),
         **{
-            f"{title} (table)" if title in taken else title: small_table(rows)
+            one_line(f"{title} (table)" if title in taken else title): small_table(rows)
             for title, rows in result.tables.items()
             if rows
         },
         "seconds": round(spending.quantities.get(("wall", "s"), 0.0), 3),
         "cost_usd": round(spending.cost_usd, 6),
-        **result.figures,
+        **_shown(result.figures),
         "dagster/row_count": result.rows,
         **({"dagster/partition_row_count": result.rows} if partition else {}),
         **({"dagster/column_lineage": lineage, "columns come from": in_words(lineage)} if lineage else {}),
@@ -95,11 +96,27 @@ def show_on(context: dg.AssetExecutionContext, asset: str, partition: str, resul
     It is an observation, which makes nothing due again.
     """
     metadata: dict[str, Any] = {
-        **{title: dg.MetadataValue.md(page) for title, page in result.pages.items()},
-        **{title: small_table(rows) for title, rows in result.tables.items() if rows},
+        **_pages(result),
+        **{one_line(title): small_table(rows) for title, rows in result.tables.items() if rows},
     }
     if metadata:
         context.log_event(dg.AssetObservation(asset, partition=partition, metadata=metadata))
+
+
+def markdown(page: str) -> dg.MarkdownMetadataValue:
+    """Return a page for Dagster to show; see `in_markdown` for what of it is markup."""
+    return dg.MetadataValue.md(in_markdown(page))
+
+
+def _pages(result: StageResult) -> dict[str, dg.MarkdownMetadataValue]:
+    return {one_line(title): markdown(page) for title, page in result.pages.items()}
+
+
+def _shown(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures with words that can be shown anywhere."""
+    return {
+        one_line(name): plain(value) if isinstance(value, str) else value for name, value in figures.items()
+    }
 
 
 def small_table(rows: Sequence[TableRow]) -> dg.TableMetadataValue:
@@ -111,7 +128,7 @@ def small_table(rows: Sequence[TableRow]) -> dg.TableMetadataValue:
     first: Mapping[str, object] = rows[0]
     columns = [dg.TableColumn(title, type(value).__name__) for title, value in first.items()]
     return dg.MetadataValue.table(
-        [dg.TableRecord(dict(row)) for row in rows], schema=dg.TableSchema(columns=columns)
+        [dg.TableRecord(_shown(row)) for row in rows], schema=dg.TableSchema(columns=columns)
     )
 
 
@@ -121,7 +138,7 @@ def in_words(lineage: dg.TableColumnLineage) -> dg.MarkdownMetadataValue:
     for column, sources in lineage.deps_by_column.items():
         named = ", ".join(f"`{one.asset_key.to_user_string()}.{one.column_name}`" for one in sources)
         lines.append(f"| `{column}` | {named} |")
-    return dg.MetadataValue.md("\n".join(lines))
+    return markdown("\n".join(lines))
 
 
 def _lies_at(store: Store, record: type[Record], partition: str) -> Path:

@@ -9,6 +9,7 @@ from trace_assets.records import EnvironmentCheck, SandboxCheck
 from trace_assets.stages.result import StageCheck
 from trace_assets.stages.sandbox_check import CHECK, Present, judge_battery, present_sandbox
 from trace_assets.study import Study
+from trace_assets.untrusted.printable import plain
 
 ASSET = dg.AssetKey(["config", "sandbox"])
 
@@ -26,7 +27,7 @@ def sandbox_battery(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResu
     judged, metadata = judge(study, present_sandbox(study))
     return dg.AssetCheckResult(
         passed=bool(judged.passed),
-        description=_words(judged),
+        description=plain(_words(judged)),
         severity=_severity(judged),
         metadata=metadata,
     )
@@ -62,7 +63,7 @@ def report_battery(instance: dg.DagsterInstance, study: Study, present: Present)
             check_name=CHECK,
             passed=bool(judged.passed),
             severity=_severity(judged),
-            description=_words(judged),
+            description=plain(_words(judged)),
             metadata=metadata,
         )
     )

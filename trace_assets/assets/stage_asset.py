@@ -21,6 +21,7 @@ from trace_assets.store import presence
 from trace_assets.store.ledger import metered
 from trace_assets.store.locks import due_items, item_lock
 from trace_assets.study import Study
+from trace_assets.untrusted.printable import plain
 
 OWNERS = ["team:trace-assets"]
 BLOCKED_BY = "trace/blocked_by"
@@ -216,7 +217,7 @@ def _check_results(result: StageResult, declared: Sequence[str]) -> list[dg.Asse
         dg.AssetCheckResult(
             check_name=check.name,
             passed=bool(check.passed),
-            description=check.detail if check.passed is not None else f"not run: {check.detail}",
+            description=plain(check.detail if check.passed is not None else f"not run: {check.detail}"),
             severity=dg.AssetCheckSeverity.ERROR
             if check.severity == "error" and check.passed is not None
             else dg.AssetCheckSeverity.WARN,

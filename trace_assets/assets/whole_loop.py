@@ -16,6 +16,7 @@ from typing import Any
 
 import dagster as dg
 
+from trace_assets.assets.asset_page import markdown
 from trace_assets.assets.instance import prepare_instance
 from trace_assets.study import Study
 
@@ -55,7 +56,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     result = json.loads(said) if said.strip() else {}
     made = result.get("made", [])
     context.add_output_metadata(
-        {"made": len(made), "items": dg.MetadataValue.md("\n".join(f"- {item}" for item in made) or "none")}
+        {"made": len(made), "items": markdown("\n".join(f"- {item}" for item in made) or "none")}
     )
     if code != 0:
         raise dg.Failure(_reason(result, code), metadata={"exit_code": code}, allow_retries=False)

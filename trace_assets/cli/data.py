@@ -63,11 +63,11 @@ def ingest(
         for batch, n in sorted({**outcome.unchanged, **outcome.new}.items()):
             same = "" if batch in outcome.new else " (unchanged)"
             messages = outcome.messages.get(batch, 0)
-            console.print(f"{batch}: {n:,} trajectories, {messages:,} messages{same}")
+            console.print(f"{escape(batch)}: {n:,} trajectories, {messages:,} messages{same}")
         total = sum(outcome.new.values())
         console.print(
-            f"{total:,} trajectories ingested into {study.home.path}, {len(outcome.problems):,} problems. "
-            "Next: [bold]trace diagnose[/]"
+            f"{total:,} trajectories ingested into {escape(str(study.home.path))}, "
+            f"{len(outcome.problems):,} problems. Next: [bold]trace diagnose[/]"
         )
     tell_settings(study)
     raise typer.Exit(max(synced.exit_code, 1 if outcome.problems.errors else 0))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from trace_assets.cli.console import console
 from trace_assets.cli.options import Config, Json, Set, open_study
@@ -36,5 +37,6 @@ def export(
         return
     left = f"; {done.left_out:,} without messages were left out" if done.left_out else ""
     console().print(
-        f"{done.written:,} trajectories written to {done.path} as {format}{left}.", soft_wrap=True
+        f"{done.written:,} trajectories written to {escape(str(done.path))} as {escape(str(format))}{left}.",
+        soft_wrap=True,
     )

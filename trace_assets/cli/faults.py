@@ -45,14 +45,14 @@ def print_faults(rows: Sequence[Triage], console: Console) -> None:
     for one in fault_shares(rows):
         rules = ", ".join(f"{rule} {n}" for rule, n in one["rules"].items())
         share = f"{one['share']:.1%} [{one['share_low']:.1%}, {one['share_high']:.1%}]"
-        table.add_row(one["fault"], f"{one['n']:,}", share, rules)
+        table.add_row(escape(str(one["fault"])), f"{one['n']:,}", escape(share), escape(rules))
     console.print(table)
     others = [row for row in rows if row.outcome != "passed" and row.fault != "agent"]
     for row in others[:SHOWN]:
         where = ", ".join(str(index) for index in row.evidence)
         shown = f" (message {where})" if where else ""
         console.print(
-            f"  {escape(row.trajectory_id)}: {row.rule}{shown}: {escape(row.detail)}", soft_wrap=True
+            f"  {escape(row.trajectory_id)}: {escape(row.rule)}{shown}: {escape(row.detail)}", soft_wrap=True
         )
     if len(others) > SHOWN:
         left = len(others) - SHOWN

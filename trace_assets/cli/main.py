@@ -34,6 +34,7 @@ from trace_assets.cli import (
     watch,
 )
 from trace_assets.cli.console import console as make_console
+from trace_assets.cli.console import guard_streams
 from trace_assets.errors import TraceError, plain_warnings
 
 app = typer.Typer(
@@ -74,6 +75,7 @@ app.add_typer(targets.app)
 
 def main() -> None:
     """Run the command line; a `TraceError` becomes one sentence on standard error and its exit code."""
+    guard_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped on the way out
     plain_warnings()
     try:

@@ -99,7 +99,9 @@ def _mended(console: Console, quiet: bool) -> Callable[[Healed], None]:
         if quiet:
             return
         if healed:
-            console.print(f"[dim]work was interrupted here; put right: {healed}[/]", soft_wrap=True)
+            console.print(
+                f"[dim]work was interrupted here; put right: {escape(str(healed))}[/]", soft_wrap=True
+            )
         if healed.hashed:
             console.print(
                 f"[dim]{len(healed.hashed):,} files had no content hash yet: taken as they are[/]",

@@ -6,6 +6,7 @@ import json
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from trace_assets.cli.console import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
@@ -27,4 +28,4 @@ def route(
     console = make_console()
     for name, probability in sorted(decision.probabilities.items(), key=lambda item: -item[1]):
         mark = "[bold green]→[/]" if name == decision.choice else " "
-        console.print(f"{mark} {probability:6.1%}  {name}")
+        console.print(f"{mark} {probability:6.1%}  {escape(name)}")

@@ -34,6 +34,13 @@ def router(
         Path | None,
         typer.Option(help="Decisions, a line of JSON each; TRACE_HOME/serving/decisions.jsonl unless given."),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name by which clients call this machine, beside its own and its addresses; requests that "
+            "name another are refused. May be given several times."
+        ),
+    ] = None,
     config: Config = None,
     overrides: Set = None,
 ) -> None:
@@ -45,6 +52,7 @@ def router(
 
     from trace_assets.routing.proxy.app import RouterProxy
     from trace_assets.routing.proxy.decisions import Decisions
+    from trace_assets.routing.proxy.limits import own_names, server_settings
     from trace_assets.routing.proxy.open import open_decider, routing_of_release
     from trace_assets.routing.proxy.upstream import Upstream
 
@@ -52,18 +60,17 @@ def router(
     routing = routing_of_release(bundle, which) if bundle is not None else _of_study(which, config, overrides)
     decider = open_decider(routing, server)
     file = record or Home.open().path / "serving" / "decisions.jsonl"
-    proxy = RouterProxy(server, Decisions(decider, routing.models, file))
+    proxy = RouterProxy(server, Decisions(decider, routing.models, file), own_names(host, allow_host or ()))
     console = make_console()
     with _listening(host, port) as listener:
         console.print(
-            f"routing at [bold]http://{host}:{port}/v1[/], model [bold]routed[/], by {decider.name} among "
-            f"{escape(', '.join(decider.choices))}; server: {escape(server.base_url)}",
+            f"routing at [bold]http://{escape(host)}:{port}/v1[/], model [bold]routed[/], by "
+            f"{escape(decider.name)} among {escape(', '.join(decider.choices))}; "
+            f"server: {escape(server.base_url)}",
             soft_wrap=True,
         )
         console.print(f"[dim]decisions: {escape(str(file))}; stop with Ctrl-C[/]", soft_wrap=True)
-        settings = uvicorn.Config(
-            proxy.app(), log_level="warning", access_log=False, timeout_graceful_shutdown=10
-        )
+        settings = server_settings(proxy.app(), log_level="warning")
         with suppress(KeyboardInterrupt):  # uvicorn has ended in good order, and raises the signal again
             uvicorn.Server(settings).run(sockets=[listener])
         console.print("stopped")

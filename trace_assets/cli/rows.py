@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from trace_assets.cli.console import console as make_console
 from trace_assets.errors import InputError
 from trace_assets.store.home import replacing_file
+from trace_assets.untrusted.printable import printable
 
 CELL_CHARACTERS = 300
 """What a printed table shows of one value at most; the other formats hold it whole."""
@@ -42,6 +44,14 @@ def format_of(asked: Format | None, output: Path | None) -> Format:
     return Format(ending) if ending in set(Format) else Format.table
 
 
+class _Terminal:
+    """Standard output where a person reads it: rows are spelt out as everything else that is printed."""
+
+    def write(self, content: bytes) -> int:
+        sys.stdout.buffer.write(printable(content.decode("utf-8", "backslashreplace")).encode())
+        return len(content)
+
+
 @contextmanager
 def destination(output: Path | None) -> Iterator[IO[bytes]]:
     """Open where the rows go: standard output, or a file that is put in place when all has been written.
@@ -50,7 +60,10 @@ def destination(output: Path | None) -> Iterator[IO[bytes]]:
         InputError: The file cannot be written.
     """
     if output is None:
-        yield sys.stdout.buffer
+        if sys.stdout.isatty():
+            yield cast(IO[bytes], _Terminal())
+        else:
+            yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     try:
@@ -91,7 +104,7 @@ def write_parquet(frames: Iterable[pl.DataFrame], file: IO[bytes]) -> int:
     Raises:
         InputError: The file is a terminal, which binary rows would spoil.
     """
-    if file.isatty():
+    if isinstance(file, _Terminal) or file.isatty():
         raise InputError("Parquet is binary and standard output is a terminal: give --output FILE.parquet.")
     import pyarrow.parquet as parquet
 
@@ -168,7 +181,7 @@ def write_table(frames: Iterable[pl.DataFrame], file: IO[bytes], limit: int) -> 
     import io
 
     text = io.StringIO()
-    rows = print_table(frames, Console(file=text, width=200, highlight=False), limit)
+    rows = print_table(frames, make_console(file=text, width=200), limit)
     file.write(text.getvalue().encode())
     return rows
 

@@ -163,7 +163,7 @@ def _list(warehouse: Warehouse, chosen: Format) -> None:
                 for name, one in known.items()
             ],
         }
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        print(json.dumps(document, indent=2))
         return
     console = make_console()
     console.print(f"[bold]tables[/] of {escape(str(warehouse.home.path))} (rows):", soft_wrap=True)

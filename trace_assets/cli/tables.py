@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 
 from trace_assets.cli.faults import print_faults, print_suspects
 from trace_assets.diagnosis.fault_shares import fault_shares
@@ -31,7 +32,7 @@ def print_diagnosis(study: Study, console: Console, *, as_json: bool = False) ->
     print_faults(study.store.read(Triage), console)
     print_suspects(study.store.read(SuspectTask), console)
     print_diagnosis_tables(gather(study.store), console)
-    console.print(f"Report: {write_page(study)}", soft_wrap=True)
+    console.print(f"Report: {escape(str(write_page(study)))}", soft_wrap=True)
 
 
 def print_everything(study: Study, console: Console) -> None:
@@ -39,4 +40,4 @@ def print_everything(study: Study, console: Console) -> None:
     data = gather(study.store)
     print_diagnosis_tables(data, console)
     print_loop(data, console)
-    console.print(f"Report: {write_page(study)}", soft_wrap=True)
+    console.print(f"Report: {escape(str(write_page(study)))}", soft_wrap=True)

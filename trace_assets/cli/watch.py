@@ -35,7 +35,7 @@ def make_tasks(
 ) -> None:
     """Print new tasks of a live target as JSON lines: `trace tasks make > .trace/watch/tasks/new.jsonl`."""
     for row in example_rows(target, n, seed):
-        print(json.dumps(row, ensure_ascii=False))
+        print(json.dumps(row))
 
 
 def watch(
@@ -49,7 +49,9 @@ def watch(
     console = make_console(stderr=as_json)
     if not once:
         for kind in KINDS:
-            console.print(f"watching {WatchedFolder(study, kind).path} for {kind}", soft_wrap=True)
+            console.print(
+                f"watching {escape(str(WatchedFolder(study, kind).path))} for {kind}", soft_wrap=True
+            )
     code, seen = 0, list[Look]()
     while True:
         seen = [look(study, kind) for kind in KINDS]

@@ -12,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.importers.batch import batch_of
-from trace_assets.importers.jsonl import first_row, parse, read_rows
+from trace_assets.importers.jsonl import first_row, read_rows
 from trace_assets.importers.openai_chat import read_conversation
 from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.importers.reading import Reading
 from trace_assets.records import Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
+from trace_assets.untrusted.json_text import longest, read_json, too_long
+from trace_assets.untrusted.lines import BOM
 
 _ROLES: Mapping[str, str] = {"system": "system", "user": "user", "agent": "assistant"}
-_LARGEST = 1 << 30
-"""Bytes of a file that holds one trajectory."""
+_HEAD = 1 << 16
+_VERDICT = 1 << 24
+"""Bytes of a trial's verdict that are read at most."""
 
 
 class AtifImporter:
@@ -36,10 +40,10 @@ class AtifImporter:
         named = row.get("schema_version") if row else None
         return b'"schema_version"' in head if row is None else str(named).startswith("ATIF-v")
 
-    def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield the trajectories, each task once; embedded ones of subagents follow their parent."""
         reading = Reading(path)
-        for row in _documents(path):
+        for row in _documents(path, allowance):
             if isinstance(row, Problem):
                 yield row
                 continue
@@ -53,28 +57,41 @@ class AtifImporter:
             yield from reading.told(trajectory, notice, position)
 
 
-def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+def _documents(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
     """Yield (line, document); a file that is one document has line 0."""
+    most = longest(allowance.row)
     with path.open("rb") as stream:
-        first = stream.readline().strip()
+        first = stream.readline(most).removeprefix(BOM).strip()
     try:
-        lines = isinstance(parse(first), dict)
+        lines = isinstance(read_json(first, allowance.row), dict)
     except ValueError:
         lines = False
-    if lines:
-        yield from read_rows(path)
-        return
-    if path.stat().st_size > _LARGEST:
-        message = "one trajectory of more than 1 GiB is not read; write one a line"
-        yield Problem(path=str(path), message=message, kind="unknown_format")
+    del first
+    size = path.stat().st_size
+    if lines or _several(path):
+        yield from read_rows(path, allowance)
         return
     try:
-        document = parse(path.read_bytes())
+        if size > most:
+            raise too_long(size, allowance.row)
+        document = read_json(path.read_bytes(), allowance.row)
+        if not isinstance(document, dict):
+            raise ValueError(f"it is a JSON {type(document).__name__}, not an object")
+    except TooLarge as error:
+        message = f"{error}; write one trajectory a line"
+        yield Problem(path=str(path), message=message, kind="too_large")
     except ValueError as error:
         message = f"the file breaks off or is damaged ({error}); nothing can be read"
         yield Problem(path=str(path), message=message, kind="broken_off")
-        return
-    yield 0, document
+    else:
+        yield 0, document
+
+
+def _several(path: Path) -> bool:
+    """Tell whether a file that does not begin with a whole line of JSON has one further on."""
+    with path.open("rb") as stream:
+        row = first_row(stream.read(_HEAD))
+    return row is not None and "schema_version" in row
 
 
 def _trajectory(path: Path, number: int, document: Mapping[str, Any]) -> tuple[Trajectory, str]:
@@ -171,7 +188,8 @@ def _beside(path: Path) -> dict[str, Any]:
     if path.parent.name != "agent" or not result.is_file():
         return {}
     try:
-        trial = parse(result.read_bytes())
+        with result.open("rb") as stream:
+            trial = read_json(stream.read(_VERDICT), _VERDICT * 100)
     except (ValueError, OSError):
         return {}
     verdict = _dict(_dict(trial).get("verifier_result"))

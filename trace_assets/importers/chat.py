@@ -6,11 +6,12 @@ names - is kept in `Message.metadata`, so that an export can give it back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trace_assets.importers.outcome import not_too_many
 from trace_assets.records import Message, Role, ToolCall
+from trace_assets.untrusted.json_text import read_embedded
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -25,6 +26,10 @@ _ROLES: Mapping[str, Role] = {
 }
 _OWN = frozenset({"role", "content", "tool_calls", "tool_call_id", "tool_name", "is_error", "requestor"})
 _TAKEN = _OWN | {"function_call", "name", "error", "reasoning", "reasoning_content", "metadata"}
+MOST_MESSAGES = 100_000
+"""Messages of one trajectory; ten thousand are many."""
+MOST_CALLS = 10_000
+"""Tool calls of one message."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
 
 
@@ -39,6 +44,7 @@ def read_chat(raw: Sequence[Any]) -> list[Message]:
     Raises:
         ValueError: A message is not an object, has an unknown role or a tool call without a name.
     """
+    not_too_many(len(raw), MOST_MESSAGES, "messages")
     names: dict[str, str] = {}
     last = ""
     messages = []
@@ -118,12 +124,13 @@ def _calls(message: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
         raise ValueError(f"messages[{number}] has 'tool_calls' that are no list")
+    not_too_many(len(calls), MOST_CALLS, "tool calls in one message")
     if message.get("function_call"):
         calls = [*calls, {"function": message["function_call"]}]
     for place, call in enumerate(calls):
         if isinstance(call, str):  # some logs keep each call as JSON text
             try:
-                call = json.loads(call)
+                call = read_embedded(call)
             except ValueError:
                 call = None
         body = call.get("function") or call.get("custom") or call if isinstance(call, dict) else None
@@ -147,7 +154,7 @@ def read_arguments(given: Any) -> dict[str, Any]:
         return {}
     if isinstance(given, str):
         try:
-            value = json.loads(given)
+            value = read_embedded(given)
         except ValueError:
             return {"raw": given}
         return value if isinstance(value, dict) else {"raw": given}

@@ -14,10 +14,20 @@ from typing import Any
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.chat import first_words, read_chat
 from trace_assets.importers.jsonl import first_row, read_rows
-from trace_assets.importers.outcome import earned, ended, prompt_id, score_checks
+from trace_assets.importers.outcome import (
+    MOST_CHECKS,
+    amount,
+    earned,
+    ended,
+    not_too_many,
+    prompt_id,
+    score_checks,
+    token_count,
+)
 from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.importers.reading import Reading
 from trace_assets.records import Check, Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 
 _REWARD = ("reward", "score")
 _SUCCESS = ("success", "passed", "correct", "resolved")
@@ -63,10 +73,10 @@ class OpenAIChatImporter:
             and not {"schema_version", "steps", "nodes", "simulations"} & set(row)
         )
 
-    def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield a task and a trajectory a line, each task once."""
         reading = Reading(path)
-        for row in read_rows(path):
+        for row in read_rows(path, allowance):
             if isinstance(row, Problem):
                 yield row
                 continue
@@ -104,7 +114,6 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
             reward=None, success=None, notice=f"the run broke ({end.error}): kept as not judged"
         )
     usage = row.get("usage")
-    cost = _first(row, _COST)
     metadata = dict(row["metadata"]) if isinstance(row.get("metadata"), dict) else {}
     metadata.update({key: value for key, value in row.items() if key not in _TAKEN and value is not None})
     trajectory = Trajectory(
@@ -126,8 +135,8 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
         n_messages=len(messages),
         prompt_tokens=tokens(usage, "prompt_tokens", "input_tokens"),
         completion_tokens=tokens(usage, "completion_tokens", "output_tokens"),
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
-        seconds=_first(row, _TIME),
+        cost_usd=amount(_first(row, _COST)),
+        seconds=amount(_first(row, _TIME)),
         source=f"openai_chat:{path.name}",
         source_uri=str(path.absolute()),
         date=_text(row.get("date") or row.get("created_at") or row.get("timestamp")),
@@ -142,12 +151,15 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
 def tokens(usage: Any, *names: str) -> int | None:
     """Return a token count from a usage object, under whichever name it has."""
     found = [usage.get(name) for name in names] if isinstance(usage, Mapping) else []
-    return next((int(value) for value in found if isinstance(value, int | float)), None)
+    return next((count for value in found if (count := token_count(value)) is not None), None)
 
 
 def _checks(value: Any) -> tuple[Check, ...]:
     """Return checks that this program wrote."""
-    return tuple(Check.model_validate(one) for one in value) if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
+    not_too_many(len(value), MOST_CHECKS, "checks")
+    return tuple(Check.model_validate(one) for one in value)
 
 
 def _identity(row: Mapping[str, Any], batch: str, number: int) -> str:

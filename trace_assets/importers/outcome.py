@@ -130,10 +130,45 @@ def error_text(error: Any) -> str | None:
     return str(error)
 
 
+MOST_CHECKS = 10_000
+"""Checks of one trajectory; a hundred are many."""
+
+
+def not_too_many(n: int, most: int, what: str) -> None:
+    """Refuse a trajectory that is made of more parts than any real one.
+
+    Raises:
+        ValueError: `n` is more than `most`.
+    """
+    if n > most:
+        raise ValueError(f"it holds {n:,} {what}, and a trajectory may have {most:,}")
+
+
+def amount(value: Any) -> float | None:
+    """Return a quantity such as a cost or a time; None for what can be none.
+
+    >>> amount(2), amount(-1), amount("2"), amount(True), amount(float("inf"))
+    (2.0, None, None, None, None)
+    """
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
+    return float(value) if good else None
+
+
+def token_count(value: Any) -> int | None:
+    """Return a number of tokens; None for what can be none.
+
+    >>> token_count(7), token_count(7.0), token_count(-7), token_count("7"), token_count(10**30)
+    (7, 7, None, None, None)
+    """
+    number = amount(value)
+    return None if number is None else int(number)
+
+
 def score_checks(scores: Any) -> tuple[Check, ...]:
     """Return named scores as checks that do not gate success: their weight is not ours to know."""
     if not isinstance(scores, Mapping):
         return ()
+    not_too_many(len(scores), MOST_CHECKS, "named scores")
     checks = []
     for name, value in scores.items():
         number = float(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -6,18 +6,30 @@ taken under the names that `openai_chat` knows, or Scout's.
 
 from __future__ import annotations
 
-import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any, BinaryIO
 
 from trace_assets.importers.openai_chat import read_conversation
-from trace_assets.importers.problem import UNUSABLE, Problem
+from trace_assets.importers.problem import UNUSABLE, Problem, problem_kind
 from trace_assets.importers.reading import Reading
 from trace_assets.records import Task, Trajectory
+from trace_assets.untrusted import parquet_rows
+from trace_assets.untrusted.allowance import (
+    OF_MACHINE,
+    Allowance,
+    TooLarge,
+    Unfolding,
+    UnfoldsTooFar,
+    size_in_words,
+)
+from trace_assets.untrusted.json_text import longest, parse_json, read_embedded, read_json, too_long
+from trace_assets.untrusted.lines import read_lines
+from trace_assets.untrusted.parquet_rows import END, GROUP, REFUSED, ROW, UNFIT
 
 _SCOUT: Mapping[str, str] = {
     "transcript_id": "trajectory_id",
@@ -29,6 +41,11 @@ _SCOUT: Mapping[str, str] = {
 _DROPPED = frozenset({"message_count", "events", "timelines", "events_data", "source_type", "total_tokens"})
 _TEXTS = frozenset({"messages", "tools", "checks", "metadata", "score", "metrics", "usage"})
 """Columns that hold JSON text."""
+_LEAST = 64
+"""Bytes that a row counts beside its text: a file may name a row without one any number of times."""
+_PREFIX = 32
+_CRASHES = 3
+"""How often the unfolding process may be ended by one file."""
 
 
 class ParquetImporter:
@@ -37,35 +54,128 @@ class ParquetImporter:
     name = "parquet"
 
     def sniff(self, path: Path, head: bytes) -> bool:
-        """Tell whether it is a Parquet file with a column `messages`."""
-        if head[:4] != b"PAR1":
-            return False
-        try:
-            return "messages" in pq.read_schema(path).names
-        except (pa.ArrowException, OSError):
-            return True  # broken: `read` says so
+        """Tell whether it is a Parquet file; whether it has the column is seen on reading."""
+        return head[:4] == b"PAR1"
 
-    def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield the rows, each task once."""
-        try:
-            file = pq.ParquetFile(path)
-        except (pa.ArrowException, ValueError) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
-            message = f"the Parquet file cannot be read ({reason}); it may be cut off"
-            yield Problem(path=str(path), message=message, kind="broken_off")
-            return
-        number, reading = -1, Reading(path)
-        with file:
-            for chunk in file.iter_batches(batch_size=256):
-                for value in chunk.to_pylist():
-                    number += 1
-                    position = f"row {number}"
+        reading = Reading(path)
+        for row in _rows(path, allowance):
+            if isinstance(row, Problem):
+                yield row
+                continue
+            number, value = row
+            position = f"row {number}"
+            try:
+                trajectory, notice = _trajectory(path, number, value)
+            except UNUSABLE as error:
+                yield reading.left_out(error, position, "this row")
+                continue
+            yield from reading.told(trajectory, notice, position)
+
+
+def _rows(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+    """Yield (number, row) as another process unfolds them; begin anew behind what ended that process."""
+    unfolding = Unfolding(path.stat().st_size)
+    group, crashes = 0, 0
+    while True:
+        with _unfolded(path, allowance, group) as stream:
+            whole = begun = False
+            for line in read_lines(stream, longest(allowance.row) + _PREFIX):
+                if line.data is None or not line.ended:  # the process was ended while it wrote
+                    break
+                kind, data = line.data[:1], line.data[1:]
+                if kind == GROUP:
+                    group, begun = int(data), True
+                elif kind in (END, UNFIT):
+                    whole = True
+                    if kind == UNFIT:
+                        yield _unfit(path, parse_json(data), allowance)
+                elif kind == REFUSED:
+                    yield _left_out(path, *parse_json(data), allowance=allowance)
+                elif kind == ROW:
+                    number, _, text = data.partition(b" ")
                     try:
-                        trajectory, notice = _trajectory(path, number, value)
-                    except UNUSABLE as error:
-                        yield reading.left_out(error, position, "this row")
-                        continue
-                    yield from reading.told(trajectory, notice, position)
+                        unfolding.count(len(text) + _LEAST)
+                        yield int(number), read_json(text, allowance.row)
+                    except UnfoldsTooFar as error:
+                        message = f"{error}; the rows from here on are left out"
+                        position = f"row {int(number)}"
+                        yield Problem(path=str(path), position=position, message=message, kind="too_large")
+                        return
+                    except ValueError as error:
+                        yield _left_out(path, int(number), int(number), error, allowance=allowance)
+        if whole:
+            return
+        crashes += 1
+        if not begun:
+            yield _unfit(path, "", allowance)
+            return
+        message = f"what its row group {group} holds ended the program that unfolds it; it is left out"
+        yield Problem(path=str(path), position=f"row group {group}", message=message)
+        group += 1
+        if crashes == _CRASHES:
+            message = "this happened several times; the rest of the file is not read"
+            yield Problem(path=str(path), position=f"row group {group}", message=message)
+            return
+
+
+@contextmanager
+def _unfolded(path: Path, allowance: Allowance, group: int) -> Iterator[BinaryIO]:
+    command = [sys.executable, "-P", "-m", parquet_rows.__name__, str(path)]
+    command += [str(allowance.unfolding), str(longest(allowance.row)), str(group), *sorted(_DROPPED)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(part for part in sys.path if part),
+        "ARROW_DEFAULT_MEMORY_POOL": "system",  # what is given back is the system's again
+        "MALLOC_ARENA_MAX": "1",
+    }
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout  # type: ignore[misc]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _unfit(path: Path, why: str, allowance: Allowance) -> Problem:
+    if why.startswith("it has no column"):
+        message = f"the Parquet file cannot be read: {why}"
+        return Problem(path=str(path), message=message, kind="unknown_format")
+    if why == "memory":
+        message = f"the Parquet file cannot be read: {_memory(allowance)}"
+        return Problem(path=str(path), message=message, kind="too_large")
+    reason = f" ({why})" if why else ", and ends the program that tries"
+    message = f"the Parquet file cannot be read{reason}; it may be cut off or damaged"
+    return Problem(path=str(path), message=message, kind="broken_off")
+
+
+def _left_out(
+    path: Path, first: int, last: int, why: Exception | str | int, *, allowance: Allowance
+) -> Problem:
+    """Tell of rows that cannot be had: why, or how long they are."""
+    if isinstance(why, int):
+        why = too_long(why, allowance.row)
+    elif why == "memory":
+        why = TooLarge(_memory(allowance))
+    kind = problem_kind(why) if isinstance(why, Exception) else "left_out"
+    position, what = f"rows {first} to {last}", "these rows are"
+    if first == last:
+        position, what = f"row {first}", "this row is"
+    return Problem(path=str(path), position=position, message=f"{why}; {what} left out", kind=kind)
+
+
+def _memory(allowance: Allowance) -> str:
+    most = size_in_words(allowance.unfolding)
+    return f"unfolding it takes more than the {most} of memory that are allowed (ingest.memory_gib)"
 
 
 def _trajectory(path: Path, number: int, value: dict[str, Any]) -> tuple[Trajectory, str]:
@@ -115,7 +225,7 @@ def _json(name: str, value: Any) -> Any:
     if name not in _TEXTS or not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return read_embedded(value)
     except ValueError:
         return value
 

@@ -38,6 +38,11 @@ class Part:
         """Messages in it."""
         return int(self.tables[MessageRow.table].num_rows)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its tables in memory."""
+        return sum(int(table.nbytes) for table in self.tables.values())
+
 
 def make_part(given: Mapping[str, pa.Table]) -> Part:
     """Return a part of finished tables, which are sorted here when they are not."""

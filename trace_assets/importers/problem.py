@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ValidationError
 
 from trace_assets.records import Record, Task
+from trace_assets.untrusted.allowance import TooLarge
 
 Kind = Literal[
     "left_out",  # a row that cannot be used
@@ -18,12 +22,38 @@ Kind = Literal[
     "other_task",  # a task of the same name reads otherwise
     "unknown_format",  # not a file that can be read
     "unreadable",  # the file cannot be opened
+    "too_large",  # reading it would take more memory than is allowed
+    "given_up",  # the rest of a file is not read
     "incomplete",  # kept, but something in it could not be taken over
 ]
 """What sort of problem it is; they are counted by it."""
 
-UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
+UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading a row of the wrong shape raises: it is then left out and told of."""
+
+MOST_WORDS = 600
+"""Characters of a sentence; files of others put whole documents where a word is expected."""
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 200]} … {text[-200:]}"
+
+
+def reason_of(error: Exception) -> str:
+    """Return what one of `UNUSABLE` says, as the first half of a sentence."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"'{'.'.join(str(part) for part in first['loc'])}' is not usable ({first['msg']})"
+    if isinstance(error, KeyError):
+        return f"there is no {error}"
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def problem_kind(error: Exception) -> Kind:
+    """Return how a row that raised something is counted."""
+    return "too_large" if isinstance(error, TooLarge) else "left_out"
 
 
 class Problem(Record):
@@ -36,7 +66,7 @@ class Problem(Record):
     """The file, as it was named by the caller."""
     position: str = ""
     """Where in it: `simulations[3]`, `line 5 column 12`; empty when the whole file is meant."""
-    message: str
+    message: Annotated[str, AfterValidator(_brief)]
     """What is wrong and what was done about it, without the place."""
     severity: Literal["error", "notice"] = "error"
     """error: something was left out. notice: everything was kept, but look at it."""
@@ -64,12 +94,37 @@ def repeated(name: str, path: Path, where: str, same: bool | None, position: str
     return Problem(path=str(path), position=position, message=message, severity=severity, kind="duplicate")
 
 
+def unreadable(path: Path, error: OSError) -> Problem:
+    """Tell of a file that the system does not give."""
+    if error.errno is None:  # raised by a library about what the file holds
+        message = f"the file cannot be read ({reason_of(error)}); it is damaged"
+        return Problem(path=str(path), message=message, kind="broken_off")
+    reason = error.strerror or type(error).__name__
+    message = f"the file cannot be opened ({reason}); check its name"
+    return Problem(path=str(path), message=message, kind="unreadable")
+
+
+def reading_of(task: Task) -> int:
+    """Return a number that two tasks share when they read the same."""
+    return reading(task.instruction, task.payload)
+
+
+def reading(instruction: str, payload: Mapping[str, Any]) -> int:
+    """Return the same of a task's parts."""
+    return hash((instruction, json.dumps(payload, sort_keys=True)))
+
+
 def differs(first: Task, task: Task, path: Path) -> Problem | None:
     """Say so when two tasks of one name read otherwise."""
-    if (first.instruction, first.payload) == (task.instruction, task.payload):
+    return differs_from(first.task_batch, reading_of(first), task, path)
+
+
+def differs_from(batch: str, reads: int, task: Task, path: Path) -> Problem | None:
+    """Say so when a task reads otherwise than in the batch that was read first."""
+    if reads == reading_of(task):
         return None
     message = (
-        f"the task '{task.task_id}' reads otherwise than in the batch '{first.task_batch}', "
+        f"the task '{task.task_id}' reads otherwise than in the batch '{batch}', "
         "which was read first and is kept; do not compare the two files task by task"
     )
     return Problem(path=str(path), message=message, severity="notice", kind="other_task")

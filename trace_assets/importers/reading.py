@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from trace_assets.importers.chat import first_words
-from trace_assets.importers.problem import Problem
+from trace_assets.importers.problem import Problem, problem_kind, reason_of
 from trace_assets.records import Task, Trajectory
 
 
@@ -49,8 +47,5 @@ class Reading:
             position: Where it is.
             what: What it is called in a sentence, such as `this line`.
         """
-        reason = str(error).partition("\n")[0]
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            reason = f"'{'.'.join(str(part) for part in first['loc'])}' is not usable ({first['msg']})"
-        return Problem(path=self._path, position=position, message=f"{reason}; {what} is left out")
+        message = f"{reason_of(error)}; {what} is left out"
+        return Problem(path=self._path, position=position, message=message, kind=problem_kind(error))

@@ -18,11 +18,14 @@ from trace_assets.importers.atif import AtifImporter
 from trace_assets.importers.inspect_log import InspectImporter
 from trace_assets.importers.openai_chat import OpenAIChatImporter
 from trace_assets.importers.parquet import ParquetImporter
-from trace_assets.importers.problem import Problem, differs, repeated
+from trace_assets.importers.problem import Problem, differs, repeated, unreadable
 from trace_assets.importers.tau2 import Tau2Importer
 from trace_assets.importers.verifiers import VerifiersImporter
 from trace_assets.progress import progress
 from trace_assets.records import Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
+from trace_assets.untrusted.json_text import other_encoding
+from trace_assets.untrusted.lines import BOM
 
 HEAD_BYTES = 65_536
 """How much of a file `sniff` is shown."""
@@ -43,11 +46,12 @@ class Importer(Protocol):
         """Tell whether a file is of this format, from its name and its first `HEAD_BYTES`."""
         ...
 
-    def read(self, path: Path) -> Iterator[Item]:
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Item]:
         """Yield what the file holds; a task before its trajectories.
 
-        Never raises for what the file contains: a row that cannot be read is a `Problem` with its place,
-        and reading goes on with the next one. Raises `OSError` when the file cannot be opened.
+        Never raises for what the file contains, and takes no more memory than it is allowed, whatever that
+        is: a row that cannot be read is a `Problem` with its place, and reading goes on with the next one.
+        Raises `OSError` when the file cannot be opened.
         """
         ...
 
@@ -78,7 +82,9 @@ class Imported:
     problems: list[Problem] = field(default_factory=list)
 
 
-def read_trajectories(paths: Iterable[str | Path], format: str = "auto") -> Imported:
+def read_trajectories(
+    paths: Iterable[str | Path], format: str = "auto", allowance: Allowance = OF_MACHINE
+) -> Imported:
     """Read trajectories from files of any known format.
 
     Reading the same files twice gives equal rows. A trajectory that occurs twice is kept once.
@@ -86,6 +92,7 @@ def read_trajectories(paths: Iterable[str | Path], format: str = "auto") -> Impo
     Args:
         paths: Files to read.
         format: A format's name, or `auto` to look at each file.
+        allowance: Memory that reading a row may take; all that is read is held besides.
 
     Returns:
         Everything that could be read, and a `Problem` for everything that could not.
@@ -99,7 +106,7 @@ def read_trajectories(paths: Iterable[str | Path], format: str = "auto") -> Impo
     imported, seen, tasks = Imported(), dict[str, Trajectory](), dict[str, Task]()
     with progress("reading trajectories", len(files)) as bar:
         for file in files:
-            for item in _items(file, format):
+            for item in _items(file, format, allowance):
                 _keep(item, file, imported, seen, tasks)
             bar.advance(note=file.name)
     if not imported.trajectories:
@@ -121,7 +128,7 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
         names = ", ".join(["auto", *(one.name for one in IMPORTERS)])
         raise InputError(f"there is no format '{format}' to read trajectories from; choose one of {names}.")
     with path.open("rb") as stream:
-        head = stream.read(HEAD_BYTES)
+        head = stream.read(HEAD_BYTES).removeprefix(BOM)
     fitting = named or [one for one in IMPORTERS if one.sniff(path, head)]
     if len(fitting) > 1:
         names = " and ".join(one.name for one in fitting)
@@ -130,17 +137,15 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
     return fitting[0] if fitting else _unknown(path, head)
 
 
-def _items(file: Path, format: str) -> Iterator[Item]:
+def _items(file: Path, format: str, allowance: Allowance) -> Iterator[Item]:
     try:
         importer = choose(file, format)
         if isinstance(importer, Problem):
             yield importer
         else:
-            yield from importer.read(file)
+            yield from importer.read(file, allowance)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        message = f"the file cannot be opened ({reason}); check its name"
-        yield Problem(path=str(file), message=message, kind="unreadable")
+        yield unreadable(file, error)
 
 
 def _unknown(file: Path, head: bytes) -> Problem:
@@ -149,6 +154,8 @@ def _unknown(file: Path, head: bytes) -> Problem:
     position = ""
     if not head.strip():
         found = "the file is empty"
+    elif (other := other_encoding(head)) or b"\0" in head[:4]:
+        found = f"the file is not UTF-8 text{other}"
     else:
         try:
             value = from_json(head, allow_partial=True)

@@ -1,30 +1,31 @@
-"""A batch on its way into the store: parts come in, three sorted tables with their versions come out.
+"""A batch on its way into the store: parts come in, sorted tables with their versions come out.
 
 Parts are written as they come, so memory holds a few of them. When they came in the order of the
-trajectories' ids the tables are finished by closing them; otherwise DuckDB sorts them on disk.
+trajectories' ids the tables are finished by closing them; otherwise they are sorted on disk.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
-import duckdb
+import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from trace_assets.importers.growing_table import GrowingTable
 from trace_assets.importers.part import PART_TABLES, Part
+from trace_assets.importers.problem import Problem, differs_from
 from trace_assets.records import Record, Task, ToldTask
-from trace_assets.records.table import polars_schema, to_frame
+from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store import Store
-from trace_assets.store.catalog import quoted
 from trace_assets.store.content import text_version
 from trace_assets.store.row_sum import RowSum
-from trace_assets.store.tables import ROW_GROUP_ROWS
 
-SORT_MEMORY = "384MB"
-"""What DuckDB may hold while it sorts; the rest goes to disk."""
+WAITING = 64 << 20
+"""Bytes of a table that wait to be written together, unless said otherwise."""
+_TASKS = 1000
+"""Tasks that are made into a table at once."""
 
 
 class Spool:
@@ -32,21 +33,26 @@ class Spool:
 
     Args:
         folder: An empty folder on the file system of the store.
+        waiting: Bytes of a table that may wait to be written together, or be sorted at once.
 
     Attributes:
-        tasks: Those that this batch brings, by id.
-        told: Those of its file that another batch brings.
+        held: Tasks that other batches in the store brought: (batch, what they read) by id.
+        problems: What tasks read otherwise than there; known when it is finished.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, waiting: int = WAITING) -> None:
         self.store = Store(folder)
-        self.tasks: dict[str, Task] = {}
-        self.told: dict[str, Task] = {}
+        self.held: Mapping[str, tuple[str, int]] = {}
+        self.problems: list[Problem] = []
         self.n_trajectories = 0
         self.n_messages = 0
+        self._waiting = waiting
         self._sums = {record: RowSum(record, polars_schema(record)) for record in PART_TABLES}
-        self._held: dict[type[Record], list[pa.Table]] = {record: [] for record in PART_TABLES}
-        self._writers: dict[type[Record], pq.ParquetWriter] = {}
+        records: tuple[type[Record], ...] = (*PART_TABLES, Task, ToldTask)
+        self._tables = {record: self._table(record) for record in records}
+        self._new: list[Task] = []
+        self._new_size = 0
+        self._told: set[str] = set()
         self._last = ""
         self._sorted = True
 
@@ -56,8 +62,8 @@ class Spool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        for table in self._tables.values():
+            table.close()
 
     def add(self, part: Part) -> None:
         """Take in a part; its trajectories are in no other part."""
@@ -69,62 +75,74 @@ class Spool:
         self.n_messages += part.n_messages
         for record in PART_TABLES:
             self._sums[record].merge(*part.sums[record.table])
-            self._held[record].append(part.tables[record.table])
-            if sum(table.num_rows for table in self._held[record]) >= ROW_GROUP_ROWS:
-                self._write(record)
+            self._tables[record].add(part.tables[record.table])
+
+    def add_task(self, task: Task, *, told: bool = False) -> None:
+        """Take in a task of this batch's file, once.
+
+        Args:
+            task: The task.
+            told: Another batch brings it; it is kept for what it reads here.
+        """
+        if told:
+            if task.task_id not in self._told:
+                self._told.add(task.task_id)
+                self._tables[ToldTask].add(_told([task]))
+            return
+        self._new.append(task)
+        self._new_size += len(task.instruction)
+        if len(self._new) >= _TASKS or self._new_size >= self._waiting:
+            self._gather()
 
     def finish(self) -> str:
         """Complete the tables, `tasks` and `told_tasks` included, and return one version for all."""
-        versions = [self.store.write(self.tasks.values(), Task)]
-        if self.told:
-            rows = [ToldTask(**one.part(ToldTask)) for one in self.told.values()]
-            versions.append(self.store.write(rows, ToldTask))
+        self._gather()
+        tasks, sums = self._tables[Task], RowSum(Task, polars_schema(Task))
+        tasks.replace(self._own(tasks, sums), sums.version)
+        versions = [sums.version()]
+        if self._tables[ToldTask].rows:
+            versions.append(self._finish_told())
         parts = []
         for record in PART_TABLES:
-            self._write(record)
             version = self._sums[record].version()
-            writer = self._writers.pop(record)
-            writer.add_key_value_metadata({"trace.version": version})
-            writer.close()
-            raw, whole = self._partial(record), self.store.path(record)
-            if self._sorted:
-                os.replace(raw, whole)
-            else:
-                _sort(raw, whole, record, version)
-                raw.unlink()
+            self._tables[record].finish(version, is_sorted=self._sorted)
             parts.append(version)
         return text_version(*versions, text_version(*parts))
 
-    def _partial(self, record: type[Record]) -> Path:
-        path = self.store.path(record)
-        return path.with_name(f".{path.stem}.partial")
+    def _own(self, tasks: GrowingTable, sums: RowSum) -> Iterator[pa.Table]:
+        """Yield the tasks that this batch brings; those of others become told ones."""
+        held = list(self.held)
+        for table in tasks.parts():
+            frame = pl.DataFrame(pl.from_arrow(table))
+            others = frame.filter(pl.col("task_id").is_in(held))
+            if others.height:
+                frame = frame.filter(~pl.col("task_id").is_in(held))
+                for task in from_frame(others, Task):
+                    self.add_task(task, told=True)
+                    problem = differs_from(*self.held[task.task_id], task, Path(task.task_batch))
+                    self.problems += [problem] if problem is not None else []
+            sums.add(frame)
+            yield frame.to_arrow()
 
-    def _write(self, record: type[Record]) -> None:
-        tables, self._held[record] = self._held[record], []
-        if record in self._writers and not tables:
-            return
-        table = pa.concat_tables(tables) if tables else to_frame([], record).to_arrow()
-        if record not in self._writers:
-            self.store.path(record).parent.mkdir(parents=True, exist_ok=True)
-            dictionary = [name for name in table.schema.names if name not in _LONG]
-            self._writers[record] = pq.ParquetWriter(
-                self._partial(record), table.schema, compression="zstd", use_dictionary=dictionary
-            )
-        self._writers[record].write_table(table, row_group_size=ROW_GROUP_ROWS)
+    def _finish_told(self) -> str:
+        sums, table = RowSum(ToldTask, polars_schema(ToldTask)), self._tables[ToldTask]
+
+        def counted() -> Iterator[pa.Table]:
+            for part in table.parts():
+                sums.add(pl.DataFrame(pl.from_arrow(part)))
+                yield part
+
+        table.replace(counted(), sums.version)
+        return sums.version()
+
+    def _table(self, record: type[Record]) -> GrowingTable:
+        return GrowingTable(self.store.path(record), record, self._waiting)
+
+    def _gather(self) -> None:
+        if self._new:
+            self._tables[Task].add(to_frame(self._new, Task).to_arrow())
+            self._new, self._new_size = [], 0
 
 
-_LONG = frozenset({"content", "tool_calls", "detail"})
-"""Columns whose values are seldom equal, so that a dictionary only costs."""
-
-
-def _sort(raw: Path, whole: Path, record: type[Record], version: str) -> None:
-    order = ", ".join(f'"{name}"' for name in record.key)
-    with duckdb.connect(":memory:") as connection:
-        connection.execute(f"SET memory_limit = '{SORT_MEMORY}'")
-        connection.execute("SET temp_directory = ?", [str(raw.parent)])
-        connection.execute(
-            f"COPY (SELECT * FROM read_parquet(?) ORDER BY {order}) TO {quoted(whole)} "
-            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS}, "
-            f"KV_METADATA {{'trace.version': '{version}'}})",
-            [str(raw)],
-        )
+def _told(tasks: list[Task]) -> pa.Table:
+    return to_frame([ToldTask(**one.part(ToldTask)) for one in tasks], ToldTask).to_arrow()

@@ -11,15 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import from_json
 
 from trace_assets.importers.elements import Array, Settled, Span, find_array, settle
-from trace_assets.importers.problem import UNUSABLE, Problem
+from trace_assets.importers.jsonl import not_json
+from trace_assets.importers.outcome import token_count
+from trace_assets.importers.problem import UNUSABLE, Kind, Problem, reason_of
 from trace_assets.importers.tau2_file import Tau2File
 from trace_assets.importers.tau2_messages import read_messages
 from trace_assets.importers.tau2_reward import read_checks
 from trace_assets.records import Message, Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
+from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs
+from trace_assets.untrusted.lines import BOM
 
 _MARKS = (b'"simulations"', b'"agent_info"', b'"user_info"', b'"environment_info"', b'"num_trials"')
 
@@ -33,15 +37,15 @@ class Tau2Importer:
         """Tell whether the file begins like a tau2 simulation file."""
         return head.lstrip()[:1] == b"{" and sum(mark in head for mark in _MARKS) >= 2
 
-    def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield the tasks that were simulated, the trajectories, and what could not be read."""
-        opened = open_tau2(path)
+        opened = open_tau2(path, allowance)
         if isinstance(opened, Problem):
             yield opened
             return
         file, array = opened
         known = set[str]()
-        for item in settled_items(file, array.spans):
+        for item in settled_items(file, array.spans, allowance):
             if isinstance(item, Trajectory):
                 task_id = item.task_id.removeprefix(f"{file.target}/")
                 if task_id not in known:
@@ -50,33 +54,40 @@ class Tau2Importer:
             yield item
 
 
-def open_tau2(path: Path) -> tuple[Tau2File, Array] | Problem:
+def open_tau2(path: Path, allowance: Allowance = OF_MACHINE) -> tuple[Tau2File, Array] | Problem:
     """Return what a file's simulations share and where they lie, or why it cannot be read.
 
     Raises:
         OSError: The file cannot be opened.
     """
-    array = find_array(path, "simulations")
     try:
+        array = find_array(path, "simulations", allowance)
         if array is None:
             # Nothing to stream: a small file of another form, or one that breaks off before its array.
-            return Problem(path=str(path), message=str(_refusal(path)), kind="unknown_format")
-        array, tail = _tail(path, array)
+            raise _refusal(path, allowance)
+        array, tail = _tail(path, array, allowance)
+        head, tail = whole_pairs(array.head.removeprefix(BOM)), whole_pairs(tail)
+        check_cost(head + tail, allowance.row)
         try:
-            content = from_json(array.head + b"]" + tail)
+            content = from_json(head + b"]" + tail)
         except ValueError:
-            content = from_json(array.head + b"]}")
+            content = from_json(head + b"]}")
         return Tau2File.of(path, content), array
     except ValueError as error:
-        return Problem(path=str(path), message=str(error), kind="unknown_format")
+        kind: Kind = "too_large" if isinstance(error, TooLarge) else "unknown_format"
+        return Problem(path=str(path), message=str(error), kind=kind)
 
 
-def _refusal(path: Path) -> ValueError:
-    data = path.read_bytes()
+def _refusal(path: Path, allowance: Allowance) -> ValueError:
+    size, most = path.stat().st_size, longest(allowance.row)
+    if size > most:
+        return too_long(size, allowance.row)
     try:
+        data = path.read_bytes().removeprefix(BOM)
+        check_cost(data, allowance.row)
         Tau2File.of(path, from_json(data))
     except ValueError as error:
-        if not str(error).startswith(("there is", "a tau2", "'info")):
+        if not str(error).startswith(("there is", "a tau2", "'info", "reading it")):
             reason = str(error).partition(" at ")[0]
             return ValueError(
                 f"the file breaks off or is damaged before its simulations ({reason}); nothing can be read"
@@ -85,36 +96,38 @@ def _refusal(path: Path) -> ValueError:
     return ValueError("there is no list 'simulations' in its outermost object")
 
 
-def _tail(path: Path, array: Array) -> tuple[Array, bytes]:
+def _tail(path: Path, array: Array, allowance: Allowance) -> tuple[Array, bytes]:
     """Return the array with its true end, and what follows its closing bracket."""
     position = len(array.head)
     if array.spans:
         last = array.spans[-1]
-        ends = [settled.span.end for settled in settle(path, [last]) if not settled.reason]
+        ends = (
+            [settled.span.end for settled in settle(path, [last], allowance) if not settled.reason]
+            if array.whole
+            else []
+        )
         if not ends:
             return array, b"}"
         position = ends[-1]
         array = replace(array, spans=[*array.spans[:-1], last._replace(end=position)])
     with path.open("rb") as stream:
         stream.seek(position)
-        return array, stream.read().lstrip().removeprefix(b"]")
+        tail = stream.read(longest(allowance.row))
+        return array, b"}" if stream.read(1) else tail.lstrip().removeprefix(b"]")
 
 
-def settled_items(file: Tau2File, spans: Sequence[Span]) -> Iterator[Trajectory | Problem]:
+def settled_items(
+    file: Tau2File, spans: Sequence[Span], allowance: Allowance = OF_MACHINE
+) -> Iterator[Trajectory | Problem]:
     """Yield the trajectories of some neighbouring pieces of a file, and what could not be read."""
-    for settled in settle(file.path, spans):
+    for settled in settle(file.path, spans, allowance):
         if settled.reason:
             yield _damaged(file, settled)
             continue
         try:
             trajectory, notice = _trajectory(file, settled.value)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            yield _left_out(file, settled, f"'{where}' is not usable ({first['msg']})")
-            continue
         except UNUSABLE as error:
-            yield _left_out(file, settled, str(error))
+            yield _left_out(file, settled, reason_of(error))
             continue
         if notice:
             yield not_judged(file.path, settled.span.number, notice)
@@ -127,15 +140,17 @@ def not_judged(path: Path, number: int, notice: str) -> Problem:
     return Problem(path=str(path), position=position, message=notice, severity="notice", kind="not_judged")
 
 
-def _left_out(file: Tau2File, settled: Settled, why: str) -> Problem:
+def _left_out(file: Tau2File, settled: Settled, why: str, kind: Kind = "left_out") -> Problem:
     position = f"simulations[{settled.span.number}]"
     message = f"{why}; this simulation is left out"
-    return Problem(path=str(file.path), position=position, message=message, kind="left_out")
+    return Problem(path=str(file.path), position=position, message=message, kind=kind)
 
 
 def _damaged(file: Tau2File, settled: Settled) -> Problem:
     if not settled.broken_off:
-        return _left_out(file, settled, f"it is not JSON ({settled.reason})")
+        return _left_out(
+            file, settled, not_json(settled.reason), "too_large" if settled.large else "left_out"
+        )
     before = settled.span.number
     message = f"the file breaks off or is damaged here ({settled.reason}); "
     message += f"the {before} simulations before it are read" if before else "nothing before it can be read"
@@ -174,4 +189,4 @@ _TOKENS = ("prompt_tokens", "completion_tokens")
 
 
 def _sum(spent: list[dict[str, Any]], key: str) -> int:
-    return sum(int(usage.get(key) or 0) for usage in spent)
+    return sum(token_count(usage.get(key)) or 0 for usage in spent)

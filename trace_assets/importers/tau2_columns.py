@@ -11,20 +11,24 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from trace_assets.importers.chat import MOST_CALLS, MOST_MESSAGES
 from trace_assets.importers.elements import Span
 from trace_assets.importers.part import Part, make_part
+from trace_assets.importers.problem import UNUSABLE
 from trace_assets.importers.tau2_file import Tau2File
 from trace_assets.importers.tau2_messages import metadata_of
 from trace_assets.importers.tau2_reward import check_values
 from trace_assets.records import Check, CheckRow, MessageRow, Record, Role, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
+from trace_assets.untrusted.json_text import is_deep, longest, read_embedded
 
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _HEAD = tuple(polars_schema(TrajectoryHead))
@@ -43,9 +47,13 @@ class _Call(msgspec.Struct, gc=False):
     id: str | None = None
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+_Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
 class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -65,8 +73,8 @@ class _Simulation(msgspec.Struct, gc=False):
     id: str
     task_id: str
     messages: list[_Message]
-    trial: int | None = None
-    seed: int | None = None
+    trial: _Int64 | None = None
+    seed: _Int64 | None = None
     termination_reason: str | None = None
     reward_info: dict[str, Any] | None = None
     agent_cost: float | None = None
@@ -137,8 +145,6 @@ class _Messages:
     def _call(self, calls: list[_Call], place: int, number: int, tools: dict[str, str]) -> None:
         for call in calls:
             name, given = call.id or f"call_{number}", call.arguments
-            if isinstance(given, str):
-                given = _parsed(given)
             tools[name] = call.name
             self.callers.append(place)
             self.calls.append((name, call.name, _json(given) if given and isinstance(given, dict) else "{}"))
@@ -200,9 +206,10 @@ def _flat(messages: list[_Message]) -> list[_Message]:
 
 def _parsed(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        value = read_embedded(text)
+    except ValueError:
         return {"raw": text}
+    return value if isinstance(value, dict) else None
 
 
 @dataclass(frozen=True)
@@ -222,12 +229,22 @@ class Converted:
     refused: Sequence[Span]
 
 
-def convert(file: Tau2File, spans: Sequence[Span]) -> Converted:
+LARGE = 16_000_000
+"""Bytes of a piece from which on it is read alone, the records' way."""
+_OBJECT = 600
+"""Bytes that each object of a piece takes at most until it is in a table, beside its text."""
+
+
+_TICKET = 8
+
+
+def convert(file: Tau2File, spans: Sequence[Span], allowance: Allowance = OF_MACHINE) -> Converted:
     """Turn pieces of a file into tables.
 
     Args:
         file: What its simulations share.
         spans: Pieces, in the order of their trajectories' ids.
+        allowance: Memory that this may take; what would take more is refused.
 
     Returns:
         The tables, sorted like the pieces, and what could not be taken.
@@ -238,25 +255,40 @@ def convert(file: Tau2File, spans: Sequence[Span]) -> Converted:
     tasks: dict[str, None] = {}
     notices: list[tuple[int, str]] = []
     refused: list[Span] = []
-    held = memoryview(bytearray(max((span.end - span.start for span in spans), default=0)))
+    largest = min(LARGE, longest(allowance.messages))
+    sizes = [size for span in spans if (size := span.end - span.start) <= largest]
+    held = memoryview(bytearray(max(sizes, default=0)))
+    taken = 0
     with file.path.open("rb", buffering=0) as stream:
         for span in spans:
+            if span.end - span.start > largest:
+                refused.append(span)
+                continue
             stream.seek(span.start)
             size = stream.readinto(held[: span.end - span.start]) or 0
             while size and held[size - 1] in _BETWEEN:
                 size -= 1
+            text = bytes(held[:size])
+            here = text.count(b"{") * _OBJECT
+            if taken + here > allowance.messages:
+                refused.append(span)
+                continue
             try:
-                one = _DECODER.decode(held[:size])
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                one = _DECODER.decode(text)
+                if not one.id or not one.task_id or _unusual(one):
+                    raise ValueError("the records' way tells why")
+                rows = sorted(check_values(one.reward_info))
+                ticket = file.ticket(one.task_id)
+                # A ticket may be many times as long as its simulation.
+                taken += here + len(ticket or "") * _TICKET
+                if taken > allowance.messages:
+                    raise ValueError("the records' way reads one at a time")
+                n, last, prompt, completion = messages.add(one, ticket)
+                facts = {name: getattr(one, name) for name in _FACTS}
+                head, notice = file.head(facts, n, last, (prompt, completion))
+            except UNUSABLE:  # msgspec's errors are ValueErrors
                 refused.append(span)
                 continue
-            if not one.id or not one.task_id:
-                refused.append(span)
-                continue
-            rows = sorted(check_values(one.reward_info))
-            n, last, prompt, completion = messages.add(one, file.ticket(one.task_id))
-            facts = {name: getattr(one, name) for name in _FACTS}
-            head, notice = file.head(facts, n, last, (prompt, completion))
             heads.append([head.get(name, _DEFAULTS[name]) for name in _HEAD])
             checks.extend((one.id, *row) for row in rows)
             tasks.setdefault(one.task_id)
@@ -266,6 +298,29 @@ def convert(file: Tau2File, spans: Sequence[Span]) -> Converted:
     return Converted(part, list(tasks), notices, refused)
 
 
+def _unusual(one: _Simulation) -> bool:
+    """Tell whether a simulation nests values deeply, or holds names so long that repeating them is dear.
+
+    Arguments that stand as text are parsed on the way.
+    """
+    longest_name, flat = len(one.id), _flat(one.messages)
+    if len(flat) > MOST_MESSAGES:
+        return True
+    for message in flat:
+        if message.tool_calls and len(message.tool_calls) > MOST_CALLS:
+            return True
+        if message.role == "tool":
+            longest_name = max(longest_name, len(message.id or ""))
+        for call in message.tool_calls or ():
+            longest_name = max(longest_name, len(call.name))
+            if isinstance(call.arguments, str):
+                call.arguments = _parsed(call.arguments)
+            elif is_deep(call.arguments):
+                return True
+    return longest_name * len(flat) > _REPEATED
+
+
+_REPEATED = 1 << 22
 _BETWEEN = b" \t\r\n,"
 _FACTS = tuple(name for name in _Simulation.__struct_fields__ if name != "messages")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.importers.batch import batch_of
+from trace_assets.importers.outcome import amount
 from trace_assets.importers.tau2_reward import read_reward
 from trace_assets.records import ExpectedAction, Task
 from trace_assets.records.trajectory import Fault
@@ -162,8 +163,8 @@ class Tau2File:
             "prompt_tokens": tokens[0],
             "completion_tokens": tokens[1],
             # tau2 writes 0.0 for models whose price it does not know.
-            "cost_usd": simulation.get("agent_cost") or None,
-            "seconds": simulation.get("duration"),
+            "cost_usd": amount(simulation.get("agent_cost")) or None,
+            "seconds": amount(simulation.get("duration")),
             "source": f"tau2:{self.path.name}",
             "source_id": self.commit,
             "source_uri": self.uri,

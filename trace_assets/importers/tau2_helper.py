@@ -25,6 +25,7 @@ import pyarrow as pa
 from trace_assets.importers.elements import Span
 from trace_assets.importers.tau2_columns import Converted, convert
 from trace_assets.importers.tau2_file import Tau2File
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 
 GIVEN = 4
 """Chunks that are given to the other process at once: it has work also while a row group is written here."""
@@ -64,9 +65,9 @@ class Helper:
         self._wire.close()
         self._folder.cleanup()
 
-    def open(self, file: Tau2File) -> None:
-        """Tell which file the chunks are of; once, before the first of them."""
-        self._send(file)
+    def open(self, file: Tau2File, allowance: Allowance = OF_MACHINE) -> None:
+        """Tell which file the chunks are of, and what memory there is; once, before the first of them."""
+        self._send((file, allowance))
 
     @property
     def free(self) -> bool:
@@ -140,10 +141,10 @@ def main() -> None:
     gc.disable()  # parsed messages hold no cycles, and looking for them takes a tenth of the time
     wire.send(None)
     try:
-        file: Tau2File = wire.recv()
+        file, allowance = wire.recv()
         while True:
             number, chunk = wire.recv()
-            converted = convert(file, chunk)
+            converted = convert(file, chunk, allowance)
             if converted.part is not None:
                 _write(converted.part.tables, folder, number)
                 converted = replace(converted, part=replace(converted.part, tables={}))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic_core import from_json
-
+from trace_assets.importers.chat import MOST_CALLS, MOST_MESSAGES
+from trace_assets.importers.outcome import not_too_many
 from trace_assets.records import Message, ToolCall
+from trace_assets.untrusted.json_text import read_embedded
 
 
 def read_messages(raw: list[Any]) -> Iterator[Message]:
@@ -18,6 +19,7 @@ def read_messages(raw: list[Any]) -> Iterator[Message]:
     """
     names: dict[str, str] = {}
     flat = [part for message in raw for part in (_object_list(message, "tool_messages") or [message])]
+    not_too_many(len(flat), MOST_MESSAGES, "messages")
     for number, message in enumerate(flat):
         if not isinstance(message, dict):
             raise ValueError(f"messages[{number}] is not an object")
@@ -25,6 +27,7 @@ def read_messages(raw: list[Any]) -> Iterator[Message]:
         if role not in ("system", "user", "assistant", "tool"):
             raise ValueError(f"messages[{number}] has the unknown role {role!r}")
         by = "user" if role == "user" or message.get("requestor") == "user" else "assistant"
+        not_too_many(len(message.get("tool_calls") or ()), MOST_CALLS, "tool calls in one message")
         calls = tuple(_call(call, number) for call in message.get("tool_calls") or ())
         names.update((call.id, call.name) for call in calls)
         answered = str(message.get("id")) if role == "tool" else None
@@ -72,7 +75,7 @@ def _call(call: Any, number: int) -> ToolCall:
     arguments = call.get("arguments")
     if isinstance(arguments, str):
         try:
-            arguments = from_json(arguments)
+            arguments = read_embedded(arguments)
         except ValueError:
             arguments = {"raw": arguments}
     return ToolCall(

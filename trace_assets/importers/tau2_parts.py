@@ -17,15 +17,20 @@ from trace_assets.importers.elements import Array, Span
 from trace_assets.importers.part import Part, part_of
 from trace_assets.importers.problem import Problem, repeated
 from trace_assets.importers.tau2 import not_judged, open_tau2, settled_items
-from trace_assets.importers.tau2_columns import Converted, convert
+from trace_assets.importers.tau2_columns import LARGE, Converted, convert
 from trace_assets.importers.tau2_file import Tau2File
 from trace_assets.importers.tau2_helper import Helper
+from trace_assets.importers.weight import too_heavy
 from trace_assets.records import Task
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
+from trace_assets.untrusted.json_text import longest
 
 CHUNK = 8_000_000
 """Bytes of JSON that become one part."""
 PARALLEL = 96_000_000
 """Bytes from which a file is worth starting processes for."""
+FOR_TWO = 1 << 30
+"""Bytes of memory that reading must be allowed before two processes share it."""
 AHEAD = 4
 """Chunks that lie ready at most when one before them is not."""
 
@@ -33,25 +38,31 @@ Seen = MutableMapping[str, str]
 """Trajectory id to where it was met, over all files of one reading."""
 
 
+_LONGEST_ID = 1000
+"""Characters of an id; of those with longer ones the records' way tells."""
+
+
 class _Named(msgspec.Struct):
     id: str | int | float | None = None
 
 
-def read_parts(path: Path, seen: Seen) -> Iterator[Part | Task | Problem]:
+def read_parts(path: Path, seen: Seen, allowance: Allowance = OF_MACHINE) -> Iterator[Part | Task | Problem]:
     """Yield a file's tables part by part, its tasks, and what could not be read.
 
     Args:
         path: A tau2 simulation file.
         seen: Ids that are not to be read again; what is read is added.
+        allowance: Memory that this may take.
     """
     with ExitStack() as stack:
         # Asked for first of all: it takes half a second to come up.
-        helper = _helper(stack) if path.stat().st_size >= PARALLEL else None
-        opened = open_tau2(path)
+        several = path.stat().st_size >= PARALLEL and allowance.total >= FOR_TWO
+        helper = _helper(stack) if several else None
+        opened = open_tau2(path, allowance)
         if isinstance(opened, Problem):
             yield opened
         else:
-            yield from _parts(*opened, seen, helper)
+            yield from _parts(*opened, seen, helper, allowance)
 
 
 def _helper(stack: ExitStack) -> Helper | None:
@@ -62,10 +73,17 @@ def _helper(stack: ExitStack) -> Helper | None:
 
 
 def _parts(
-    file: Tau2File, array: Array, seen: Seen, helper: Helper | None
+    file: Tau2File, array: Array, seen: Seen, helper: Helper | None, allowance: Allowance
 ) -> Iterator[Part | Task | Problem]:
     path = file.path
-    ids = _ids(path, array)
+    ids = _ids(path, array, longest(allowance.row))
+    if not array.whole:
+        message = (
+            f"there are more than {len(ids):,} simulations, which is more than can be remembered within "
+        )
+        message += "the memory that reading may take (ingest.memory_gib); the others are left out"
+        position = f"simulations[{len(ids)}]"
+        yield Problem(path=str(path), position=position, message=message, kind="too_large")
     here = f"tau2:{path.name}"
     chosen: list[int] = []
     doubles: list[int] = []
@@ -81,7 +99,8 @@ def _parts(
     refused: list[Span] = []
     notices: list[tuple[int, str]] = []
     tasks = set[str]()
-    for converted in _converted(file, list(_chunks([array.spans[number] for number in chosen])), helper):
+    chunks = list(_chunks([array.spans[number] for number in chosen]))
+    for converted in _converted(file, chunks, helper, allowance):
         refused.extend(converted.refused)
         for task_id in converted.tasks:
             if task_id not in tasks:
@@ -97,18 +116,19 @@ def _parts(
         if number - 1 in torn:  # perhaps no element at all, but the rest of the piece before it
             torn.add(number)
             refused.append(array.spans[number])
-    yield from _slowly(file, refused, own, tasks, seen, shifts)
+    yield from _slowly(file, refused, own, tasks, seen, shifts, allowance)
+    first = {name: number for number, name in reversed(list(enumerate(ids)))} if doubles else {}
     for number in (number for number in doubles if number not in torn):
         if ids[number] in own:  # the first of that name was of no use
-            yield from _slowly(file, [array.spans[number]], own, tasks, seen, [])
+            yield from _slowly(file, [array.spans[number]], own, tasks, seen, [], allowance)
         else:
-            yield _again(file, array, ids, number, seen)
+            yield _again(file, array, first[ids[number]], ids[number], number, seen)
     for number, notice in sorted(notices):
         place = number + sum(more for before, more in shifts if before < number)
         yield not_judged(path, place, notice)
 
 
-def _ids(path: Path, array: Array) -> list[str]:
+def _ids(path: Path, array: Array, most: int) -> list[str]:
     """Return each piece's trajectory id; empty where only the records' way can tell."""
     found = list(array.ids)
     decoder = msgspec.json.Decoder(_Named)
@@ -119,25 +139,27 @@ def _ids(path: Path, array: Array) -> list[str]:
             span = array.spans[number]
             stream.seek(span.start)
             try:
-                value = decoder.decode(stream.read(span.end - span.start).rstrip(b" \t\r\n,")).id
-            except (msgspec.DecodeError, UnicodeDecodeError):
+                text = stream.read(span.end - span.start) if span.end - span.start <= most else b""
+                value = decoder.decode(text.rstrip(b" \t\r\n,")).id
+            except (ValueError, RecursionError):
                 value = None
-            found[number] = "" if value is None else str(value)
+            found[number] = "" if value is None or len(str(value)) > _LONGEST_ID else str(value)
     return [name or "" for name in found]
 
 
-def _again(file: Tau2File, array: Array, ids: Sequence[str], number: int, seen: Seen) -> Problem:
+def _again(file: Tau2File, array: Array, first: int, name: str, number: int, seen: Seen) -> Problem:
     """Tell of a trajectory that was read before, and whether it is the same when both are in this file."""
-    where, first = seen[ids[number]], ids.index(ids[number])
+    where = seen[name]
     same = None
     if first < number and where == f"tau2:{file.path.name}":
         with file.path.open("rb") as stream:
-            texts = []
+            prints = []
             for span in (array.spans[first], array.spans[number]):
                 stream.seek(span.start)
-                texts.append(stream.read(span.end - span.start).rstrip(b" \t\r\n,"))
-        same = texts[0] == texts[1]
-    return repeated(ids[number], file.path, where, same, f"simulations[{number}]")
+                text = stream.read(min(span.end - span.start, LARGE)).rstrip(b" \t\r\n,")
+                prints.append((len(text), hash(text)))
+        same = prints[0] == prints[1]
+    return repeated(name, file.path, where, same, f"simulations[{number}]")
 
 
 def _chunks(spans: Sequence[Span]) -> Iterator[list[Span]]:
@@ -154,13 +176,13 @@ def _chunks(spans: Sequence[Span]) -> Iterator[list[Span]]:
 
 
 def _converted(
-    file: Tau2File, chunks: Sequence[Sequence[Span]], helper: Helper | None
+    file: Tau2File, chunks: Sequence[Sequence[Span]], helper: Helper | None, allowance: Allowance
 ) -> Iterator[Converted]:
     """Convert chunks in order: here, and where there is a helper in its process too."""
     if helper is None:
-        yield from (_uncollected(file, chunk) for chunk in chunks)
+        yield from (_uncollected(file, chunk, allowance) for chunk in chunks)
         return
-    helper.open(file)
+    helper.open(file, allowance)
     todo = dict(enumerate(chunks))
     done: dict[int, Converted] = {}
     for number in range(len(chunks)):
@@ -173,19 +195,19 @@ def _converted(
                 helper.give(other, todo.pop(other))
             if todo and (len(done) < AHEAD or number in todo):
                 mine = next(iter(todo))
-                done[mine] = _uncollected(file, todo.pop(mine))
+                done[mine] = _uncollected(file, todo.pop(mine), allowance)
                 done.update(helper.take())
             else:
                 done.update(helper.take(wait=True))
         yield done.pop(number)
 
 
-def _uncollected(file: Tau2File, chunk: Sequence[Span]) -> Converted:
+def _uncollected(file: Tau2File, chunk: Sequence[Span], allowance: Allowance) -> Converted:
     """Convert with the collector off, as the other process does all the time."""
     running = gc.isenabled()
     gc.disable()
     try:
-        return convert(file, chunk)
+        return convert(file, chunk, allowance)
     finally:
         if running:
             gc.enable()
@@ -198,6 +220,7 @@ def _slowly(
     tasks: set[str],
     seen: Seen,
     shifts: list[tuple[int, int]],
+    allowance: Allowance,
 ) -> Iterator[Part | Task | Problem]:
     """Read what the fast way refused, run by run of neighbouring pieces.
 
@@ -213,8 +236,11 @@ def _slowly(
             runs.append([span])
     for run in runs:
         shift, count = sum(more for _, more in shifts), 0
-        for item in settled_items(file, [span._replace(number=span.number + shift) for span in run]):
+        shifted = [span._replace(number=span.number + shift) for span in run]
+        for item in settled_items(file, shifted, allowance):
             count += not isinstance(item, Problem) or item.severity == "error"
+            if not isinstance(item, Problem):
+                item = too_heavy(item, file.path, allowance) or item
             if isinstance(item, Problem):
                 yield item
                 continue

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trace_assets.importers.outcome import MOST_CHECKS, not_too_many
 from trace_assets.records import Check, CheckKind
 
 
@@ -65,6 +66,7 @@ def check_values(info: Any) -> Iterator[CheckValues]:
 
 
 def _list(info: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    not_too_many(len(info.get(key) or ()), MOST_CHECKS, key)
     return [item for item in info.get(key) or () if isinstance(item, dict)]
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from trace_assets.importers.jsonl import first_row, read_rows
 from trace_assets.importers.openai_chat import read_conversation
+from trace_assets.importers.outcome import MOST_CHECKS, amount, not_too_many, token_count
 from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.importers.reading import Reading
 from trace_assets.records import Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 
 _SCORING = ("TaskError", "EnvError")
 """Errors in the environment's own code; all others are the infrastructure's."""
@@ -35,10 +37,10 @@ class VerifiersImporter:
         trace = {"nodes", "task", "agent"} <= keys
         return episode or trace or {"example_id", "prompt", "completion"} <= keys
 
-    def read(self, path: Path) -> Iterator[Task | Trajectory | Problem]:
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield a trajectory a trace of an agent that is trained or judged, each task once."""
         reading = Reading(path)
-        for row in read_rows(path):
+        for row in read_rows(path, allowance):
             if isinstance(row, Problem):
                 yield row
                 continue
@@ -62,13 +64,17 @@ def _rows(value: dict[str, Any], number: int) -> Iterator[Row]:
         yield _trace(value, {}, [])
     else:
         traces = [one for one in value.get("traces") or [] if isinstance(one, dict)]
-        judged = [one for one in traces if _dict(one.get("agent")).get("trainable", True)]
-        others = [one for one in traces if one not in judged]
+        judged = [one for one in traces if _is_judged(one)]
+        others = [one for one in traces if not _is_judged(one)]
         if not judged:
             reasons = "; ".join(str(error.get("message")) for error in value.get("errors") or [])
             raise ValueError(f"the episode holds no trace of an agent ({reasons or 'none was made'})")
         for trace in judged:
             yield _trace(trace, value, others)
+
+
+def _is_judged(trace: dict[str, Any]) -> bool:
+    return bool(_dict(trace.get("agent")).get("trainable", True))
 
 
 def _trace(trace: dict[str, Any], episode: Mapping[str, Any], others: list[dict[str, Any]]) -> Row:
@@ -79,6 +85,7 @@ def _trace(trace: dict[str, Any], episode: Mapping[str, Any], others: list[dict[
     rewards = {name: one for name, one in _dict(trace.get("rewards")).items() if isinstance(one, dict)}
     errors = [*(trace.get("errors") or []), *(episode.get("errors") or [])]
     broken = not trace.get("ok", not errors)
+    not_too_many(len(rewards), MOST_CHECKS, "rewards")
     full = sum(float(one.get("weight", 1)) for one in rewards.values() if float(one.get("weight", 1)) > 0)
     value = sum(float(one["score"]) * float(one.get("weight", 1)) for one in rewards.values())
     usage = [_dict(call.get("usage")) for call in calls if call.get("usage")]
@@ -99,13 +106,15 @@ def _trace(trace: dict[str, Any], episode: Mapping[str, Any], others: list[dict[
         "success": value >= full - 1e-6 if rewards and not broken and full > 0 else None,
         "usage": {
             "prompt_tokens": sum(
-                int(one.get("prompt_tokens") or 0) + int(one.get("cached_input_tokens") or 0) for one in usage
+                token_count(one.get(name)) or 0
+                for one in usage
+                for name in ("prompt_tokens", "cached_input_tokens")
             ),
-            "completion_tokens": sum(int(one.get("completion_tokens") or 0) for one in usage),
+            "completion_tokens": sum(token_count(one.get("completion_tokens")) or 0 for one in usage),
         }
         if usage
         else None,
-        "cost_usd": sum(float(one.get("cost") or 0) for one in usage) or None,
+        "cost_usd": sum(amount(one.get("cost")) or 0.0 for one in usage) or None,
         "stop_reason": "environment_error"
         if kind in _SCORING
         else _reason(condition, finish, bool(trace.get("is_completed"))),

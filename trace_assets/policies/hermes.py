@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
 from trace_assets.records import Message, ToolCall
@@ -12,8 +11,6 @@ from trace_assets.records import Message, ToolCall
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 DEEPEST = 64
 """Levels of JSON in a call's arguments; readers of stored trajectories give up at about 200."""
-_CALL = re.compile(re.escape(OPEN) + r"(.*?)" + re.escape(CLOSE), re.DOTALL)
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 def render_tool_call(call: ToolCall) -> str:
@@ -53,11 +50,11 @@ def parse_reply(text: str, first_call: int = 0) -> tuple[Message, bool]:
     >>> parse_reply('<tool_call>{"name": "look"')[1]
     True
     """
-    said = _THOUGHT.sub("", text)
-    words = _CALL.sub("", said)
+    said, _ = cut_out(text, "<think>", "</think>")
+    words, bodies = cut_out(said, OPEN, CLOSE)
     broken = any(tag in words for tag in (OPEN, CLOSE, "<think>", "</think>"))
     calls: list[ToolCall] = []
-    for body in _CALL.findall(said):
+    for body in bodies:
         call = parse_call(body)
         if call is None:
             broken = True
@@ -69,6 +66,25 @@ def parse_reply(text: str, first_call: int = 0) -> tuple[Message, bool]:
     return Message(
         role="assistant", content=words if words or not calls else None, tool_calls=tuple(calls)
     ), False
+
+
+def cut_out(text: str, begin: str, end: str) -> tuple[str, list[str]]:
+    """Return a text without its marked parts, and those; a mark without its partner stays.
+
+    In time that grows with the text alone, however many marks are never closed.
+
+    >>> cut_out("a<x>b</x>c<x>d", "<x>", "</x>")
+    ('ac<x>d', ['b'])
+    """
+    rest, inside, at = [], [], 0
+    while (opened := text.find(begin, at)) >= 0:
+        closed = text.find(end, opened + len(begin))
+        if closed < 0:
+            break
+        rest.append(text[at:opened])
+        inside.append(text[opened + len(begin) : closed])
+        at = closed + len(end)
+    return "".join([*rest, text[at:]]), inside
 
 
 def parse_call(body: str) -> tuple[str, dict[str, Any]] | None:

@@ -5,18 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.policies.openai_faults import PASSING, ServerFault, conceal, public_url, read_fault
+from trace_assets.policies.openai_answers import LARGEST, ChatAnswer, TextAnswer, read_answer
+from trace_assets.policies.openai_faults import (
+    PASSING,
+    ServerFault,
+    TooLongAnswer,
+    conceal,
+    public_url,
+    read_fault,
+    shown,
+)
 from trace_assets.proxies import through_proxies
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types import Completion
-    from openai.types.chat import ChatCompletion
+
+A = TypeVar("A", ChatAnswer, TextAnswer)
 
 
 @dataclass(frozen=True)
@@ -38,13 +48,26 @@ class Retries:
     longest_wait: float = 300.0
 
 
+class Meter(Protocol):
+    """Counts what one request costs, attempt by attempt: those that were given up cost as well."""
+
+    async def begin(self) -> None:
+        """An attempt is to be made; raises where it may not."""
+        ...
+
+    def end(self, fault: ServerFault | None) -> None:
+        """An attempt ended, in a fault or with an answer."""
+        ...
+
+
 class Connection:
     """Sends chat completions, and prompts of token ids to be continued.
 
     Rate limits, server errors, time-outs, lost connections, bodies that are no completion and answers
     without a choice are tried again with growing pauses; a Retry-After holds back all requests of this
     connection, not only the one that was told. The key is read from the environment when a client is made,
-    and appears in no message, log or attribute.
+    and appears in no message, log or attribute. No request goes to another address than the one that was
+    named: a server that sends it on is a fault. Answers are read up to a length, and none is unpacked.
 
     Args:
         base_url: Such as http://127.0.0.1:8000/v1.
@@ -79,30 +102,36 @@ class Connection:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._not_before = 0.0
 
-    async def complete(self, body: Mapping[str, Any]) -> ChatCompletion:
+    async def complete(self, body: Mapping[str, Any], meter: Meter | None = None) -> ChatAnswer:
         """Return a completion with at least one choice.
 
         Args:
             body: The request; its `max_tokens` is renamed for servers that want `max_completion_tokens`.
+            meter: Told of every attempt before and after it.
 
         Raises:
             ServerFault: The last fault, when it does not pass or did not in all attempts.
+            Exception: What the meter raises.
         """
-        answer: ChatCompletion = await self._send(lambda client: client.chat.completions, body)
-        return answer
+        return await self._send(lambda client: client.chat.completions, body, ChatAnswer, meter)
 
-    async def continue_prompt(self, body: Mapping[str, Any]) -> Completion:
+    async def continue_prompt(self, body: Mapping[str, Any]) -> TextAnswer:
         """Return what follows a prompt, with at least one choice; otherwise as `complete`."""
-        answer: Completion = await self._send(lambda client: client.completions, body)
-        return answer
+        return await self._send(lambda client: client.completions, body, TextAnswer, None)
 
-    async def _send(self, endpoint: Callable[[AsyncOpenAI], Any], body: Mapping[str, Any]) -> Any:
+    async def _send(
+        self,
+        endpoint: Callable[[AsyncOpenAI], Any],
+        body: Mapping[str, Any],
+        kind: type[A],
+        meter: Meter | None,
+    ) -> A:
         """Ask until there is an answer or a fault that does not pass."""
         attempts = waits = 0
         while True:
             await self._hold()
             try:
-                return await self._once(endpoint, body)
+                return await self._metered(endpoint, body, kind, meter)
             except ServerFault as fault:
                 self._on_fault(fault)
                 if fault.kind == "request" and self._renames(fault):
@@ -131,22 +160,47 @@ class Connection:
         while (left := self._not_before - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(left)
 
-    async def _once(self, endpoint: Callable[[AsyncOpenAI], Any], body: Mapping[str, Any]) -> Any:
+    async def _metered(
+        self,
+        endpoint: Callable[[AsyncOpenAI], Any],
+        body: Mapping[str, Any],
+        kind: type[A],
+        meter: Meter | None,
+    ) -> A:
+        if meter is None:
+            return await self._once(endpoint, body, kind)
+        await meter.begin()
+        ended: ServerFault | None = ServerFault("connection", "it was given up")
+        try:
+            answer = await self._once(endpoint, body, kind)
+            ended = None
+        except ServerFault as fault:
+            ended = fault
+            raise
+        finally:  # also when the whole program is interrupted
+            meter.end(ended)
+        return answer
+
+    async def _once(
+        self, endpoint: Callable[[AsyncOpenAI], Any], body: Mapping[str, Any], kind: type[A]
+    ) -> A:
         named = {self._length_field if key == "max_tokens" else key: value for key, value in body.items()}
         client = self._connected()
         try:
             # The client's own limit is one on each read: a server that drips would hold us for ever.
             async with asyncio.timeout(self._timeout):
-                completion = await endpoint(client).create(**named)
+                response = await endpoint(client).with_raw_response.create(**named)
         except TimeoutError:
             raise ServerFault("timeout", f"TimeoutError: no whole answer in {self._timeout:g} s") from None
         except Exception as error:
             raise read_fault(error, _key(self.key_variable)) from None  # the cause may hold the request
-        if not hasattr(completion, "choices"):
-            raise ServerFault("garbage", "base_url usually ends in /v1")
-        if not completion.choices:
+        try:
+            answer = read_answer(response.content, kind)
+        except ValueError as error:
+            raise ServerFault("garbage", shown(error, _key(self.key_variable))) from None
+        if not answer.choices:
             raise ServerFault("empty", "an answer without a choice")
-        return completion
+        return answer
 
     def _renames(self, fault: ServerFault) -> bool:
         if self._length_field == "max_tokens" and "max_completion_tokens" in fault.said:
@@ -165,9 +219,13 @@ class Connection:
                 api_key=_key(self.key_variable) or "not-needed",
                 max_retries=0,
                 timeout=self._timeout,
-                http_client=None
-                if through_proxies(self._base_url)
-                else DefaultAsyncHttpxClient(trust_env=False),
+                # Unpacked answers alone: a few bytes of a packed one may be any number.
+                default_headers={"Accept-Encoding": "identity"},
+                http_client=DefaultAsyncHttpxClient(
+                    trust_env=through_proxies(self._base_url),
+                    follow_redirects=False,
+                    event_hooks={"response": [_bounded]},
+                ),
             )
             self._loop, self._not_before = loop, 0.0
         return self._client
@@ -200,6 +258,11 @@ class Connection:
             return InputError(f"{server} does not know '{model}': {said}; see its /v1/models.")
         if fault.kind == "garbage":
             return Unavailable(f"the answer of {server} is not a chat completion: {said}.")
+        if fault.kind == "redirect":
+            return InputError(
+                f"{server} sends requests on to {said}, where nothing is sent unasked; set {setting} to that "
+                "address if it is the one you mean."
+            )
         if fault.kind == "other_model":
             return Unavailable(
                 f"{server} answered as '{said}' where '{model}' was asked for; correct the model's name, or "
@@ -211,6 +274,37 @@ class Connection:
             said += f"; it asks to wait {fault.retry_after:.0f} s"
         status = f"answered HTTP {fault.status}" if fault.status else "cannot be used"
         return Unavailable(f"{server} {status}: {said}.")
+
+
+async def _bounded(response: Any) -> None:
+    """Have the body of an answer read no further than any answer goes; a hook of the HTTP client."""
+    if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+        raise TooLongAnswer("the body is packed, which was not asked for")
+    stream = response.stream
+    # The client checks the type, of whichever HTTP library it is built on.
+    base = next(kind for kind in type(stream).__mro__ if kind.__name__ == "AsyncByteStream")
+    response.stream = _counted(base)(stream)
+
+
+@cache
+def _counted(base: type) -> type:
+    """Return a stream of a library's type that ends where an answer is too long."""
+
+    class Counted(base):  # type: ignore[misc]
+        def __init__(self, stream: Any) -> None:
+            self._stream, self._left = stream, LARGEST
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for part in self._stream:
+                self._left -= len(part)
+                if self._left < 0:
+                    raise TooLongAnswer(f"the body is longer than {LARGEST >> 20} MiB")
+                yield part
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return Counted
 
 
 def _key(variable: str) -> str:

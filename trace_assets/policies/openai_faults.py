@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
+
+from trace_assets.untrusted.printable import printable
 
 FaultKind = Literal[
     "rate_limit",
@@ -18,13 +20,15 @@ FaultKind = Literal[
     "garbage",
     "empty",
     "other_model",
+    "redirect",
     "full",
     "key",
     "model",
     "request",
 ]
-"""`other_model`: the answer bears another model's name than was asked for; `full`: the conversation does not
-fit the context; `key`, `model`, `request`: only the user can mend it."""
+"""`redirect`: it sends requests on elsewhere, where nobody has asked them to go; `other_model`: the answer
+bears another model's name than was asked for; `full`: the conversation does not fit the context; `key`,
+`model`, `request`: only the user can mend it."""
 
 PASSING: frozenset[FaultKind] = frozenset(
     {"rate_limit", "timeout", "connection", "server", "garbage", "empty", "other_model"}
@@ -45,13 +49,21 @@ class ServerFault(Exception):
         said: What the server or the operating system said, in one line without secrets.
         status: HTTP status where there was an answer.
         retry_after: Seconds that the server asks to wait, None when it does not say.
+        may_cost: Whether the server may have worked on the request and ask to be paid: it did not refuse it,
+            and was reached.
     """
 
     def __init__(
-        self, kind: FaultKind, said: str, status: int | None = None, retry_after: float | None = None
+        self,
+        kind: FaultKind,
+        said: str,
+        status: int | None = None,
+        retry_after: float | None = None,
+        may_cost: bool = True,
     ) -> None:
         super().__init__(said)
         self.kind, self.said, self.status, self.retry_after = kind, said, status, retry_after
+        self.may_cost = may_cost
 
 
 def read_fault(error: Exception, secret: str) -> ServerFault:
@@ -66,19 +78,41 @@ def read_fault(error: Exception, secret: str) -> ServerFault:
     """
     import openai
 
-    if isinstance(error, openai.APITimeoutError):
-        return ServerFault("timeout", f"APITimeoutError: {conceal(str(error.__cause__ or error), secret)}")
+    if isinstance(error, TooLongAnswer):
+        return ServerFault("garbage", shown(error, secret))
     if isinstance(error, openai.APIConnectionError):
-        cause = conceal(str(error.__cause__ or error), secret)
-        return ServerFault("connection", f"{type(error).__name__}: {cause}")
+        cause = error.__cause__
+        said = f"{type(error).__name__}: {shown(cause or error, secret)}"
+        kind: FaultKind = "timeout" if isinstance(error, openai.APITimeoutError) else "connection"
+        if isinstance(cause, TooLongAnswer):
+            return ServerFault("garbage", shown(cause, secret))
+        return ServerFault(kind, said, may_cost=type(cause).__name__ not in _NOT_SENT)
     if isinstance(error, openai.APIStatusError):
-        said = conceal(_said(error), secret)
-        return ServerFault(_kind(error.status_code, said), said, error.status_code, _wait(error))
+        status = error.status_code
+        if 300 <= status < 400:
+            where = public_url(str(error.response.headers.get("location", ""))) or "another address"
+            return ServerFault("redirect", shown(where, secret), status, may_cost=False)
+        said = shown(_said(error), secret)
+        kind = _kind(status, said)
+        return ServerFault(kind, said, status, _wait(error), may_cost=kind == "server")
     if isinstance(error, openai.OpenAIError):
-        return ServerFault("request", conceal(str(error), secret))
+        return ServerFault("request", shown(error, secret), may_cost=False)
     if isinstance(error, ValueError | TypeError):  # a body that is not what the protocol says
-        return ServerFault("garbage", conceal(str(error), secret)[:300])
+        return ServerFault("garbage", shown(error, secret))
     raise error
+
+
+_NOT_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "LocalProtocolError")
+"""What httpx, or whichever descendant of it the client uses, raises before a server has the request."""
+
+
+class TooLongAnswer(Exception):
+    """A body that is longer than any answer, or packed though that was not asked for."""
+
+
+def shown(said: object, secret: str) -> str:
+    """Return what a server said as a person may see it: in one line, brief, without secrets."""
+    return printable(conceal(" ".join(str(said)[:2000].split()), secret))[:300]
 
 
 def _kind(status: int, said: str) -> FaultKind:
@@ -145,16 +179,40 @@ def _bare(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2].lower()
 
 
+_FRAGMENT = 6
+"""Characters of a key that tell something of it; servers echo a part of the key that they refuse."""
+
+
 def conceal(text: str, secret: str) -> str:
-    """Strike a key, and anything that looks like one, out of a text that will be shown.
+    """Strike a key, parts of it, and anything that looks like one, out of a text that will be shown.
 
     >>> conceal("Incorrect API key provided: hunter22, Bearer abcdefghijkl", "hunter22")
     'Incorrect API key provided: ***, Bearer ***'
+    >>> conceal("Incorrect key: a-secret-pa*****", "a-secret-password")
+    'Incorrect key: ********'
     """
     if len(secret) >= 4:
         text = text.replace(secret, "***")
+    if len(secret) > _FRAGMENT:
+        parts = {secret[at : at + _FRAGMENT] for at in range(len(secret) - _FRAGMENT + 1)}
+        text = _without(text, parts)
     text = re.sub(r"(?i)\b(bearer\s+)[^\s,;\"']{8,}", r"\1***", text)
     return re.sub(r"\b(sk|key)-[\w*-]{8,}", "***", text)
+
+
+def _without(text: str, parts: Collection[str]) -> str:
+    """Replace every run of characters that is covered by some of the parts, all of one length."""
+    covered = bytearray(len(text))
+    for at in range(len(text) - _FRAGMENT + 1):
+        if text[at : at + _FRAGMENT] in parts:
+            covered[at : at + _FRAGMENT] = b"\1" * _FRAGMENT
+    kept = []
+    for at, character in enumerate(text):
+        if not covered[at]:
+            kept.append(character)
+        elif not at or not covered[at - 1]:
+            kept.append("***")
+    return "".join(kept)
 
 
 def public_url(url: str) -> str:
@@ -178,4 +236,4 @@ def _said(error: Any) -> str:
     body = error.body
     text = body.get("message") if isinstance(body, dict) else None
     code = body.get("code") if isinstance(body, dict) else None
-    return " ".join(f"{code or ''} {text or error.message}".split())[:300]
+    return " ".join(f"{str(code or '')[:100]} {str(text or error.message)[:2000]}".split())[:300]

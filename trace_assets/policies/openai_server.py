@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any
+
+import msgspec
 
 from trace_assets.errors import InputError
 from trace_assets.policies.hermes import OPEN, parse_reply, strict_json
+from trace_assets.policies.openai_answers import ChatAnswer, Said, read_usage
 from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault
 from trace_assets.policies.openai_servers import Servers
@@ -15,8 +19,8 @@ from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.policies.sampling import turn_seed
 from trace_assets.records import Message, ToolCall
 
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion, ChatCompletionMessage
+_MOST_TOKENS = 1 << 24
+"""Of one request; a server that counts more is not believed."""
 
 
 class OpenAIPolicy:
@@ -119,46 +123,48 @@ class OpenAIPolicy:
             body |= {"logprobs": True, "extra_body": {"return_token_ids": True}}
         return body
 
-    def _reply(self, conversation: Conversation, completion: ChatCompletion) -> Reply:
+    def _reply(self, conversation: Conversation, completion: ChatAnswer) -> Reply:
         choice = completion.choices[0]
         first = sum(len(message.tool_calls) for message in conversation.messages)
         message, malformed = _message(choice.message, first)
-        usage = completion.usage
+        usage = read_usage(completion.usage, _MOST_TOKENS, _MOST_TOKENS)
         if self._return_token_ids:
             opening = all(item.role != "assistant" for item in conversation.messages)
             conversation.tokens = _trace(TokenTrace() if opening else conversation.tokens, completion)
         return Reply(
             message,
-            usage.prompt_tokens if usage else None,
-            usage.completion_tokens if usage else None,
+            usage.prompt if usage.said else None,
+            usage.completion if usage.said else None,
             malformed=malformed,
             overflow=choice.finish_reason == "length",
         )
 
 
-def _message(said: ChatCompletionMessage, first_call: int) -> tuple[Message, bool]:
+def _message(said: Said, first_call: int) -> tuple[Message, bool]:
     """Read the server's message: its parsed calls, or Hermes calls that it left in the text."""
-    content = said.content if said.content is not None else said.refusal
+    content = said.text
     if not said.tool_calls:
-        if content and OPEN in content:
+        if OPEN in content:
             return parse_reply(content, first_call)
-        return Message(role="assistant", content=(content or "").encode("utf-8", "replace").decode()), False
+        return Message(role="assistant", content=content), False
     calls: list[ToolCall] = []
     for call in said.tool_calls:
-        function = getattr(call, "function", None)
-        arguments = strict_json(function.arguments or "{}") if function is not None else None
+        function = call.function
+        given = (function.arguments if function is not None else None) or "{}"
+        arguments = strict_json(given if isinstance(given, str) else json.dumps(given))
         if function is None or not function.name or not isinstance(arguments, dict):
-            raw = json.dumps([call.model_dump() for call in said.tool_calls])
-            return Message(role="assistant", content=f"{content or ''}{raw}"), True
+            raw = msgspec.json.encode(said.tool_calls).decode()
+            return Message(role="assistant", content=f"{content}{raw}"), True
         calls.append(ToolCall(id=f"call_{first_call + len(calls)}", name=function.name, arguments=arguments))
     return Message(role="assistant", content=content or None, tool_calls=tuple(calls)), False
 
 
-def _trace(before: TokenTrace | None, completion: ChatCompletion) -> TokenTrace | None:
+def _trace(before: TokenTrace | None, completion: ChatAnswer) -> TokenTrace | None:
     """Join a turn's tokens to those before it; None, from then on, when the server gives none or others."""
     choice = completion.choices[0]
-    prompt, written = getattr(completion, "prompt_token_ids", None), getattr(choice, "token_ids", None)
-    logprobs = [item.logprob for item in (choice.logprobs.content or [])] if choice.logprobs else []
+    prompt, written = completion.prompt_token_ids, choice.token_ids
+    told = [item.logprob for item in (choice.logprobs.content or [])] if choice.logprobs else []
+    logprobs = [one for one in told if one is not None and math.isfinite(one)]
     if before is None or not prompt or not written or len(logprobs) != len(written):
         return None
     if prompt[: len(before.ids)] != before.ids:

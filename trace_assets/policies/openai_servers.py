@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from trace_assets.errors import InputError, TraceError
+from trace_assets.policies.openai_answers import ChatAnswer, TextAnswer
 from trace_assets.policies.openai_connection import Connection, Retries
-from trace_assets.policies.openai_faults import PASSING, ServerFault, is_same_model
+from trace_assets.policies.openai_faults import PASSING, ServerFault, is_same_model, shown
 
-if TYPE_CHECKING:
-    from openai.types import Completion
-    from openai.types.chat import ChatCompletion
-
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", ChatAnswer, TextAnswer)
 REST_SECONDS = 30.0
 """For how long a server that could not be reached is left alone."""
 
@@ -70,7 +67,7 @@ class Servers:
         self._homes: dict[str, _Server] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def complete(self, body: Mapping[str, Any], conversation: str) -> ChatCompletion:
+    async def complete(self, body: Mapping[str, Any], conversation: str) -> ChatAnswer:
         """Return a completion with at least one choice.
 
         Args:
@@ -82,7 +79,7 @@ class Servers:
         """
         return await self._spread(lambda one: one.complete(body), body, conversation)
 
-    async def continue_prompt(self, body: Mapping[str, Any], conversation: str) -> Completion:
+    async def continue_prompt(self, body: Mapping[str, Any], conversation: str) -> TextAnswer:
         """Return what follows a prompt of token ids; otherwise as `complete`."""
         return await self._spread(lambda one: one.continue_prompt(body), body, conversation)
 
@@ -102,9 +99,9 @@ class Servers:
             server.in_flight += 1
             try:
                 answer = await send(server.connection)
-                told = getattr(answer, "model", None)
+                told = "" if answer.model is None else str(answer.model)[:300]
                 if self.check_model and not is_same_model(body["model"], told):
-                    raise ServerFault("other_model", str(told)[:100])
+                    raise ServerFault("other_model", shown(told, ""))
             except ServerFault as fault:
                 if fault.kind not in PASSING:
                     raise

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from trace_assets.untrusted.json_text import DEEPEST, is_deep
 
 
 class JsonColumn:
     """Marks a field that Parquet and SQL hold as JSON text (its shape is not ours to fix)."""
 
 
-Json = Annotated[dict[str, Any], JsonColumn()]
+def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+    if is_deep(value):
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+    return value
+
+
+Json = Annotated[dict[str, Any], AfterValidator(_shallow), JsonColumn()]
 """A free-form object: a `dict` in Python, JSON text with its keys in their order in Parquet and SQL."""
+
+Int64 = Annotated[int, Field(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""A number from outside that goes into a column, which holds 64 bits."""
 
 Split = Literal["discovery", "validation", "test"]
 """Which tasks may be looked at when: diagnosis and training see only `discovery`."""

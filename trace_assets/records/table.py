@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import polars as pl
 from pydantic import ValidationError
@@ -33,6 +33,8 @@ def _is_json(field: FieldInfo) -> bool:
 
 def _dtype(annotation: Any) -> pl.DataType:
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _dtype(arguments[0])
     if origin in (Union, types.UnionType):
         present = [argument for argument in arguments if argument is not type(None)]
         if len(present) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trace_assets.records.base import Json, Record, Split
+from trace_assets.records.base import Int64, Json, Record, Split
 from trace_assets.records.message import Message, MessageRow
 from trace_assets.records.verdict import Check, CheckRow, Stop
 
@@ -26,8 +26,8 @@ class TrajectoryHead(Record):
     target: str
     split: Split = "discovery"
     task_batch: str
-    trial: int = 0
-    seed: int | None = None
+    trial: Int64 = 0
+    seed: Int64 | None = None
     policy: str
     """Who acted: a model or program name."""
     adapter: str | None = None
@@ -43,8 +43,8 @@ class TrajectoryHead(Record):
     error: str | None = None
     """What broke, for faults."""
     n_messages: int = 0
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Int64 | None = None
+    completion_tokens: Int64 | None = None
     cost_usd: float | None = None
     seconds: float | None = None
     source: str = "rollout"

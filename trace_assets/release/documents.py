@@ -14,6 +14,7 @@ from trace_assets.records import ArmSummary
 from trace_assets.release.evidence import Evidence
 from trace_assets.release.index import Release
 from trace_assets.serving.launch import Launch
+from trace_assets.untrusted.printable import in_markdown
 
 VLLM_IMAGE = "vllm/vllm-openai:v0.31.0"
 """The newest that the extra `serve` allows; `VLLM_IMAGE` names another."""
@@ -97,7 +98,7 @@ def _environment() -> Environment:
     )
     made.filters["percent"] = lambda value: "n/a" if value is None else f"{100 * value:.1f} %"
     made.filters["points"] = lambda value: "n/a" if value is None else f"{100 * value:+.1f}"
-    made.filters["line"] = lambda text: " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+    made.filters["line"] = lambda text: in_markdown(" ".join(str(text).split())).replace("|", "\\|")
     return made
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
-from html import escape
+from html import escape as escape_markup
 from importlib import resources
+
+from trace_assets.untrusted.printable import printable
 
 WIDTH = 460
 """Drawing units: as wide as a phone, so text keeps its size there."""
@@ -39,7 +42,8 @@ def svg_markdown(svg: str, title: str = "plot") -> str:
         raise ValueError(
             f"the plot '{title}' has {len(data)} characters, more than {MOST_CHARACTERS:,}: draw fewer points"
         )
-    return f"![{title.replace(']', ')')}](data:image/svg+xml;base64,{data})"
+    name = re.sub(r"[^\w ,.-]+", " ", title)
+    return f"![{name}](data:image/svg+xml;base64,{data})"
 
 
 def alone(svg: str) -> str:
@@ -51,6 +55,11 @@ def alone(svg: str) -> str:
     size = f'<svg width="{ALONE * WIDTH:.0f}" height="{ALONE * height:.0f}" '
     paper = f'<rect class="paper" x="0" y="0" width="{WIDTH}" height="{height:.0f}"/>'
     return svg.replace("<svg ", size, 1).replace(">", f"><style>{stylesheet()}</style>{paper}", 1)
+
+
+def escape(words: str) -> str:
+    """Return words as they may stand in a drawing."""
+    return escape_markup(printable(words))
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:

@@ -21,6 +21,7 @@ from trace_assets.report.views.result import basis, result_view
 from trace_assets.report.views.routing import routing_view
 from trace_assets.report.views.teaching import teaching_view
 from trace_assets.report.views.trust import trust_view
+from trace_assets.untrusted.printable import printable
 
 
 def render(data: ReportData) -> str:
@@ -46,7 +47,7 @@ def render(data: ReportData) -> str:
     )
     environment.globals["elsewhere"] = data.elsewhere
     style = resources.files("trace_assets.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.get_template("page.html.jinja").render(
+    page = environment.get_template("page.html.jinja").render(
         styles=Markup(style + stylesheet()),
         headline=headline(data),
         as_of=f"{max(row.recorded_at for row in data.ledger):%Y-%m-%d %H:%M} UTC" if data.ledger else "",
@@ -62,6 +63,7 @@ def render(data: ReportData) -> str:
         costs=costs_view(data),
         thresholds=data.thresholds,
     )
+    return printable(page)
 
 
 def tiles(data: ReportData) -> list[dict[str, str]]:

@@ -23,7 +23,7 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
         parts = ", ".join(f"{n} {name}" for name, n in shares.items())
         console.print(f"[bold]{escape(target)}[/]: {judged} trajectories: {parts}.", soft_wrap=True)
     if data.nothing_found and data.triage:
-        console.print(f"{nothing_found(data)} {WHAT_HELPS}", soft_wrap=True)
+        console.print(f"{escape(nothing_found(data))} {escape(WHAT_HELPS)}", soft_wrap=True)
         return
     if not data.contrasts:
         console.print("Contrast: not run yet: run `trace sync`." if data.triage else "No trajectories yet.")

@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from trace_assets.errors import TraceError, Unavailable
-
-
-def printable(text: str) -> str:
-    r"""Text in which nothing can steer a terminal or turn the direction of writing: such characters escaped.
-
-    >>> printable("fine, \x1b[2J not")
-    'fine, \\x1b[2J not'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+from trace_assets.untrusted.printable import one_line
 
 
 class SandboxError(TraceError):
@@ -26,7 +16,7 @@ class SandboxError(TraceError):
     kind: str = "sandbox"
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        super().__init__(one_line(message))
 
 
 class Timeout(SandboxError):

@@ -18,7 +18,7 @@ from trace_assets.settings.load import load_settings
 from trace_assets.settings.remedy import EvaluationSection, Routing, SandboxSection, Synthesis, Training
 from trace_assets.settings.section import Section
 from trace_assets.settings.serving import Serving
-from trace_assets.settings.unattended import Automation, Schedule, Watch
+from trace_assets.settings.unattended import Automation, Ingest, Schedule, Watch
 from trace_assets.settings.whole import SECTIONS, SERVICES, Settings
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "ContrastSection",
     "Discovery",
     "EvaluationSection",
+    "Ingest",
     "Labels",
     "Rollouts",
     "Routing",

@@ -21,7 +21,9 @@ class Analyst(Section):
     """Name of the environment variable that holds the key, never the key."""
     concurrency: int = Field(8, ge=1, le=512)
     """Requests in flight at once."""
-    timeout_seconds: float = Field(120.0, gt=0)
+    timeout_seconds: float = Field(600.0, gt=0)
+    """Longest wait for one answer, which comes whole: 8,192 tokens take minutes on many servers. An answer
+    that was not waited for is billed by most, and booked at its highest price."""
     retries: int = Field(5, ge=0)
     """Further attempts at a request that met passing trouble; rate limits are waited for beside these."""
     pause_seconds: float = Field(0.5, ge=0)

@@ -10,6 +10,14 @@ from trace_assets.cron import cron_error
 from trace_assets.settings.section import Section
 
 
+class Ingest(Section):
+    """How files from outside are read. Changes no result, only what is too large to be read at all."""
+
+    memory_gib: float = Field(0.0, ge=0)
+    """Memory that reading may take beside the program itself; a row or file that needs more is left out, with
+    the reason. 0: a quarter of the machine's, or of the container's."""
+
+
 class Watch(Section):
     """Folders that are looked at for new files. Changes no result: it only says where they come from."""
 

@@ -16,7 +16,7 @@ from trace_assets.settings.diagnosis import (
 from trace_assets.settings.remedy import EvaluationSection, Routing, SandboxSection, Synthesis, Training
 from trace_assets.settings.section import Section
 from trace_assets.settings.serving import Serving
-from trace_assets.settings.unattended import Automation, Schedule, Watch
+from trace_assets.settings.unattended import Automation, Ingest, Schedule, Watch
 
 
 class Settings(Section):
@@ -39,6 +39,7 @@ class Settings(Section):
     analyst: Analyst = Analyst()
     writer: WriterServer = WriterServer()
     serving: Serving = Serving()
+    ingest: Ingest = Ingest()
     watch: Watch = Watch()
     schedule: Schedule = Schedule()
     automation: Automation = Automation()
@@ -56,7 +57,7 @@ class Settings(Section):
         return WriterServer.model_validate(said)
 
 
-SERVICES = ("analyst", "writer", "serving", "watch", "schedule", "automation")
+SERVICES = ("analyst", "writer", "serving", "ingest", "watch", "schedule", "automation")
 """Sections that say when or by whom something is done and change no result: no asset hangs on them."""
 
 

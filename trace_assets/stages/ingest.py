@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.load import Loaded, load
-from trace_assets.importers.problem import Problem, ProblemLog, differs
+from trace_assets.importers.problem import Problem, ProblemLog, reading
 from trace_assets.importers.spool import Spool
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.stages.inbox_files import batch_problem, batch_store, laid_version, seal_batch
@@ -22,6 +23,7 @@ from trace_assets.store.home import replacing_folder
 from trace_assets.store.locks import mark_due
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
+from trace_assets.untrusted.allowance import Allowance
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: boo
             TemporaryDirectory(dir=study.home.path, prefix=".ingest-") as folder,
             ExitStack() as stack,
         ):
-            read = load(rest, Path(folder), stack, format, _held(study, rest))
+            allowance = Allowance.of_machine(study.settings.ingest.memory_gib)
+            read = load(rest, Path(folder), stack, format, _held(study, rest), allowance)
             _lay_all(study, read, Path(folder), outcome, files, again)
         keep_notes(study.home.descriptions, rest)
     return outcome
@@ -123,26 +126,31 @@ def _lay_all(
         outcome.problems.add(problem)
     outcome.problems.counts.update(read.problems.surplus())
     others = [batch for batch in batches(study) if batch not in read.batches]
-    held = {task.task_id: task for batch in others for task in inbox(study, batch).read(Task)}
+    held = {task_id: found for batch in others for task_id, found in _tasks(study, batch)}
     for batch, spool in sorted(read.batches.items()):
         if not spool.n_trajectories:
             outcome.unchanged[batch] = 0
             continue
-        for task in [task for task in spool.tasks.values() if task.task_id in held]:
-            spool.told[task.task_id] = spool.tasks.pop(task.task_id)
-            changed = differs(held[task.task_id], task, Path(batch))
-            if changed is not None:
-                outcome.problems.add(changed)
+        spool.held = held
         try:
             is_new = _lay(study, batch, spool, folder / batch, again)
-        except _Held as held:
+        except _Held as refused:
             for path in (name for name, own in read.gave.items() if batch in own):
-                outcome.problems.add(Problem(path=path, message=str(held), kind="held"))
+                outcome.problems.add(Problem(path=path, message=str(refused), kind="held"))
             continue
+        for problem in spool.problems:
+            outcome.problems.add(problem)
         counts = outcome.new if is_new else outcome.unchanged
         counts[batch] = spool.n_trajectories
         outcome.messages[batch] = spool.n_messages
     files.remember(study.home.inbox, read, outcome.problems)
+
+
+def _tasks(study: Study, batch: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield the tasks that a batch brought: id, and the batch with what the task reads."""
+    frame = inbox(study, batch).frame(Task).select("task_id", "instruction", "payload")
+    for task_id, instruction, payload in frame.iter_rows():
+        yield task_id, (batch, reading(instruction, json.loads(payload)))
 
 
 def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool) -> bool:

@@ -41,7 +41,10 @@ class IngestedFiles:
 
     def __init__(self, inbox: Path, format: str) -> None:
         self._inbox, self._format = inbox, format
-        self._reader = source_version("importers", "records.message", "records.trajectory", "records.verdict")
+        self._reader = source_version(
+            *("importers", "records.message", "records.trajectory", "records.verdict"),
+            *("untrusted.json_text", "untrusted.lines", "untrusted.parquet_rows"),
+        )
         self._found: dict[Path, str] = {}
         try:
             self._known: dict[str, str] = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
@@ -70,7 +73,8 @@ class IngestedFiles:
                 batch in other for key, other in read.gave.items() if key != name for batch in batches
             )
             own = [problem for problem in problems if problem.path == name]
-            if shared or not batches or any(problem.kind == "held" for problem in own):
+            # What was held by others, or too large for the memory of that day, may be taken another time.
+            if shared or not batches or any(problem.kind in ("held", "too_large") for problem in own):
                 continue
             before = IngestedFile(
                 batches={batch: read.batches[batch].n_trajectories for batch in batches},

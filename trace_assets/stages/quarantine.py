@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ def quarantine_file(
     place = _place(study, content_hash, file.name)
     reason = reason.rstrip()
     _write(place.with_name(place.name + ".reason.txt"), "\n".join([reason, *_lines(rows)]) + "\n")
-    shutil.move(file.path, place)  # last: until then the next look finds it again
+    _move(file.path, place)  # last: until then the next look finds it again
     return _record(study, kind, file.name, content_hash, place, [Refused("", "", reason), *rows])
 
 
@@ -70,6 +71,16 @@ def _place(study: Study, content_hash: str, name: str) -> Path:
     return folder / f"{content_hash[:8]}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)[-80:]}"
 
 
+def _move(path: Path, place: Path) -> None:
+    """Move a file; of a link the link alone, so that it leads where it led."""
+    if not path.is_symlink():
+        shutil.move(path, place)
+        return
+    place.unlink(missing_ok=True)
+    os.symlink(os.path.realpath(path), place)
+    path.unlink()
+
+
 def _write(path: Path, text: str) -> None:
     with replacing_file(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="surrogatepass")
@@ -86,7 +97,7 @@ def _record(
             file=name,
             position=row.position,
             reason=row.reason,
-            kept_at="" if place is None else study.home.relative(place),
+            kept_at="" if place is None else f"{study.home.relative(place.parent)}/{place.name}",
             quarantined_at=now,
         )
         for row in rows

@@ -17,6 +17,17 @@ from trace_assets.settings import Targets
 from trace_assets.targets.embedded.target import NAME as EMBEDDED
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.registry import open_target
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
+from trace_assets.untrusted.json_text import (
+    check_cost,
+    is_deep,
+    longest,
+    other_encoding,
+    parse_json,
+    read_embedded,
+    too_long,
+    whole_pairs,
+)
 
 PLACEHOLDER = "unassigned"
 """Stands for the batch until the file's own is known."""
@@ -78,7 +89,9 @@ def example_rows(name: str, n: int, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def read_task_file(path: Path, target: Target, known: Mapping[str, Task]) -> TaskFile:
+def read_task_file(
+    path: Path, target: Target, known: Mapping[str, Task], allowance: Allowance = OF_MACHINE
+) -> TaskFile:
     """Read tasks of the live target from JSON lines (or one JSON list, as `trace sql --format json` prints).
 
     A row is a record of the table `tasks`: `task_id`, `instruction` and `payload` are wanted, `target` is the
@@ -89,9 +102,10 @@ def read_task_file(path: Path, target: Target, known: Mapping[str, Task]) -> Tas
         path: The file.
         target: The live target, on which every task is opened and judged untouched.
         known: Tasks that other batches hold, by id.
+        allowance: Memory that reading may take.
 
     Raises:
-        InputError: The file is not text, or holds no row at all.
+        InputError: The file is not text, takes more memory than that, or holds no row at all.
     """
     reserved = {
         task.instruction: f"{split} task '{task.task_id}'"
@@ -99,7 +113,7 @@ def read_task_file(path: Path, target: Target, known: Mapping[str, Task]) -> Tas
         for task in target.tasks(split)
     }
     found, seen = TaskFile(), dict[str, str]()
-    rows = list(_rows(path))
+    rows = list(_rows(path, allowance))
     if not rows:
         raise InputError("the file holds no task; write one JSON object a line.")
     for position, text, value in rows:
@@ -127,29 +141,41 @@ def read_task_file(path: Path, target: Target, known: Mapping[str, Task]) -> Tas
     return found
 
 
-def _rows(path: Path) -> Iterator[tuple[str, str, Any]]:
+def _rows(path: Path, allowance: Allowance) -> Iterator[tuple[str, str, Any]]:
     """Yield place, text and value of every row; what is not JSON is yielded as the error."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        if path.stat().st_size > longest(allowance.row):
+            raise too_long(path.stat().st_size, allowance.row)
+        data = path.read_bytes()
+        check_cost(data, allowance.row)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"the file is not UTF-8 text ({error.reason} at byte {error.start}).") from error
+        found = other_encoding(data) or f" ({error.reason} at byte {error.start})"
+        raise InputError(f"the file is not UTF-8 text{found}.") from error
+    except TooLarge as error:
+        raise InputError(f"{error}; divide the file.") from error
     if text.lstrip()[:1] == "[":
         try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"the file begins as a JSON list and is not one ({error.msg} at line {error.lineno})."
-            ) from error
+            values = parse_json(text.encode())
+        except ValueError as error:
+            raise InputError(f"the file begins as a JSON list and is not one ({error}).") from error
         for number, value in enumerate(values, 1):
-            yield f"row {number}", json.dumps(value, ensure_ascii=False), value
+            if is_deep(value):
+                yield f"row {number}", "", InputError("the row is nested too deeply.")
+            else:
+                yield f"row {number}", json.dumps(value, ensure_ascii=False), value
         return
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines: JSON strings may hold U+2028
         if line.strip():
             try:
-                yield f"line {number}", line, json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
-                reason = getattr(error, "msg", "it is nested too deeply")
-                yield f"line {number}", line, InputError(f"the line is not JSON ({reason}).")
+                value = read_embedded(line)
+                if whole_pairs(line.encode()) != line.encode():
+                    value = InputError(
+                        "it holds half a surrogate pair (\\ud800 to \\udfff), which is no text."
+                    )
+            except ValueError as error:
+                value = InputError(f"the line is not JSON ({error}).")
+            yield f"line {number}", line, value
 
 
 def _task(value: Any, target: Target) -> Task:
@@ -160,13 +186,9 @@ def _task(value: Any, target: Target) -> Task:
     row = {"target": target.name, **value, "task_batch": PLACEHOLDER}
     if isinstance(row.get("payload"), str):
         try:
-            row["payload"] = json.loads(row["payload"])
-        except (json.JSONDecodeError, RecursionError) as error:
+            row["payload"] = read_embedded(row["payload"])
+        except ValueError as error:
             raise InputError("its payload is a text that is not JSON.") from error
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise InputError("it holds half a surrogate pair (\\ud800 to \\udfff), which is no text.") from error
     try:
         task = Task.model_validate(row)
     except ValidationError as error:

@@ -6,7 +6,9 @@ it for a while; its content, not its name, decides whether it is new.
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 import re
 import shutil
 import time
@@ -27,6 +29,7 @@ from trace_assets.stages.task_inbox import known_tasks, lay_tasks
 from trace_assets.stages.watched_folder import FoundFile, WatchedFolder, file_digest
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
+from trace_assets.untrusted.allowance import Allowance
 
 KINDS: tuple[ArrivalKind, ...] = get_args(ArrivalKind)
 ENOUGH_SECONDS = 20.0
@@ -113,11 +116,30 @@ def look(study: Study, kind: ArrivalKind) -> Look:
                 result.waiting.append(found.name)
             elif found.digest in known:
                 folder.remember(found)
-            elif _take(study, kind, found, found.digest, result):
-                known.add(found.digest)
-                folder.remember(found)
+            else:
+                try:
+                    taken = _take(study, kind, found, found.digest, result)
+                except OSError as error:
+                    if _is_of_home(error, study, folder):
+                        raise
+                    reason = error.strerror or type(error).__name__
+                    result.notices.append(f"{found.name}: it cannot be taken ({reason}); tried again later.")
+                    continue
+                if taken:
+                    known.add(found.digest)
+                    folder.remember(found)
         folder.save()
     return result
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
+
+def _is_of_home(error: OSError, study: Study, folder: WatchedFolder) -> bool:
+    """Tell whether the home is in trouble, rather than one entry of a watched folder."""
+    place = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    inside = place is not None and place.is_relative_to(study.home.path)
+    return error.errno in _FULL or (inside and place is not None and not place.is_relative_to(folder.path))
 
 
 def pending(study: Study, kind: ArrivalKind | None = None) -> list[Pending]:
@@ -148,14 +170,16 @@ def _take(study: Study, kind: ArrivalKind, found: FoundFile, digest: str, result
             return False
         try:
             read = (_read_tasks if kind == "tasks" else _read_trajectories)(study, copy, batch)
-        except (OSError, MemoryError):
+        except (OSError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:  # one file must not keep the others waiting
+        except BaseException as error:  # one file must not keep the others waiting, nor a panic in a library
             if isinstance(error, TraceError) and error.exit_code == 3:
                 raise  # a service is missing: not the file's fault
             reason = (
                 str(error).replace(str(copy), found.name)
                 if isinstance(error, TraceError)
+                else "it takes more memory than there is."
+                if isinstance(error, MemoryError)
                 else f"reading it broke the program ({type(error).__name__}: {error}); please report it."
             )
             result.refused += quarantine_file(study, kind, found, digest, reason)
@@ -190,7 +214,8 @@ def _take(study: Study, kind: ArrivalKind, found: FoundFile, digest: str, result
 
 
 def _read_tasks(study: Study, copy: Path, batch: str) -> _Read:
-    file = read_task_file(copy, study.target, known_tasks(study, but=batch))
+    allowance = Allowance.of_machine(study.settings.ingest.memory_gib)
+    file = read_task_file(copy, study.target, known_tasks(study, but=batch), allowance)
     if file.tasks:
         lay_tasks(study, batch, file.tasks)
     some = ", ".join(file.held[:FEW])

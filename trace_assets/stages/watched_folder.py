@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,14 +67,16 @@ class WatchedFolder:
         return "" if self.path.is_dir() else f"the watched folder {self.path} is not there; make it."
 
     def files(self) -> Iterator[FoundFile]:
-        """Yield every file that is not hidden and not named as unfinished."""
+        """Yield every file that is not hidden and not named as unfinished, whatever may be wrong with it."""
         for path in self._paths():
             try:
                 yield self._look(path)
             except FileNotFoundError:
                 continue  # taken away in between
             except OSError as error:
-                yield FoundFile(path, None, f"it cannot be read ({error.strerror}); check its permissions.")
+                reason = error.strerror or type(error).__name__
+                mend = "take it away" if error.errno == errno.ELOOP else "check its permissions"
+                yield FoundFile(path, None, f"it cannot be read ({reason}); {mend}.")
 
     def remember(self, found: FoundFile) -> None:
         """Do not read this file again while nothing touches it."""
@@ -97,11 +101,12 @@ class WatchedFolder:
             for entry in os.scandir(self.path)
             if not entry.name.startswith((".", "~")) and not entry.name.endswith(UNFINISHED)
         ]
-        found = [(entry.stat().st_ctime_ns, entry.name) for entry in entries if entry.is_file()]
-        return [self.path / name for _, name in sorted(found)]
+        return [self.path / name for _, name in sorted(_since(entry) for entry in entries if _may_be(entry))]
 
     def _look(self, path: Path) -> FoundFile:
         state = path.stat()
+        if state.st_size > shutil.disk_usage(self._memory.parent.parent).free:
+            return FoundFile(path, None, "it is larger than the room that is left on the disk of the home.")
         name = FoundFile(path, None).name
         remembered = self._old.get(name)
         if remembered is not None and remembered[:-1] == _signature(state):
@@ -111,6 +116,21 @@ class WatchedFolder:
             return FoundFile(path, None)
         digest = file_digest(path)
         return FoundFile(path, digest if _signature(path.stat()) == _signature(state) else None)
+
+
+def _may_be(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a file, or a link that must be looked at to know."""
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself, a share that is gone
+        return True
+
+
+def _since(entry: os.DirEntry[str]) -> tuple[int, str]:
+    try:
+        return entry.stat().st_ctime_ns, entry.name
+    except OSError:
+        return 0, entry.name
 
 
 def file_digest(path: Path) -> str:

@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
 from trace_assets.errors import InputError, TraceError, Unavailable
+from trace_assets.policies.openai_answers import TextAnswer
 from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault, public_url
 from trace_assets.policies.openai_servers import Servers
@@ -21,9 +22,6 @@ from trace_assets.policies.token_policy import Sampled, TokenPolicy
 from trace_assets.training.adapter import lora_tensors, write_adapter
 from trace_assets.training.peers import ALONE, Peers
 from trace_assets.training.uploads import Uploads
-
-if TYPE_CHECKING:
-    from openai.types import Completion
 
 TIMEOUT_SECONDS = 600.0
 """For one reply: with many in flight it waits for its turn first."""
@@ -169,7 +167,7 @@ class ServerSampler(TokenPolicy):
                 attempts=f"{_RETRIES.more + 1} times ",
             ) from fault
 
-    async def _ask(self, body: dict[str, Any]) -> Completion:
+    async def _ask(self, body: dict[str, Any]) -> TextAnswer:
         try:
             return await self._servers.continue_prompt(body, _speaker.get())
         except ServerFault as fault:
@@ -262,11 +260,11 @@ class ServerSampler(TokenPolicy):
         )
 
 
-def _read(completion: Completion) -> Sampled:
+def _read(completion: TextAnswer) -> Sampled:
     """Return the sampled ids and their log-probabilities; empty where a server reports none."""
     choice = completion.choices[0]
     logprobs = (choice.logprobs.token_logprobs if choice.logprobs else None) or []
     return Sampled(
-        [int(token) for token in getattr(choice, "token_ids", None) or []],
+        list(choice.token_ids or []),
         [float("nan") if logprob is None else float(logprob) for logprob in logprobs],
     )

@@ -15,6 +15,7 @@ from tests.routing.proxy.pretend_server import PretendServer
 from trace_assets.routing.proxy.app import RouterProxy
 from trace_assets.routing.proxy.deciders import Decider
 from trace_assets.routing.proxy.decisions import Decisions
+from trace_assets.routing.proxy.limits import server_settings
 from trace_assets.routing.proxy.upstream import Upstream
 
 MODELS = {"cancel": "cancel@0f3a9b2c", "multi": "multi@1c2d3e4f", "none": "base"}
@@ -56,9 +57,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
                 tmp_path / "decisions.jsonl",
                 **options,  # type: ignore[arg-type]
             )
-            config = uvicorn.Config(
-                RouterProxy(upstream, decisions).app(), host="127.0.0.1", port=0, log_level="debug"
-            )
+            app = RouterProxy(upstream, decisions).app()
+            config = server_settings(app, host="127.0.0.1", port=0, log_level="debug")
             served = uvicorn.Server(config)
             thread = threading.Thread(target=served.run, daemon=True)
             thread.start()

@@ -1,20 +1,25 @@
 """What model calls cost: a journal that survives a kill, a forecast, and a cap that holds for a whole home.
 
-Every finished request is one line of `answers/spent.jsonl`, written before its answer is used. The ledger
-gets the sums when a stage ends, also when it ends in a fault; lines of a run that was killed are booked by
-the next one. Whoever asks holds the lock of the account, so there is one writer and one concurrency limit a
-home.
+What a request may cost at most is a line of `answers/in_flight.jsonl` before it is sent, and what it did
+cost one of `answers/spent.jsonl` when it has ended, before its answer is used. A request that was given up -
+by a time-out, a lost connection, a fault of the server, a kill - may well be billed: it is booked at its
+highest price. So is what a server says nothing of, or nothing that can be true. The ledger gets the sums when
+a stage ends, also when it ends in a fault; lines of a run that was killed are booked by the next one. Whoever
+asks holds the lock of the account, so there is one writer and one concurrency limit a home.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
+from trace_assets.policies.openai_answers import Usage, read_usage
 from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst
 from trace_assets.store.home import replacing_file
@@ -24,6 +29,9 @@ from trace_assets.store.locks import exclusive
 from trace_assets.store.tables import Store
 
 MILLION = 1_000_000
+IN_FLIGHT = "in_flight.jsonl"
+"""Reservations of a run, and those that were given back; one that was neither given back nor booked was cut
+off by a kill."""
 
 
 class CapReached(Exception):
@@ -32,7 +40,7 @@ class CapReached(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """One finished request.
+    """One request that was made.
 
     Attributes:
         asset: What it was made for.
@@ -43,6 +51,8 @@ class Call:
         completion_tokens: Written by it.
         usd: Price by the settings.
         stage: Stage of the pipeline that it was made in.
+        at_most: Whether it is booked at its highest price, as what it did cost is not known.
+        ticket: Of its reservation.
     """
 
     asset: str
@@ -53,6 +63,8 @@ class Call:
     completion_tokens: int
     usd: float
     stage: str = "diagnosis"
+    at_most: bool = False
+    ticket: str = ""
 
 
 @dataclass
@@ -64,10 +76,12 @@ class Totals:
     cached_tokens: int = 0
     completion_tokens: int = 0
     usd: float = 0.0
+    at_most: int = 0
 
     def add(self, call: Call) -> None:
         """Count one call."""
         self.calls += 1
+        self.at_most += call.at_most
         self.prompt_tokens += call.prompt_tokens
         self.cached_tokens += call.cached_tokens
         self.completion_tokens += call.completion_tokens
@@ -90,6 +104,15 @@ def price(section: Analyst, prompt: int, completion: int, cached: int = 0) -> fl
     fresh = max(0, prompt - cached)
     cost = fresh * section.prompt_usd + cached * per_cached + completion * section.completion_usd
     return cost / MILLION
+
+
+class Reserved(NamedTuple):
+    """What a request in flight may cost."""
+
+    kind: str
+    prompt_bytes: int
+    reply_tokens: int
+    usd: float
 
 
 @dataclass
@@ -115,27 +138,28 @@ class Account:
     stage: str = "diagnosis"
     spent: Totals = field(default_factory=Totals)
     faults: Counter[str] = field(default_factory=Counter)
-    _reserved: dict[int, float] = field(default_factory=dict)
-    _started: int = 0
+    _reserved: dict[str, Reserved] = field(default_factory=dict)
 
-    def reserve(self, prompt_bytes: int, reply_tokens: int) -> int | None:
-        """Set the most that a request can cost aside, before it is sent.
+    def reserve(self, kind: str, prompt_bytes: int, reply_tokens: int) -> str | None:
+        """Set the most that a request can cost aside, and write it down, before it is sent.
 
         A token is at least one byte, so the bytes of the prompt bound its tokens, and the reply is bounded by
-        what is asked for: what is spent never exceeds the cap.
+        what is asked for: what is spent never exceeds the cap, whatever comes of the request.
 
         Args:
-            prompt_bytes: Of all messages.
+            kind: What it is for.
+            prompt_bytes: Of all that is sent.
             reply_tokens: Longest reply.
 
         Returns:
-            A ticket for `book`; None when requests in flight have to end first.
+            A ticket for `settle`, `give_up` or `release`; None when requests in flight have to end first.
 
         Raises:
             CapReached: It does not fit although nothing is in flight.
         """
-        most = price(self.section, prompt_bytes, reply_tokens)
-        spent = self.before.usd + self.spent.usd + sum(self._reserved.values())
+        prices = (price(self.section, prompt_bytes, reply_tokens, cached) for cached in (0, prompt_bytes))
+        most = max(prices)
+        spent = self.before.usd + self.spent.usd + sum(one.usd for one in self._reserved.values())
         calls = self.before.calls + self.spent.calls + len(self._reserved)
         over_usd = self.section.cap_usd is not None and spent + most > self.section.cap_usd
         over_calls = self.section.cap_calls is not None and calls + 1 > self.section.cap_calls
@@ -143,19 +167,51 @@ class Account:
             if self._reserved:
                 return None
             raise CapReached
-        self._started += 1
-        self._reserved[self._started] = most
-        return self._started
+        ticket = uuid4().hex[:16]
+        self._reserved[ticket] = Reserved(kind, prompt_bytes, reply_tokens, most)
+        _append(self.folder / IN_FLIGHT, {"reserved": asdict(self._at_most(ticket))})
+        return ticket
 
-    def release(self, ticket: int) -> None:
-        """Give a reservation back: its request is over."""
-        self._reserved.pop(ticket, None)
+    def release(self, ticket: str) -> None:
+        """Give a reservation back: its request was never sent, or refused."""
+        if self._reserved.pop(ticket, None) is not None:
+            _append(self.folder / IN_FLIGHT, {"released": ticket})
 
-    def book(self, kind: str, prompt: int, completion: int, cached: int) -> None:
-        """Write down a finished request."""
-        cost = price(self.section, prompt, completion, cached)
-        call = Call(self.asset, self.partition, kind, prompt, cached, completion, cost, self.stage)
-        append_lines(self.folder / "spent.jsonl", [json.dumps(asdict(call))])
+    def give_up(self, ticket: str) -> None:
+        """Book a request of which nothing came, and which may cost something all the same."""
+        if ticket in self._reserved:
+            self._book(self._at_most(ticket))
+
+    def settle(self, ticket: str, said: object, *, prompt_text: int = 0, reply_text: int = 0) -> Usage:
+        """Book a finished request.
+
+        Args:
+            ticket: From `reserve`.
+            said: What the server says of its usage, as it came.
+            prompt_text: Bytes of the messages alone.
+            reply_text: Bytes of the reply.
+
+        Returns:
+            What was booked.
+        """
+        held = self._reserved[ticket]
+        usage = read_usage(
+            said, held.prompt_bytes, held.reply_tokens, prompt_text=prompt_text, reply_text=reply_text
+        )
+        cost = min(held.usd, price(self.section, usage.prompt, usage.completion, usage.cached))
+        tokens = (usage.prompt, usage.cached, usage.completion)
+        self._book(
+            Call(self.asset, self.partition, held.kind, *tokens, cost, self.stage, not usage.said, ticket)
+        )
+        return usage
+
+    def _at_most(self, ticket: str) -> Call:
+        held = self._reserved[ticket]
+        return Call(self.asset, self.partition, held.kind, 0, 0, 0, held.usd, self.stage, True, ticket)
+
+    def _book(self, call: Call) -> None:
+        _append(self.folder / "spent.jsonl", asdict(call))
+        del self._reserved[call.ticket]
         self.spent.add(call)
 
     @property
@@ -168,6 +224,8 @@ class Account:
             "completion_tokens": self.spent.completion_tokens,
             "cost_usd": round(self.spent.usd, 6),
         }
+        if self.spent.at_most:
+            shown["calls_at_highest_price"] = self.spent.at_most
         return shown | {f"model_faults_{kind}": number for kind, number in sorted(self.faults.items())}
 
 
@@ -188,6 +246,10 @@ def read_calls(folder: Path) -> list[Call]:
         dearest = max(calls.values(), key=lambda call: call.usd)
         calls |= {number: replace(dearest, kind="unreadable") for number in lines.altered}
     return [calls[number] for number in sorted(calls)]
+
+
+def _append(path: Path, line: Mapping[str, object]) -> None:
+    append_lines(path, [json.dumps(line)])
 
 
 def totals(calls: list[Call]) -> Totals:
@@ -214,11 +276,38 @@ def open_account(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / "account.lock", "the model server's account of this home"):
+        _give_up_interrupted(folder)
         account = Account(section, folder, asset, partition, totals(read_calls(folder)), stage)
         try:
             yield account
         finally:
             _book(store, folder)
+
+
+def _give_up_interrupted(folder: Path) -> None:
+    """Book the requests that a killed run had in flight at their highest price.
+
+    A line that was altered counts as the dearest of them.
+    """
+    path = folder / IN_FLIGHT
+    lines = read_lines(path)
+    booked = {call.ticket for call in read_calls(folder)}
+    still: dict[str, Call] = {}
+    dearest: Call | None = None
+    for _, text in lines.whole:
+        with suppress(ValueError, TypeError, AttributeError):
+            row = json.loads(text)
+            if "reserved" in row:
+                call = Call(**row["reserved"])
+                still[call.ticket] = call
+                dearest = call if dearest is None or call.usd > dearest.usd else dearest
+            still.pop(str(row.get("released")), None)
+    lost = [call for ticket, call in still.items() if ticket not in booked]
+    if dearest is not None:
+        lost += [replace(dearest, kind="unreadable", ticket="") for _ in lines.altered]
+    if lost:
+        append_lines(folder / "spent.jsonl", [json.dumps(asdict(call)) for call in lost])
+    path.unlink(missing_ok=True)
 
 
 def _book(store: Store, folder: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from trace_assets.policies.hermes import cut_out
 
 Kind = Literal["discover", "merge", "label", "triage"]
 
@@ -106,6 +107,6 @@ def find_json(text: str) -> str:
     >>> find_json("no")
     'no'
     """
-    text = re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)
+    text, _ = cut_out(text, "<think>", "</think>")
     first, last = text.find("{"), text.rfind("}")
     return text[first : last + 1] if 0 <= first < last else text.strip()

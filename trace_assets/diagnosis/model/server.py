@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ TOLD_TWICE = 2
 """How often a question or its answer must turn out too long before that is believed: replicas differ."""
 _ONE_QUESTION = ("request", "server", "garbage", "empty", "timeout")
 """Faults that may lie in one question: where others were served meanwhile, only that one is given up."""
+LONGEST_TOKEN = 64
+"""Characters of a token at the most, as far as a whole reply goes; a longer reply is cut off."""
 LONGEST_ECHO = 4000
 """Characters of an unusable answer that are sent back with the complaints."""
 
@@ -180,11 +183,10 @@ class ModelServer:
             if answer is not None:
                 return answer
             self.account.faults["unusable_answer"] += 1
-            messages = [
-                *question.messages,
-                {"role": "assistant", "content": text[:LONGEST_ECHO]},
-                {"role": "user", "content": render("repair.md", complaints=complaints)},
-            ]
+            # Strict servers refuse an empty message.
+            echo = [{"role": "assistant", "content": text[:LONGEST_ECHO]}] if text.strip() else []
+            repair = {"role": "user", "content": render("repair.md", complaints=complaints)}
+            messages = [*question.messages, *echo, repair]
         raise Unanswered("; ".join(complaints[:3]))
 
     async def _complete(
@@ -194,9 +196,9 @@ class ModelServer:
         full, before = 0, self._served
         while True:
             body = self._body(question, messages)
-            ticket = await self._ticket(messages)
+            paid = _Paid(self, question.kind, body, messages)
             try:
-                completion = await self._connection.complete(body)
+                answer = await self._connection.complete(body, paid)
             except ServerFault as fault:
                 if fault.kind == "full":
                     full += 1
@@ -213,29 +215,23 @@ class ModelServer:
                 raise self._connection.explain(
                     fault, model=question.model, setting=self.setting, attempts=times
                 ) from None
-            finally:
-                self.account.release(ticket)
-                self._ended.set()
             self._served += 1
-            usage = completion.usage
-            details = usage.prompt_tokens_details if usage else None
-            self.account.book(
-                question.kind,
-                usage.prompt_tokens if usage else sum(len(one["content"]) for one in messages) // 4,
-                usage.completion_tokens if usage else 0,
-                (details.cached_tokens or 0) if details else 0,
-            )
-            choice = completion.choices[0]
-            said = choice.message.content or getattr(choice.message, "refusal", None) or ""
-            return said, choice.finish_reason
+            choice = answer.choices[0]
+            said = choice.message.text
+            paid.settle(answer.usage, said)
+            longest = self.section.reply_tokens * LONGEST_TOKEN
+            return said[:longest], "length" if len(said) > longest else choice.finish_reason
 
-    async def _ticket(self, messages: list[dict[str, str]]) -> int:
-        """Set the request's highest price aside; wait for room that requests in flight still hold."""
-        size = sum(len(one["content"].encode()) + 64 for one in messages)  # 64: what templates add
-        while (ticket := self.account.reserve(size, self.section.reply_tokens)) is None:
+    async def ticket(self, kind: str, size: int) -> str:
+        """Set a request's highest price aside; wait for room that requests in flight still hold."""
+        while (ticket := self.account.reserve(kind, size, self.section.reply_tokens)) is None:
             self._ended.clear()
             await self._ended.wait()
         return ticket
+
+    def ended(self) -> None:
+        """A request is over: one that waits for room may look again."""
+        self._ended.set()
 
     def _body(self, question: Question[A], messages: list[dict[str, str]]) -> dict[str, Any]:
         body = {
@@ -257,3 +253,40 @@ class ModelServer:
             named = ["response_format"]  # servers word a schema that they cannot use in many ways
         self.refused.update(named[:1])
         return bool(named)
+
+
+class _Paid:
+    """The cost of one request, attempt by attempt: see `Meter`."""
+
+    def __init__(
+        self, server: ModelServer, kind: str, body: dict[str, Any], messages: list[dict[str, str]]
+    ) -> None:
+        self._server, self._kind, self._ticket = server, kind, ""
+        self._text = sum(len(one["content"].encode()) for one in messages)
+        # Templates add some tokens a message, and some servers put the schema into the prompt.
+        self._size = len(json.dumps(body, ensure_ascii=False).encode()) + 64 * len(messages)
+
+    async def begin(self) -> None:
+        """Set the highest price aside.
+
+        Raises:
+            CapReached: It is more than is left.
+        """
+        self._ticket = await self._server.ticket(self._kind, self._size)
+
+    def end(self, fault: ServerFault | None) -> None:
+        """Book a failed attempt where it may cost something; an answered one is settled when it is read."""
+        if fault is None:
+            return
+        account = self._server.account
+        (account.give_up if fault.may_cost else account.release)(self._ticket)
+        self._server.ended()
+
+    def settle(self, said: object, reply: str) -> None:
+        """Book the answer."""
+        account = self._server.account
+        size = len(reply.encode("utf-8", "replace"))
+        usage = account.settle(self._ticket, said, prompt_text=self._text, reply_text=size)
+        if not usage.said:
+            account.faults["usage"] += 1
+        self._server.ended()

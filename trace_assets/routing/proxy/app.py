@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.routing.proxy.deciders import Refused
 from trace_assets.routing.proxy.decisions import Decision, Decisions
+from trace_assets.routing.proxy.limits import Bodies, TooMuch, check_request
 from trace_assets.routing.proxy.opening import conversation_opening, turns_before
 from trace_assets.routing.proxy.upstream import Upstream, handed_back, handed_on
+from trace_assets.untrusted.allowance import TooLarge
+from trace_assets.untrusted.json_text import check_cost, whole_pairs
 
 ROUTED = "routed"
 """The model that a request names to be routed."""
 HEALTH_SECONDS = 5.0
+MOST_MEMORY = 1 << 30
+"""Bytes that reading a body may take; one is read at a time."""
 
 
 class RouterProxy:
@@ -32,8 +40,16 @@ class RouterProxy:
     request goes to the server unchanged. Bodies come back byte for byte, whole or as a stream.
     """
 
-    def __init__(self, upstream: Upstream, decisions: Decisions) -> None:
-        self.upstream, self.decisions = upstream, decisions
+    def __init__(self, upstream: Upstream, decisions: Decisions, names: Collection[str] = ()) -> None:
+        """Prepare the handlers.
+
+        Args:
+            upstream: The model server.
+            decisions: Who decides, and what is remembered.
+            names: Host names that the endpoint is known by, beside addresses; see `limits.is_known`.
+        """
+        self.upstream, self.decisions, self.names = upstream, decisions, names
+        self._bodies = Bodies()
 
     def app(self) -> Starlette:
         """Return the ASGI application; the server's connections are closed when it ends."""
@@ -50,17 +66,31 @@ class RouterProxy:
                 Route("/health", self.health, methods=["GET"]),
             ],
             exception_handlers={HTTPException: _no_route, Exception: _unexpected},
+            middleware=[Middleware(_Guard, names=self.names)],
             lifespan=closing,
         )
 
     async def chat(self, request: Request) -> Response:
         """Send a conversation on."""
-        content, headers = await request.body(), handed_on(request.headers.items())
-        body, told = _object(content), {}
         try:
-            if body is not None and body.get("model") == ROUTED:
-                decision = await self.decisions.of(conversation_opening(body), headers, turns_before(body))
-                content, told = json.dumps({**body, "model": decision.model}).encode(), self._told(decision)
+            content = await self._bodies.read(request)
+        except TooMuch as error:
+            return _refusal(error)
+        try:
+            return await self._chat(content, handed_on(request.headers.items()))
+        finally:
+            self._bodies.give_back(len(content))
+
+    async def _chat(self, content: bytes, headers: dict[str, str]) -> Response:
+        told: dict[str, str] = {}
+        try:
+            asked = _routed(content)
+            if asked is not None:
+                opening, turns = asked
+                decision = await self.decisions.of(opening, headers, turns)
+                # Read once more, rather than held while others are decided on.
+                body = {**(_object(content) or {}), "model": decision.model}
+                content, told = json.dumps(body).encode(), self._told(decision)
             url = f"{self.upstream.base_url}/chat/completions"
             answer = await self.upstream.send("POST", url, headers, content)
             back = {**handed_back(answer), **told}
@@ -82,9 +112,9 @@ class RouterProxy:
                 "GET", f"{self.upstream.base_url}/models", _plain(request), seconds=30.0
             )
             content = await self.upstream.read(answer)
-        except Unavailable as error:
+            listed = _object(content)
+        except (Unavailable, InputError) as error:
             return _error(502, str(error), "upstream_error")
-        listed = _object(content)
         if answer.status_code != 200 or listed is None or not isinstance(listed.get("data"), list):
             return Response(content, answer.status_code, handed_back(answer))
         own = {"id": ROUTED, "object": "model", "created": 0, "owned_by": "trace"}
@@ -107,7 +137,7 @@ class RouterProxy:
                 problem = f"the model server does not serve {', '.join(missing)}." if missing else ""
             elif answer.status_code not in (401, 403):  # alive; what it serves needs a key to be seen
                 problem = f"the model server answers with status {answer.status_code}."
-        except Unavailable as error:
+        except (Unavailable, InputError) as error:
             problem = str(error)
         state = {"status": "unwell", "problem": problem} if problem else {"status": "ok"}
         return JSONResponse({**state, **about}, 503 if problem else 200)
@@ -129,12 +159,57 @@ def _plain(request: Request) -> dict[str, str]:
     return {"accept-encoding": "identity", **({"authorization": key} if key else {})}
 
 
+def _routed(content: bytes) -> tuple[str, int] | None:
+    """Return what to route a request by, and how many replies it holds; None where it names a model.
+
+    Raises:
+        InputError: It is no request, or holds nothing to route by.
+    """
+    body = _object(content)
+    if body is None or body.get("model") != ROUTED:
+        return None
+    if whole_pairs(content) != content:
+        raise InputError("the request holds half a surrogate pair (\\ud800 to \\udfff), which is no text.")
+    return conversation_opening(body), turns_before(body)
+
+
 def _object(content: bytes) -> dict[str, Any] | None:
+    """Read a body; None when it is no JSON object.
+
+    Raises:
+        InputError: It would take far more memory than its length.
+    """
     try:
+        check_cost(content, MOST_MEMORY)
         found = json.loads(content)
+    except TooLarge:
+        raise InputError("the body's JSON would take too much memory.") from None
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+class _Guard:
+    """Turns away what is not meant for this endpoint, before anything of it is read."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                check_request(Headers(scope=scope), self._names)
+            except TooMuch as error:
+                await _refusal(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _refusal(error: TooMuch) -> Response:
+    # The rest of what was not taken is not read either.
+    headers = {"connection": "close", **({"retry-after": "1"} if error.status == 503 else {})}
+    kind = "overloaded_error" if error.status == 503 else "invalid_request_error"
+    return _error(error.status, str(error), kind, headers)
 
 
 def _error_body(status: int, message: str, kind: str) -> dict[str, Any]:

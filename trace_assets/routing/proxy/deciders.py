@@ -146,7 +146,7 @@ class ServedLabels:
             raise Refused(answer.status_code, content, answer.headers.get("content-type", "application/json"))
         try:
             found = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise Unavailable(f"{url} answered with something that is no JSON object.")

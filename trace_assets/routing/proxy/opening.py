@@ -7,11 +7,15 @@ from typing import Any
 
 from trace_assets.errors import InputError
 
+LONGEST_OPENING = 32_768
+"""Characters that a conversation is routed by: some eight thousand tokens, seconds to read at the most."""
+
 
 def conversation_opening(body: dict[str, Any]) -> str:
     """Return the text of the first user message of a chat request.
 
-    Later messages do not count, so a conversation keeps its adapter while it grows, with no state held.
+    Later messages do not count, so a conversation keeps its adapter while it grows, with no state held. Of a
+    long one the beginning counts.
 
     Args:
         body: Body of a request to `/v1/chat/completions`.
@@ -27,12 +31,12 @@ def conversation_opening(body: dict[str, Any]) -> str:
     rows = [row for row in messages if isinstance(row, dict)] if isinstance(messages, list) else []
     first = next((row for row in rows if row.get("role") == "user"), None)
     text = "" if first is None else _text(first.get("content"))
-    if not text.strip():
+    if not text[:LONGEST_OPENING].strip():
         raise InputError(
             "the conversation has no user message with text, so there is nothing to route it by: "
             "send one, or name a model of the server instead of the routed one."
         )
-    return text
+    return text[:LONGEST_OPENING]
 
 
 def turns_before(body: dict[str, Any]) -> int:

@@ -27,6 +27,8 @@ HOP_BY_HOP = frozenset(
 """Headers of one connection (RFC 9110, 7.6.1); both sides make their own."""
 READ_SECONDS = 900.0
 """A long answer that is not streamed says nothing until it is whole."""
+LONGEST = 64 << 20
+"""Bytes of an answer that is not streamed."""
 KEEPALIVE_SECONDS = 2.0
 """Shorter than servers keep an idle connection (uvicorn: 5 s): none is used that is just being closed."""
 
@@ -61,6 +63,7 @@ class Upstream:
         self.client = httpx.AsyncClient(
             timeout=httpx.Timeout(READ_SECONDS, connect=10.0),
             limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
+            follow_redirects=False,
             trust_env=False,
         )
 
@@ -87,7 +90,8 @@ class Upstream:
         request = self.client.build_request(
             method,
             url,
-            headers=dict(headers),
+            # Bytes, as they came: some clients send more than ASCII.
+            headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
             content=content,
             timeout=httpx.Timeout(READ_SECONDS if seconds is None else seconds, connect=10.0),
         )
@@ -100,10 +104,17 @@ class Upstream:
         """Return the whole body as it came over the wire, and close the answer.
 
         Raises:
-            Unavailable: It broke off.
+            Unavailable: It broke off, or is longer than any answer.
         """
+        parts, size = [], 0
         try:
-            return b"".join([part async for part in answer.aiter_raw()])
+            async for part in answer.aiter_raw():
+                parts.append(part)
+                size += len(part)
+                if size > LONGEST:
+                    server = f"the model server at {self.base_url}"
+                    raise Unavailable(f"the answer of {server} is longer than {LONGEST >> 20} MiB.")
+            return b"".join(parts)
         except httpx.HTTPError as error:
             raise self.fault(error) from error
         finally:
@@ -151,4 +162,5 @@ def handed_on(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def handed_back(answer: httpx.Response) -> dict[str, str]:
     """Return the headers of a server's answer that the client gets; the body's encoding stays as it was."""
-    return {name: value for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP}
+    every = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers.raw)
+    return {name.lower(): value for name, value in every if name.lower() not in HOP_BY_HOP}

@@ -9,7 +9,6 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.progress import progress
 from trace_assets.records import Environment, EnvironmentCheck, Trajectory
 from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
-from trace_assets.sandbox.faults import printable
 from trace_assets.sandbox.recompute import RewardMismatch
 from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit import (
@@ -28,6 +27,7 @@ from trace_assets.synthesis.audit import (
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Sizes, Subject
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.untrusted.printable import one_line
 
 CONFUSED = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError)
 """What a check raises that is handed values of a kind that nobody foresaw."""
@@ -112,7 +112,7 @@ def audit(
             high=findings[check.check_id].high,
             n=findings[check.check_id].n,
             bound=findings[check.check_id].bound,
-            evidence=printable(findings[check.check_id].evidence),
+            evidence=one_line(findings[check.check_id].evidence),
             timing=findings[check.check_id].timing,
             sandbox_version=pool.version,
             isolation_level=pool.isolation_level,

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from trace_assets.policies.hermes import cut_out
+
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 MOST_CHARACTERS = 200_000
 """A longer module is no module for us."""
@@ -23,7 +25,6 @@ _TRIMS = 60
 ReplyKind = Literal["module", "refusal", "empty", "cut", "no_code"]
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n", re.MULTILINE)
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _CODE_LINE = re.compile(r'^(?:from \w|import \w|def \w|class \w|@\w|"""|[A-Z_]{2,}\s*[:=])', re.MULTILINE)
 _REFUSAL = re.compile(
     r"\b(?:(?:can(?:no|')t|cannot|can not|unable to|won't|will not)\s+(?:help|assist|comply|do|write|provide|"
@@ -62,7 +63,10 @@ def find_module(text: str, *, cut: bool = False) -> Found:
     >>> find_module("I'm sorry, I cannot help with that.").kind
     'refusal'
     """
-    spoken = _THOUGHT.sub("", text.replace("\r\n", "\n")).strip()
+    spoken = text.replace("\r\n", "\n")
+    for mark in ("think", "thinking"):
+        spoken, _ = cut_out(spoken, f"<{mark}>", f"</{mark}>")
+    spoken = spoken.strip()
     best = max(_candidates(spoken), key=_worth, default="")
     if not best or not _looks_like_code(best):
         return Found(_without(spoken, cut), remark=" ".join(spoken.split())[:LONGEST_REMARK])

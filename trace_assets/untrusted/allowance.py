@@ -1,0 +1,114 @@
+"""How much memory the reading of foreign files may take, and what of it each step may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trace_assets.allotment import memory_bytes
+
+SHARE = 4
+"""The reading may take one part in so many of the machine's memory, unless a setting says otherwise."""
+LEAST = 64 << 20
+"""Bytes below which nothing useful can be read."""
+RATIO = 1000
+"""A file may unfold to so many times its own size: compressed text seldom exceeds 100."""
+UNFOLDED = 64 << 20
+"""Bytes to which a file may unfold however small it is."""
+
+
+class TooLarge(ValueError):
+    """What is to be read would take more memory than it may; the message says so in one sentence."""
+
+
+class UnfoldsTooFar(TooLarge):
+    """All that came out of a file so far has no proportion to it: no more of it is to be read."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Bytes of memory that reading may take, beside what the program itself takes.
+
+    The shares add up to less than the whole, as one file is read at a time: half for one row while it is
+    parsed and made into tables, a quarter for what is remembered of all rows, an eighth for what waits to be
+    written, and what a helper process unfolds.
+
+    Attributes:
+        total: Bytes in all.
+    """
+
+    total: int
+
+    @classmethod
+    def of_machine(cls, gibibytes: float = 0.0) -> Allowance:
+        """Return what a setting says; 0 takes a quarter of the machine's or the container's memory."""
+        return cls(max(LEAST, int(gibibytes * 2**30) if gibibytes else memory_bytes() // SHARE))
+
+    @property
+    def row(self) -> int:
+        """For one row, from its text to its tables."""
+        return self.total // 2
+
+    @property
+    def messages(self) -> int:
+        """For the messages of many small rows that are made into tables together."""
+        return self.total // 4
+
+    @property
+    def kept(self) -> int:
+        """For what is remembered of all rows: their names, their tasks."""
+        return self.total // 4
+
+    @property
+    def waiting(self) -> int:
+        """For rows that wait to be written together."""
+        return self.total // 32
+
+    @property
+    def unfolding(self) -> int:
+        """For a process that unpacks a compressed file."""
+        return self.total // 4
+
+
+def size_in_words(n: float) -> str:
+    """Return a number of bytes as people say it.
+
+    >>> size_in_words(512), size_in_words(3_400_000), size_in_words(11.2e9)
+    ('512 bytes', '3.4 MB', '11 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= unit:
+            return f"{n / unit:.2g} {name}" if n < 10 * unit else f"{n / unit:,.0f} {name}"
+    return f"{n:.0f} bytes"
+
+
+class Unfolding:
+    """Counts what a file unfolds to, and ends it where that has no proportion to the file.
+
+    Args:
+        size: Bytes of the file as it lies on disk.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._most = max(UNFOLDED, RATIO * size)
+        self._size, self._seen = size, 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still come."""
+        return max(0, self._most - self._seen)
+
+    def count(self, n: int) -> None:
+        """Count bytes that came out of it.
+
+        Raises:
+            UnfoldsTooFar: It is too many.
+        """
+        self._seen += n
+        if self._seen > self._most:
+            raise UnfoldsTooFar(
+                f"the file of {size_in_words(self._size)} unfolds to more than {size_in_words(self._most)}"
+            )
+
+
+OF_MACHINE = Allowance.of_machine()
+"""What reading may take where no setting says so."""
