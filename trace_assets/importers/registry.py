@@ -30,6 +30,13 @@ from trace_assets.untrusted.lines import BOM
 HEAD_BYTES = 65_536
 """How much of a file `sniff` is shown."""
 
+OWN_FORM = (
+    "What you write yourself is best JSON lines, one object an episode: 'messages' (OpenAI chat form), "
+    "'reward' (0 to 1) or 'success', 'task_id', 'trial', 'target' (where the tasks live), 'model' (who acted) "
+    "and 'user_policy' (who played the user, if anybody did)"
+)
+"""How to write trajectories that come in no known form."""
+
 Item = Task | Trajectory | Problem
 """What a file consists of, in the order in which it is met."""
 
@@ -168,7 +175,7 @@ def _unknown(file: Path, head: bytes) -> Problem:
                 found = f"the file is a JSON object with the keys {keys or 'none'}"
             else:
                 found = f"the file is a JSON {type(value).__name__}"
-    message = f"{found}, which is none of the formats {formats}"
+    message = f"{found}, which is none of the formats {formats}. {OWN_FORM}"
     return Problem(path=str(file), position=position, message=message, kind="unknown_format")
 
 
