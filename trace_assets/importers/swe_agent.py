@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from trace_assets.importers.batch import instance_of, run_folder
 from trace_assets.importers.documents import first_object, read_documents
 from trace_assets.importers.openai_chat import read_conversation
 from trace_assets.importers.problem import UNUSABLE, Problem
@@ -77,16 +78,11 @@ class SweAgentImporter:
             yield from reading.told(trajectory, notice, position)
 
 
-def run_folder(path: Path) -> Path:
-    """Return the folder of the run that a trajectory belongs to: each instance has a folder of its own."""
-    return path.parent.parent if path.parent.name == _instance(path) else path.parent
-
-
 def _trajectory(path: Path, document: Any) -> tuple[Trajectory, str]:
     if not isinstance(document, dict):
         raise ValueError(f"a trajectory file is a JSON object, not a {type(document).__name__}")
     info = _dict(document.get("info"))
-    instance = str(document.get("instance_id") or _instance(path))
+    instance = str(document.get("instance_id") or instance_of(path))
     messages = list(_conversation(document))
     if not messages:
         raise ValueError("there is neither a 'history' nor 'messages' nor a 'trajectory' with steps")
@@ -197,10 +193,6 @@ def _of_steps(steps: Any) -> Iterator[dict[str, Any]]:
         }
         if step.get("observation") is not None:
             yield {"role": "user", "content": str(step["observation"])}
-
-
-def _instance(path: Path) -> str:
-    return path.name.removesuffix(".json").removesuffix(".traj")
 
 
 def _word(status: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from trace_assets.importers.batch import is_split
 from trace_assets.importers.elements import Array, Settled, Span, find_array, settle
 from trace_assets.importers.jsonl import not_json
 from trace_assets.importers.outcome import token_count
@@ -34,8 +35,6 @@ _MARKS = (
     b'"user_scenario"',
     b'"evaluation_criteria"',
 )
-SIMULATIONS = "simulations"
-"""Folder beside a `results.json` where each simulation is a file."""
 
 
 class Tau2Importer:
@@ -63,11 +62,6 @@ class Tau2Importer:
                     known.add(task_id)
                     yield file.task(task_id)
             yield item
-
-
-def is_split(path: Path) -> bool:
-    """Tell whether a file is the head of a run whose simulations lie in files of their own beside it."""
-    return path.name == "results.json" and any((path.parent / SIMULATIONS).glob("*.json"))
 
 
 def open_tau2(path: Path, allowance: Allowance = OF_MACHINE) -> tuple[Tau2File, Array] | Problem:

@@ -1,4 +1,4 @@
-"""tau2-bench runs of which each simulation is a file: `results.json` with `simulations/*.json`, or one of them.
+"""tau2-bench runs with a file for each simulation: `results.json` and `simulations/*.json`, or one of them.
 
 A simulation that lies alone, without the `results.json` of its run, tells neither its domain nor its task:
 the target is then named after the folder, and what is expected is taken from what was checked.
@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trace_assets.importers.batch import batch_named
+from trace_assets.importers.batch import SIMULATIONS, batch_named, is_split
 from trace_assets.importers.documents import first_object, read_document
 from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.importers.reading import Reading
-from trace_assets.importers.tau2 import SIMULATIONS, Tau2Importer, is_split, not_judged, read_simulation
+from trace_assets.importers.tau2 import Tau2Importer, not_judged, read_simulation
 from trace_assets.importers.tau2_file import Tau2File
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance

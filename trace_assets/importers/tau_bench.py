@@ -192,7 +192,7 @@ def _call(text: str) -> dict[str, Any] | None:
 
 
 def _stop(messages: list[Any]) -> str | None:
-    """Return how an episode ended: by its user, by a transfer of the agent's, or as its steps came to an end."""
+    """Return how an episode ended: by its user, by a transfer, or as its steps came to an end."""
     said = [one for one in messages if isinstance(one, dict)]
     if not said:
         return None
