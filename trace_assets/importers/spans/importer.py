@@ -65,12 +65,8 @@ class SpanImporter:
         if head.lstrip()[:1] not in (b"[", b"{"):
             return False
         row = outermost(head)
-        for key in ("", *_MANY):
-            value = row.get(key) if key and isinstance(row, dict) else None if key else row
-            first = value[0] if isinstance(value, list) and value else value
-            if isinstance(first, dict) and _reader(first) is not None:
-                return True
-        return False
+        first = row[0] if isinstance(row, list) and row else row
+        return any(_reader(one) is not None for one in _page(first)[:1])
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield the traces in the order of the file, each task once."""
@@ -80,8 +76,8 @@ class SpanImporter:
                 yield row
                 continue
             position, value = row
-            read = _reader(value) if isinstance(value, dict) else None
-            if read is None:
+            page = [(one, read) for one in _page(value) if (read := _reader(one)) is not None]
+            if not page:
                 message = "it is no span and no trace; it is left out"
                 yield Problem(path=str(path), position=position, message=message)
                 continue
@@ -92,15 +88,25 @@ class SpanImporter:
                 message += "split the file, each trace in one part"
                 yield Problem(path=str(path), position=position, message=message, kind="too_large")
                 break
-            try:
-                read(value, traces)
-            except UNUSABLE as error:
-                yield reading.left_out(error, position, "it")
+            for one, read in page:
+                try:
+                    read(one, traces)
+                except UNUSABLE as error:
+                    yield reading.left_out(error, position, "it")
         yield from _all(path, traces, reading)
 
 
-def _reader(row: Row) -> Callable[[Row, Traces], None] | None:
-    return next((read for known, read in _FORMS if known(row)), None)
+def _page(value: Any) -> list[Any]:
+    """Return the rows that a value holds: itself, or what one page of an interface's answer lists."""
+    if isinstance(value, dict) and _reader(value) is None:
+        listed = next((value[key] for key in _MANY if isinstance(value.get(key), list)), None)
+        return [value] if listed is None else listed
+    return [value]
+
+
+def _reader(row: Any) -> Callable[[Row, Traces], None] | None:
+    known = (read for fits, read in _FORMS if isinstance(row, dict) and fits(row))
+    return next(known, None)
 
 
 def _all(path: Path, traces: Traces, reading: Reading) -> Iterator[Task | Trajectory | Problem]:

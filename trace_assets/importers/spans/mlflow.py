@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trace_assets.importers.spans.attributes import flat
 from trace_assets.importers.spans.chat_forms import answered, asked, parsed
 from trace_assets.importers.spans.traces import (
     Row,
@@ -49,7 +48,7 @@ def read_mlflow(row: Row, traces: Traces) -> None:
         if not isinstance(one, Mapping):
             continue
         context = dict_of(one.get("context"))
-        attributes = flat({key: _decoded(value) for key, value in _pairs(one.get("attributes")).items()})
+        attributes = {key: _decoded(value) for key, value in _pairs(one.get("attributes")).items()}
         status = one.get("status", one.get("status_code"))
         code = dict_of(status).get("code", dict_of(status).get("status_code", status))
         message = dict_of(status).get("message") or one.get("status_message") or ""
