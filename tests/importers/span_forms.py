@@ -398,10 +398,110 @@ def mlflow_tags() -> dict[str, Any]:
     }
 
 
+def traceloop() -> dict[str, Any]:
+    """Numbered attributes, as OpenLLMetry writes them."""
+
+    def told(before: str, one: dict[str, Any]) -> dict[str, Any]:
+        found = {f"{before}.{key}": one[key] for key in ("role", "content", "tool_call_id") if one.get(key)}
+        for place, call in enumerate(one.get("tool_calls") or ()):
+            own = {"id": call["id"], **call["function"]}
+            found |= {f"{before}.tool_calls.{place}.{key}": value for key, value in own.items()}
+        return found
+
+    def model(number: int, fed: list[dict[str, Any]], said: dict[str, Any]) -> dict[str, Any]:
+        own: dict[str, Any] = {"llm.request.type": "chat", "gen_ai.request.model": "m-1"}
+        own |= {"gen_ai.usage.prompt_tokens": 10, "gen_ai.usage.completion_tokens": 2}
+        for place, one in enumerate(fed):
+            own |= told(f"gen_ai.prompt.{place}", one)
+        return _span(number, "openai.chat", own | told("gen_ai.completion.0", said))
+
+    about = {f"traceloop.association.properties.metadata.{key}": value for key, value in FACTS.items()}
+    root = {"traceloop.span.kind": "workflow", **about, "app.metadata.reward": 1}
+    tool = {"traceloop.span.kind": "tool", "traceloop.entity.name": "get_order"}
+    tool |= {"traceloop.entity.input": json.dumps(ARGUMENTS), "traceloop.entity.output": RESULT}
+    return _otlp(
+        [
+            _span(0, "shop.workflow", root),
+            model(1, [SYSTEM, USER], CALLS),
+            _span(2, "get_order.tool", tool),
+            model(3, [SYSTEM, USER, CALLS, ANSWER], SAYS),
+        ]
+    )
+
+
+def vercel() -> dict[str, Any]:
+    """Vercel's AI SDK: a span around all steps, one a step, one a tool."""
+    user = {"role": "user", "content": [{"type": "text", "text": ASKED}]}
+    part = {"toolCallId": "c1", "toolName": "get_order", "input": ARGUMENTS}
+    calls = {"role": "assistant", "content": [{"type": "tool-call", **part}]}
+    result = {"type": "tool-result", "toolCallId": "c1", "toolName": "get_order"}
+    answer = {"role": "tool", "content": [{**result, "output": {"type": "text", "value": RESULT}}]}
+
+    def step(number: int, fed: list[Any], **said: str) -> dict[str, Any]:
+        own = {"ai.operationId": "ai.generateText.doGenerate", "ai.model.id": "m-1"}
+        own |= {"ai.prompt.messages": json.dumps(fed), "gen_ai.request.model": "m-1"}
+        tokens = {"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 2}
+        return _span(number, "ai.generateText.doGenerate", {**own, **tokens, **said})
+
+    root = {"ai.operationId": "ai.generateText", "ai.model.id": "m-1", "ai.response.text": DONE}
+    root |= {"ai.prompt": json.dumps({"system": "Be brief.", "messages": [USER]})}
+    root |= {f"ai.telemetry.metadata.{key}": value for key, value in {**FACTS, "reward": 1}.items()}  # type: ignore[misc]
+    tool = {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "get_order", "ai.toolCall.id": "c1"}
+    tool |= {"ai.toolCall.args": json.dumps(ARGUMENTS), "ai.toolCall.result": RESULT}
+    return _otlp(
+        [
+            _span(0, "ai.generateText", root),
+            step(1, [SYSTEM, user], **{"ai.response.toolCalls": json.dumps([part])}),
+            _span(2, "ai.toolCall", tool),
+            step(3, [SYSTEM, user, calls, answer], **{"ai.response.text": DONE}),
+        ]
+    )
+
+
+def sdk() -> list[dict[str, Any]]:
+    """What the SDK's exporter to the console writes."""
+    return [
+        {
+            "name": f"step {n}",
+            "context": {"trace_id": "t1", "span_id": f"s{n}", "trace_state": "[]"},
+            "kind": "SpanKind.INTERNAL",
+            "parent_id": "s0" if n else None,
+            "start_time": f"2023-11-14T22:13:{20 + n}.000000Z",
+            "end_time": f"2023-11-14T22:13:{21 + n}.000000Z",
+            "status": {"status_code": "UNSET"},
+            "attributes": _open_inference(n),
+            "events": [],
+            "links": [],
+            "resource": {"attributes": {"service.name": "shop"}, "schema_url": ""},
+        }
+        for n in range(4)
+    ]
+
+
+def langsmith_tree() -> dict[str, Any]:
+    """A run with those inside it."""
+    root, *inner = langsmith()
+    for one in inner:
+        del one["trace_id"]
+    return {**root, "child_runs": inner}
+
+
+def mlflow_rows() -> dict[str, Any]:
+    """A row of its data frame."""
+    whole = mlflow()
+    return {
+        **whole["info"],
+        "spans": whole["data"]["spans"],
+        "request": {"question": ASKED},
+        "response": DONE,
+    }
+
+
 FORMS: dict[str, Callable[[], Any]] = {
     one.__name__: one
     for one in (
         *(gen_ai, gen_ai_events, open_inference, phoenix, phoenix_rows),
-        *(langfuse, langfuse_rows, langsmith, mlflow, mlflow_tags),
+        *(langfuse, langfuse_rows, langsmith, langsmith_tree, mlflow, mlflow_tags, mlflow_rows),
+        *(traceloop, vercel, sdk),
     )
 }

@@ -145,7 +145,11 @@ def _is_message(value: Mapping[str, Any]) -> bool:
 
 
 def _is_part(value: Any) -> bool:
-    return isinstance(value, Mapping) and "role" not in value and value.get("type") in _PARTS
+    return (
+        isinstance(value, Mapping)
+        and "role" not in value
+        and str(value.get("type")).replace("-", "_") in _PARTS
+    )
 
 
 def _role(value: Mapping[str, Any], role: str) -> str:
@@ -206,25 +210,11 @@ def _message(value: Mapping[str, Any], role: str) -> Iterator[Said]:
 
 
 _PARTS = frozenset(
-    [
-        "text",
-        "input_text",
-        "output_text",
-        "refusal",
-        "tool_call",
-        "tool_call_response",
-        "tool_use",
-        "tool_result",
-        "thinking",
-        "reasoning",
-        "redacted_thinking",
-        "image",
-        "image_url",
-        "input_image",
-        "blob",
-        "file",
-        "uri",
-    ]
+    {
+        *("text", "input_text", "output_text", "refusal", "tool_call", "tool_call_response"),
+        *("tool_use", "tool_result", "thinking", "reasoning", "redacted_thinking"),
+        *("image", "image_url", "input_image", "blob", "file", "uri", "tool_error"),
+    }
 )
 
 
@@ -240,7 +230,7 @@ def _taken_apart(parts: Any) -> tuple[list[str], list[Said], list[Said], list[st
         if not isinstance(part, Mapping):
             texts.append(str(part))
             continue
-        kind = str(part.get("type") or "")
+        kind = str(part.get("type") or "").replace("-", "_")
         called = part.get("functionCall") or part.get("function_call")
         returned = part.get("functionResponse") or part.get("function_response")
         if isinstance(called, Mapping):
@@ -252,7 +242,7 @@ def _taken_apart(parts: Any) -> tuple[list[str], list[Said], list[Said], list[st
             )
         elif kind in ("tool_call", "tool_use"):
             calls.append(_call(part))
-        elif kind in ("tool_call_response", "tool_result"):
+        elif kind in ("tool_call_response", "tool_result", "tool_error"):
             results.append(_result(part))
         elif kind in ("thinking", "reasoning"):
             thoughts.append(_text(part.get("thinking") or part.get("content") or part.get("text")))
@@ -265,15 +255,20 @@ def _taken_apart(parts: Any) -> tuple[list[str], list[Said], list[Said], list[st
     return texts, calls, results, thoughts
 
 
+_ANSWERED = ("tool_use_id", "tool_call_id", "toolCallId", "id")
+
+
 def _result(part: Mapping[str, Any]) -> Said:
     given = next((part[key] for key in ("response", "result", "content", "output") if key in part), None)
+    if isinstance(given, Mapping) and set(given) == {"type", "value"}:
+        given = given["value"]
     inner = given if isinstance(given, list) else None
     texts = [
         one["text"] for one in inner or () if isinstance(one, Mapping) and isinstance(one.get("text"), str)
     ]
     return {
         "role": "tool",
-        "tool_call_id": part.get("tool_use_id") or part.get("tool_call_id") or part.get("id"),
+        "tool_call_id": next((part[key] for key in _ANSWERED if part.get(key)), None),
         "content": "\n".join(texts) if texts else text_of(given),
         "is_error": bool(part.get("is_error")),
     }
@@ -285,7 +280,11 @@ def _call(one: Any) -> Said:
     body = _dict(one)
     inner = _dict(body.get("function")) or body
     given = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), None)
-    return {"id": body.get("id") or body.get("call_id"), "name": inner.get("name"), "arguments": given}
+    return {
+        "id": body.get("id") or body.get("call_id") or body.get("toolCallId"),
+        "name": inner.get("name") or inner.get("toolName"),
+        "arguments": given,
+    }
 
 
 def _text(value: Any) -> str:

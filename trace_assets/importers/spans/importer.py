@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trace_assets.importers.batch import batch_of
-from trace_assets.importers.documents import outermost, read_documents
+from trace_assets.importers.documents import first_object, outermost, read_documents
 from trace_assets.importers.openai_chat import read_conversation
 from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.importers.reading import Reading
@@ -37,7 +37,9 @@ from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 from trace_assets.untrusted.json_text import json_cost, too_dear
 
-_MANY = ("resourceSpans", "resource_spans", "data", "traces", "runs", "spans")
+_HEAD = 1 << 16
+_OTLP = ("resourceSpans", "resource_spans")
+_MANY = ("data", "traces", "runs", "spans")
 _FORMS: tuple[tuple[Callable[[Row], bool], Callable[[Row, Traces], None]], ...] = (
     (is_otlp, read_otlp),
     (is_mlflow, read_mlflow),
@@ -71,7 +73,7 @@ class SpanImporter:
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield the traces in the order of the file, each task once."""
         reading, traces, cost = Reading(path), Traces(), 0
-        for row in read_documents(path, allowance, _MANY):
+        for row in read_documents(path, allowance, _listing(path)):
             if isinstance(row, Problem):
                 yield row
                 continue
@@ -94,6 +96,13 @@ class SpanImporter:
                 except UNUSABLE as error:
                     yield reading.left_out(error, position, "it")
         yield from _all(path, traces, reading)
+
+
+def _listing(path: Path) -> tuple[str, ...]:
+    """Return the keys of lists that a document is read through, one element at a time."""
+    with path.open("rb") as stream:
+        first = first_object(stream.read(_HEAD))
+    return _OTLP if is_otlp(first) else () if _reader(first) is not None else _MANY
 
 
 def _page(value: Any) -> list[Any]:
