@@ -97,3 +97,27 @@ def test_a_wrong_service_setting_is_named(setting: str, words: str) -> None:
 
 def test_services_feed_no_stage() -> None:
     assert not {"watch", "schedule", "automation"} & set(SECTIONS)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "rollouts.base_url=http://me:SECRET@h/v1",
+        "rollouts.base_url=HTTP://SECRET@h/v1",
+        "rollouts.base_url=http://h/v1?token=SECRET",
+        "rollouts.base_url=http://h/v1#SECRET",
+        'rollouts.base_url="http://h/v1, http://me:SECRET@h/v1"',
+        "rollouts.base_url=me:SECRET@h/v1",
+        "analyst.base_url=//me:SECRET@h/v1",
+        "writer.base_url=http://h/v1?x=SECRET",
+        "training.sampler_url=http://me:SECRET@h/v1",
+        'training.sampler_arguments=["--url=http://me:SECRET@h"]',
+        "targets.options.user_base_url=http://me:SECRET@h/v1",
+        'targets.options.deep={a = ["http://h/?api_key=SECRET"]}',
+        'targets.path="https://SECRET@h/x.git"',
+    ],
+)
+def test_no_address_in_the_settings_holds_a_secret(item: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_settings(None, [item])
+    assert "SECRET" not in str(caught.value) and item.partition("=")[0].split(".")[1] in str(caught.value)

@@ -38,6 +38,7 @@ from trace_assets.settings import load_settings
 from trace_assets.stages.base_model import base_checkpoint
 from trace_assets.stages.contract import read_contract
 from trace_assets.stages.curriculum import read_verdict, taught
+from trace_assets.stages.permutations import permutation_for
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.routing import examples, usable_adapters
 from trace_assets.stages.synthesis import read_environment
@@ -242,6 +243,7 @@ def _base_model(study: Study) -> StageResult:
 
 def _audit(study: Study, capability: str) -> StageResult:
     environment = read_environment(study, capability)
+    permutation_for(study, environment.environment_id)
     seen = text_version(
         environment.source,
         read_contract(study).fingerprint(),

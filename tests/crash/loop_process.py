@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,6 +119,13 @@ class Loop:
     def __init__(self, folder: Path) -> None:
         self.home = Home.open(folder)
         self.log = folder / "sync.log"
+
+    def know_the_seeds_of(self, other: Loop) -> None:
+        """Take over what another home has drawn for its environments: else each has episodes of its own."""
+        for keys in (other.home.path / "environments").glob("*/seeds.json"):
+            copy = self.home.path / "environments" / keys.parent.name / keys.name
+            copy.parent.mkdir(parents=True)
+            shutil.copy(keys, copy)
 
     def start(self, *more: str) -> subprocess.Popen[bytes]:
         """Start `trace sync` as the leader of a session, with further options."""

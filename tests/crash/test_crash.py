@@ -40,6 +40,7 @@ def test_ten_kills_change_nothing(tmp_path: Path, docker_daemon: None) -> None:
     calm, hit = Loop(tmp_path / "calm"), Loop(tmp_path / "hit")
     began = time.monotonic()
     calm.finish()
+    hit.know_the_seeds_of(calm)
     report: dict[str, object] = {"seed": SEED, "undisturbed_seconds": round(time.monotonic() - began, 1)}
     wanted = calm.tables()
     for table in ("adapters/mixed", "evaluations/test", "routes/all", "base_models/all"):

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.untrusted.test_printable import HOSTILE as STEERING
+from tests.untrusted.test_printable import STEERS
 from trace_assets.diagnosis.selection import empty_contrast
-from trace_assets.records import MessageRow, ToolCall
+from trace_assets.records import Capability, MessageRow, ToolCall
 from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
 from trace_assets.report.samples import Sample
@@ -351,3 +353,16 @@ def test_pilots_and_dead_groups_are_shown_beside_each_other() -> None:
     ):
         assert words in page, words
     assert page.count("Look first (trained on a rejected environment)") >= 2
+
+
+def test_a_page_has_a_policy_and_hides_nothing(complete: ReportData) -> None:
+    capabilities = [replace_name(one) for one in complete.capabilities]
+    page = render(replace(complete, capabilities=capabilities))
+    assert STEERING[:3] not in page and "\\x1b[2J" in page
+    assert not STEERS.search(page) and "<script" not in page
+    assert page.index("Content-Security-Policy") < page.index("<style")
+    assert "default-src 'none'" in page and "script-src" not in page
+
+
+def replace_name(one: Capability) -> Capability:
+    return one.model_copy(update={"name": STEERING, "description": STEERING})

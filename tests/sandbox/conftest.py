@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
+from trace_assets.sandbox.conditions import BARE
+from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 
 COUNTER = Path(__file__).with_name("counter.py").read_text()
@@ -54,6 +57,21 @@ def hostile() -> Callable[..., str]:
         return f"{parts[0]}\ndef {where}({head}:\n{body}{rest}"
 
     return make
+
+
+@pytest.fixture
+def bare() -> Callable[[SandboxPool, str], AbstractContextManager[Sandbox]]:
+    """A sandbox whose episodes keep the kernel: what the walls behind that one are tried with."""
+
+    @contextmanager
+    def opened(pool: SandboxPool, source: str) -> Iterator[Sandbox]:
+        box = pool.fresh(pool.environment(source), BARE)
+        try:
+            yield box
+        finally:
+            box.fail()
+
+    return opened
 
 
 @pytest.fixture(scope="session")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, Timeout, open_pool, replay
+from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.seccomp import compile_profile
 from trace_assets.sandbox.session import Session
 
 Act = Callable[..., dict[str, object]]
 Hostile = Callable[[str, str], str]
+Bare = Callable[[SandboxPool, str], AbstractContextManager[Sandbox]]
 Hurry = Callable[[Session], None]
 
 PROBES = """
@@ -53,9 +56,9 @@ def test_an_episode_and_its_replay(bubblewrap_pool: SandboxPool, counter: str) -
     assert replay(bubblewrap_pool, counter, 3, session.actions) == verdict
 
 
-def test_the_walls_stand(bubblewrap_pool: SandboxPool, hostile: Hostile) -> None:
-    session = bubblewrap_pool.environment(hostile("reset", PROBES)).reset(1)
-    found = json.loads(session.messages[0]["content"])
+def test_the_walls_stand(bubblewrap_pool: SandboxPool, hostile: Hostile, bare: Bare) -> None:
+    with bare(bubblewrap_pool, hostile("reset", PROBES)) as box, Session(box.leaf, 1) as session:
+        found = json.loads(session.messages[0]["content"])
     assert {name for name, good in found.items() if not good} == set()
 
 

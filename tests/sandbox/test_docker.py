@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,14 @@ from trace_assets.sandbox import (
     replay,
 )
 from trace_assets.sandbox.docker import DockerBackend
+from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 
 pytestmark = pytest.mark.docker
 
 Act = Callable[..., dict[str, object]]
 Hostile = Callable[[str, str], str]
+Bare = Callable[[SandboxPool, str], AbstractContextManager[Sandbox]]
 Hurry = Callable[[Session], None]
 
 
@@ -95,14 +98,16 @@ def test_faults_are_told_apart(
 
 
 def test_an_episode_that_ends_between_two_steps_is_told_as_such(
-    any_transport: SandboxPool, hostile: Hostile, act: Act
+    any_transport: SandboxPool, hostile: Hostile, act: Act, bare: Bare
 ) -> None:
+    """Without its inner wall it has a timer, which strikes between two requests."""
     code = "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.02)"
-    session = any_transport.environment(hostile("step", code)).reset(1)
-    session.step(act(0))
-    time.sleep(0.3)
-    with pytest.raises(Died) as caught:
+    with bare(any_transport, hostile("step", code)) as box:
+        session = Session(box.leaf, 1)
         session.step(act(0))
+        time.sleep(0.3)
+        with pytest.raises(Died) as caught:
+            session.step(act(0))
     assert caught.value.reason == f"signal {int(signal.SIGALRM)}"
 
 
@@ -144,7 +149,7 @@ PROBES = {
     "write_tmp": "refused(lambda: open('/tmp/escape', 'w'))",
     "write_shm": "refused(lambda: open('/dev/shm/escape', 'w'))",
     "write_mount": "refused(lambda: open('/run/trace/escape', 'w'))",
-    "write_worker": "refused(lambda: open('/opt/trace/worker.py', 'a'))",
+    "write_worker": "refused(lambda: open('/opt/trace/worker/leaf.py', 'a'))",
     "mkdir": "import os\nrefused(lambda: os.mkdir('/tmp/d'))",
     "init_root": "import os\nrefused(lambda: os.listdir('/proc/1/root'))",
     "init_memory": "refused(lambda: open('/proc/1/mem', 'rb').read(1))",
@@ -194,8 +199,8 @@ def syscall(*arguments):
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the system call numbers are those of x86-64")
-def test_the_walls_stand_where_they_should(docker_pool: SandboxPool, hostile: Hostile) -> None:
-    """One episode that tries every way out and reports which were refused."""
+def test_the_walls_stand_where_they_should(docker_pool: SandboxPool, hostile: Hostile, bare: Bare) -> None:
+    """One episode tries every way out and tells which were refused; without its inner wall and with it."""
     functions = "".join(
         f"def probe_{name}():\n{textwrap.indent(code, '    ')}\n" for name, code in PROBES.items()
     )
@@ -206,11 +211,16 @@ def test_the_walls_stand_where_they_should(docker_pool: SandboxPool, hostile: Ho
         "    found[name] = SEEN == [True]\n"
     )
     reset = f"found = {{}}\n{run}import json\nreturn [{{'role': 'user', 'content': json.dumps(found)}}]"
-    session = docker_pool.environment(hostile("reset", reset) + HELPERS + functions).reset(1)
-    found = json.loads(session.messages[0]["content"])
-    session.close()
+    source = hostile("reset", reset) + HELPERS + functions
+    with bare(docker_pool, source) as box, Session(box.leaf, 1) as session:
+        found = json.loads(session.messages[0]["content"])
     assert list(found) == list(PROBES)
     assert {name for name, good in found.items() if not good} == set()
+    whoami = ["identity", "capabilities", "seccomp", "no_new_privileges"]  # within, nobody is told who he is
+    source = source.replace(repr(list(PROBES)), repr([name for name in PROBES if name not in whoami]))
+    with docker_pool.environment(source).reset(1) as session:
+        inside = json.loads(session.messages[0]["content"])
+    assert {name for name, good in inside.items() if not good} == set()
 
 
 def test_memory_used_up_by_all_episodes_together_is_told_as_such(
@@ -327,7 +337,7 @@ def test_the_version_does_not_change_with_a_new_build(docker_pool: SandboxPool) 
 
 def test_no_daemon_is_told_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailable, match=r"start_docker\.sh"):
-        open_pool(SandboxConfig(docker_host=f"unix://{tmp_path}/nothing.sock"))
+        open_pool(SandboxConfig(backend="docker", docker_host=f"unix://{tmp_path}/nothing.sock"))
 
 
 def test_a_closed_pool_leaves_nothing_behind(docker_pool: SandboxPool, counter: str) -> None:

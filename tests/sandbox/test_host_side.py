@@ -18,15 +18,23 @@ from trace_assets.sandbox import (
     EnvironmentFault,
     ProtocolError,
     SandboxConfig,
+    SandboxError,
     SandboxUnavailable,
     files,
 )
 from trace_assets.sandbox.channel import Closed, SocketChannel
+from trace_assets.sandbox.conditions import CLOCK
 from trace_assets.sandbox.faults import Timeout
 from trace_assets.sandbox.protocol import PROTOCOL_VERSION
 from trace_assets.sandbox.sandbox import Sandbox, died, interpret
 
-HELLO = {"protocol": PROTOCOL_VERSION, "worker": files.worker_hash(), "python": "3.11.9"}
+HELLO = {
+    "hello": "trace-sandbox",
+    "protocol": PROTOCOL_VERSION,
+    "worker": files.worker_hash(),
+    "python": "3.11.9",
+}
+HELD = {"sealed": True, "clock": "fixed"}
 Answer = Callable[[dict[str, Any]], Any]
 
 
@@ -126,6 +134,10 @@ def test_the_hello_of_this_packages_worker_is_taken() -> None:
         HELLO | {"protocol": PROTOCOL_VERSION + 1},
         HELLO | {"protocol": None},
         HELLO | {"worker": "0" * 64},
+        HELLO | {"hello": "another"},
+        HELLO | {"python": "3.11\x1b[2J"},
+        HELLO | {"python": 3},
+        HELLO | {"more": 1},
         {name: value for name, value in HELLO.items() if name != "worker"},
         [HELLO],
         "hello",
@@ -160,12 +172,28 @@ def test_what_a_reply_says_is_told_apart() -> None:
     assert interpret("ok", [1]) == [1]
     with pytest.raises(EnvironmentFault, match="the environment failed KeyError: 'a'"):
         interpret("environment", "KeyError: 'a'")
+
+
+def test_the_supervisor_alone_tells_of_processes() -> None:
+    box = sandbox(lambda _: {"err": "fork", "msg": "EAGAIN"})
     with pytest.raises(Died, match="could not start another episode: EAGAIN") as caught:
-        interpret("fork", "EAGAIN")
+        box.ping()
     assert caught.value.reason == "fork"
+    box = sandbox(lambda _: {"err": "died", "msg": '{"signal": 11}'})
+    with pytest.raises(Died) as caught:
+        box.ping()
+    assert caught.value.reason == "signal 11"
 
 
-@pytest.mark.parametrize("kind", ["", "OK", "okay", "internal", "Environment", "done"])
+@pytest.mark.parametrize("message", ["x", "[" * 300_000, "9" * 5000, '{"signal": NaN}', '{"a":1,"a":2}'])
+def test_a_death_that_is_told_wrongly_is_a_broken_rule(message: str) -> None:
+    box = sandbox(lambda _: {"err": "died", "msg": message})
+    with pytest.raises(SandboxError):
+        box.ping()
+    assert box.dead
+
+
+@pytest.mark.parametrize("kind", ["", "OK", "okay", "internal", "Environment", "done", "died", "fork"])
 def test_a_failure_of_no_known_kind_is_no_result(kind: str) -> None:
     with pytest.raises(ProtocolError, match="refused a request") as caught:
         interpret(kind, "x" * 10_000)
@@ -183,16 +211,74 @@ def test_how_it_ended_is_worded() -> None:
 
 
 def test_the_environment_is_sent_with_its_limits() -> None:
-    box = sandbox(ok())
+    box = sandbox(lambda request: {"ok": HELD if request["op"] == "load" else None})
     box.load("source = 1", ("hash", "version"))
     (sent,) = box.channel.sent  # type: ignore[attr-defined]
     assert (sent["op"], sent["source"], sent["leaf_bytes"]) == ("load", "source = 1", 256 << 20)
+    assert (sent["clock"], sent["process"], sent["sealed"]) == (CLOCK, 2, True)
     assert box.key == ("hash", "version")
     assert 79 < box.channel.deadlines[0] <= 80  # type: ignore[attr-defined]
     box.ping()
     assert box.channel.sent[1]["op"] == "ping"  # type: ignore[attr-defined]
     assert 39 < box.channel.deadlines[1] <= 40  # type: ignore[attr-defined]
     assert len({one["id"] for one in box.channel.sent}) == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("held", "says"),
+    [
+        ({"sealed": False, "clock": "real"}, "filter the system calls"),
+        ({"sealed": True, "clock": "real"}, "stop the clock"),
+    ],
+)
+def test_a_machine_that_holds_no_episode_is_no_sandbox(held: dict[str, Any], says: str) -> None:
+    box = sandbox(ok(held))
+    with pytest.raises(SandboxUnavailable, match=says):
+        box.load("", ("hash", "version"))
+    assert box.dead and box.key is None
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        None,
+        True,
+        {},
+        {"sealed": 1, "clock": "fixed"},
+        {"sealed": True, "clock": "slow"},
+        {"sealed": True, "clock": ["fixed"]},
+        HELD | {"more": 1},
+    ],
+)
+def test_what_is_not_said_of_how_episodes_are_held(held: Any) -> None:
+    box = sandbox(ok(held))
+    with pytest.raises(ProtocolError, match="did not say how"):
+        box.load("", ("hash", "version"))
+    assert box.dead
+
+
+def test_a_process_that_outlives_its_episode_costs_the_sandbox() -> None:
+    def answer(request: dict[str, Any]) -> Any:
+        return {"ok": [leaf.session] if request["op"] == "alive" else None}
+
+    box = sandbox(answer)
+    leaf = box.leaf()
+    leaf.ask("reset", seed=1)
+    leaf.close()
+    box._parting[leaf.session] = time.monotonic() + 60
+    box._look_for_survivors()
+    assert not box.dead, "it may take its time"
+    box._parting[leaf.session] = time.monotonic() - 1
+    box._look_for_survivors()
+    assert box.dead
+
+
+@pytest.mark.parametrize(("alive", "lives"), [([], True), ([999], True), (None, False), (["1"], False)])
+def test_who_lives_is_told_strictly(alive: Any, lives: bool) -> None:
+    box = sandbox(ok(alive))
+    box._parting[7] = time.monotonic() - 1
+    box._look_for_survivors()
+    assert box.dead is not lives and not box._parting
 
 
 def test_an_environment_that_does_not_compile_leaves_the_sandbox_blank() -> None:

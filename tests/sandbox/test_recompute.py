@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from trace_assets.errors import CheckFailed
+from trace_assets.errors import CheckFailed, InputError
 from trace_assets.policies.scripted import replay as scripted
 from trace_assets.records import Environment, Message, UnconfirmedReward
 from trace_assets.rollout.runner import Trial, run_rollouts
-from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
-from trace_assets.sandbox.recompute import Recomputation, Recomputed, RewardMismatch
+from trace_assets.sandbox import (
+    ProtocolError,
+    SandboxConfig,
+    SandboxPool,
+    SandboxUnavailable,
+    open_pool,
+    recompute,
+)
+from trace_assets.sandbox.controls import IDLE, TALKER, controls_for
+from trace_assets.sandbox.recompute import Recomputation, Recomputed, RewardMismatch, Sample
 from trace_assets.settings import Synthesis
+from trace_assets.stages.permutations import permutation_for
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.synthesis import training_target
 from trace_assets.store.locks import due_items
@@ -22,7 +32,9 @@ from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import _run
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.targets.sandboxed import SandboxedTarget
+from trace_assets.targets.seed_permutation import SeedPermutation
 
+SEEDS = SeedPermutation(bytes(32))
 Act = Callable[..., dict[str, object]]
 Hostile = Callable[[str, str], str]
 
@@ -44,12 +56,20 @@ def played(pool: SandboxPool, source: str, act: Act, recomputation: Recomputatio
             recomputation.see(session, session.verdict())
 
 
+NATIVE = """
+    import ctypes
+    libc = ctypes.CDLL(None)
+    libc.getauxval.restype, libc.getauxval.argtypes = ctypes.c_void_p, [ctypes.c_ulong]
+    coin = int.from_bytes(ctypes.string_at(libc.getauxval(25), 4), "little")
+"""
+"""The 16 random bytes that the kernel gives each program it executes: the one thing that differs between
+sandboxes and that an episode can still find, by reading its memory from beneath Python."""
+
+
 def forgetful(counter: str) -> str:
-    """The counter, whose reward also depends on the process's number: on what ran in the sandbox before."""
-    lines = (
-        "    import os\n    if os.getpid() % 2 == 0 and STATE['steps']: STATE['total'] = STATE['target']\n"
-    )
-    return counter.replace("def verdict():\n", f"def verdict():\n{lines}")
+    """The counter, whose reward also depends on the sandbox it is played in."""
+    fields = "'reward': coin / 2**33, 'success': False, 'checks': []"
+    return counter.replace("def verdict():\n", f"def verdict():\n{NATIVE}\n    return {{{fields}}}\n")
 
 
 def test_an_honest_environment_is_confirmed(pool: SandboxPool, counter: str, act: Act) -> None:
@@ -57,9 +77,10 @@ def test_an_honest_environment_is_confirmed(pool: SandboxPool, counter: str, act
     played(pool, counter, act, one, 20)
     found = one.settle()
     one.close()
-    assert found == Recomputed(episodes=20, recomputed=20) and found.share == 1.0
+    assert found == Recomputed(episodes=20, recomputed=20, later=16, controls=20) and found.share == 1.0
     check = recomputed_check(found)
     assert check.passed and "20 of 20 episodes (100.0%)" in check.detail
+    assert "16 of them once more at the end" in check.detail and "20 control episodes" in check.detail
 
 
 def test_the_share_is_kept_and_the_first_is_always_taken(pool: SandboxPool, counter: str, act: Act) -> None:
@@ -132,7 +153,7 @@ def environment_of(source: str) -> Environment:
 
 def roll_out(pool: SandboxPool, source: str, seeds: int) -> SandboxedTarget:
     """Play the oracle's first message on every seed through the target protocol, as training does."""
-    target = SandboxedTarget(environment_of(source), pool, training_seeds=seeds, validation_seeds=())
+    target = SandboxedTarget(environment_of(source), pool, SEEDS, training_seeds=seeds, validation_seeds=())
     policy = scripted(lambda conversation: target.oracle(target.tasks("discovery")[0]))
     trials = [Trial(task, trial) for task in target.tasks("discovery") for trial in range(2)]
     try:
@@ -170,16 +191,130 @@ def test_containers_confirm_containers(docker_pool: SandboxPool, counter: str, a
 
 
 @pytest.mark.docker
-def test_an_environment_that_is_honest_while_its_sandbox_is_young_is_found_out(
+def test_an_environment_whose_reward_depends_on_its_container_is_found_out(
     docker_pool: SandboxPool, counter: str, act: Act
 ) -> None:
-    """Numbers of processes grow with the episodes that a sandbox has served: no audit gets that far."""
-    lines = "    import os\n    if os.getpid() > 60 and STATE['steps']: STATE['total'] = STATE['target']\n"
-    source = counter.replace("def verdict():\n", f"def verdict():\n{lines}")
-    one = Recomputation(docker_pool, source, name="it", share=1.0)
-    with pytest.raises(RewardMismatch, match="it is rejected"):
-        played(docker_pool, source, act, one, 80)
+    one = Recomputation(docker_pool, forgetful(counter), name="the environment of 'x'", share=1.0)
+    with pytest.raises(RewardMismatch, match="is rejected"):
+        played(docker_pool, forgetful(counter), act, one, 20)
         one.settle()
+    one.close()
+
+
+def played_over(pool: SandboxPool, source: str, act: Act, recomputation: Recomputation, n: int) -> None:
+    """Play with a policy that solves what it is given."""
+    environment = pool.environment(source)
+    for seed in range(n):
+        with environment.reset(seed) as session:
+            wanted = int(str(session.messages[0]["content"]).split()[1].rstrip("."))
+            session.step({**act(wanted - 1), "content": "One after the other."})
+            session.step(act(1))
+            recomputation.see(session, session.verdict())
+
+
+def test_a_reward_is_recomputed_later_than_it_was_earned(pool: SandboxPool, counter: str, act: Act) -> None:
+    """A few episodes are kept till the end: what changes meanwhile is seen in them alone."""
+    one = Recomputation(pool, counter, name="it", share=1.0)
+    played(pool, counter, act, one, 32)
+    while one.read().recomputed < 32:
+        time.sleep(0.05)
+    one._source = counter.replace("float(met)", "0.25 + float(met) / 2")
+    with pytest.raises(RewardMismatch, match=r"at the end of the run, and it gives reward 0.25, not 0.0"):
+        one.settle()
+    one.close()
+
+
+def test_an_audits_episodes_are_played_again(pool: SandboxPool, counter: str, act: Act) -> None:
+    with pool.environment(counter).reset(3) as session:
+        session.step(act(1))
+        sample = Sample(3, tuple(session.actions), session.verdict())
+    one = Recomputation(pool, counter, name="it", share=0.5)
+    one.recall([sample] * 20)
+    assert one.settle().recalled == 20
+    one.close()
+    other = Recomputation(pool, counter.replace("float(met)", "0.5"), name="it", share=0.5)
+    other.recall([sample])
+    with pytest.raises(RewardMismatch, match=r"Of its audit's episodes the one of seed 3 .* reward 0.5, not"):
+        other.settle()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "raises", [KeyError("x"), RecursionError(), ValueError("y"), InputError("z"), ProtocolError("p")]
+)
+def test_any_exception_in_a_replay_is_a_mismatch(
+    pool: SandboxPool, counter: str, act: Act, monkeypatch: pytest.MonkeyPatch, raises: Exception
+) -> None:
+    def stumble(*_: object, **__: object) -> None:
+        raise raises
+
+    one = Recomputation(pool, counter, name="the environment of 'x'", share=1.0)
+    played(pool, counter, act, one, 3)
+    monkeypatch.setattr(recompute, "_verdict_in", stumble)
+    with pytest.raises(RewardMismatch, match=f"ends in a fault .{type(raises).__name__}"):
+        one.settle()
+    one.close()
+
+
+def test_an_episode_that_ends_earlier_than_it_did_is_a_mismatch(
+    pool: SandboxPool, counter: str, act: Act
+) -> None:
+    one = Recomputation(pool, counter, name="it", share=1.0)
+    played_over(pool, counter, act, one, 2)
+    one._source = counter.replace('"done": not answers or', '"done": STATE["total"] > 0 or')
+    with pytest.raises(RewardMismatch, match="over"):
+        one.settle()
+    one.close()
+
+
+LEAKS = {
+    "does nothing": (" or True", r"One that does nothing succeeds in \d+ of \d+ episodes"),
+    "talks": (
+        " or STATE['said'] == 'One after the other.'",
+        "One that says what the policy said and calls no tool succeeds",
+    ),
+    "changes nothing": (
+        " or STATE['looked']",
+        "One that leaves out every change that the policy made succeeds",
+    ),
+}
+
+
+@pytest.mark.parametrize("leak", sorted(LEAKS))
+def test_one_that_pays_its_controls_is_rejected(pool: SandboxPool, counter: str, act: Act, leak: str) -> None:
+    """Its rewards are decided by seed and actions alone, so that playing them again confirms every one."""
+    edit, said = LEAKS[leak]
+    source = counter
+    for old, new in (
+        ('STATE["steps"] += 1', 'STATE["steps"] += 1\n    STATE["said"] = message["content"]'),
+        ("total=0, steps=0", "total=0, steps=0, said='', looked=False"),
+        ("    answers = []", "    answers = []\n    names = [c['name'] for c in message['tool_calls']]\n"
+         "    STATE['looked'] = STATE['looked'] or 'look' in names"),
+        ('met = STATE["total"] == STATE["target"]', f'met = STATE["total"] == STATE["target"]{edit}'),
+    ):  # fmt: skip
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    kinds = (IDLE, TALKER) if leak == "talks" else controls_for(lambda name: name == "add")
+    one = Recomputation(pool, source, name="the environment of 'x'", share=1.0, controls=kinds)
+    environment = pool.environment(source)
+    with pytest.raises(RewardMismatch, match=said):
+        for seed in range(48):
+            with environment.reset(seed) as session:
+                wanted = int(str(session.messages[0]["content"]).split()[1].rstrip("."))
+                look = {"id": "a", "name": "look", "arguments": {"n": 0}}
+                session.step({"role": "assistant", "content": "One after the other.", "tool_calls": [look]})
+                session.step(act(wanted))
+                one.see(session, session.verdict())
+        one.settle()
+    one.close()
+
+
+def test_an_honest_one_pays_no_control(pool: SandboxPool, counter: str, act: Act) -> None:
+    one = Recomputation(
+        pool, counter, name="it", share=1.0, controls=controls_for(lambda name: name == "add")
+    )
+    played_over(pool, counter, act, one, 32)
+    assert one.settle() == Recomputed(episodes=32, recomputed=32, later=16, controls=96)
     one.close()
 
 
@@ -187,6 +322,7 @@ def test_training_ends_with_the_last_of_the_sample(counter: str, tmp_path: Path)
     """What `training_target` hands out is settled before anything that was trained with it is kept."""
     overrides = ["sandbox.backend=unsafe-subprocess", "sandbox.recompute_share=1.0"]
     study = Study.open(tmp_path, overrides=overrides)
+    permutation_for(study, "e")
 
     def play(source: str) -> Recomputed:
         with training_target(study, environment_of(source)) as target:

@@ -54,7 +54,7 @@ def test_every_flag_counts() -> None:
     assert len({sandbox_version("bubblewrap", {"options": BUBBLEWRAP[:n]}, BASE) for n in range(5)}) == 5
 
 
-@pytest.mark.parametrize("name", ["worker.py", "seccomp.json"])
+@pytest.mark.parametrize("name", ["seccomp.json", *(f"worker/{path.name}" for path in files.worker_files())])
 def test_the_worker_and_the_seccomp_profile_count(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from trace_assets.synthesis.audit.severity import RULES, load_rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
 from trace_assets.synthesis.zoo.animal import sound_source
 from trace_assets.synthesis.zoo.keeper import (
+    ZOO_PERMUTATION,
     ZOO_RULES,
     ZOO_SECTION,
     ZOO_SIZES,
@@ -43,7 +44,7 @@ def findings(pool: SandboxPool, doors: TargetContract) -> list[EnvironmentCheck]
 
 
 def audit_door(pool: SandboxPool, contract: TargetContract | None, **named: object) -> list[EnvironmentCheck]:
-    options = {"rules": ZOO_RULES, "sizes": ZOO_SIZES, **named}
+    options = {"rules": ZOO_RULES, "sizes": ZOO_SIZES, "permutation": ZOO_PERMUTATION, **named}
     return audit(record(DOOR, "door"), pool, contract, ZOO_SECTION, **options)  # type: ignore[arg-type]
 
 

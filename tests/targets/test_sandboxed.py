@@ -8,6 +8,9 @@ from trace_assets.records import Environment, Message, ToolCall
 from trace_assets.sandbox import EnvironmentFault, SandboxConfig, open_pool
 from trace_assets.targets.protocol import Episode, Target
 from trace_assets.targets.sandboxed import SandboxedTarget, checked_verdict
+from trace_assets.targets.seed_permutation import SeedPermutation
+
+SEEDS = SeedPermutation(b"a key of as many bytes as wanted")
 
 SOURCE = """
 state = {}
@@ -64,7 +67,9 @@ def pool():
 
 @pytest.fixture()
 def bells(pool) -> SandboxedTarget:
-    return SandboxedTarget(environment(), pool, training_seeds=range(40), validation_seeds=range(100, 110))
+    return SandboxedTarget(
+        environment(), pool, SEEDS, training_seeds=range(40), validation_seeds=range(100, 110)
+    )
 
 
 async def play(target: SandboxedTarget, task, script) -> tuple[float | None, bool | None]:
@@ -120,7 +125,7 @@ def test_the_environments_own_failure_is_raised(bells: SandboxedTarget) -> None:
 
 @pytest.mark.parametrize("reward", ["2.0", "float('nan')", "float('inf')", "True", "None", "'1'", "-0.1"])
 def test_a_reward_out_of_range_is_never_returned(pool, reward: str) -> None:
-    target = SandboxedTarget(environment(reward), pool, training_seeds=[1], validation_seeds=[])
+    target = SandboxedTarget(environment(reward), pool, SEEDS, training_seeds=[1], validation_seeds=[])
     with pytest.raises(
         EnvironmentFault,
         match=r"verdict(\(\) returned the wrong shape: reward| returned what JSON cannot hold)",
@@ -136,7 +141,7 @@ def test_success_against_a_failed_gate_is_refused() -> None:
 
 def test_shared_seeds_are_refused(pool) -> None:
     with pytest.raises(InputError, match="seed 3 is both"):
-        SandboxedTarget(environment(), pool, training_seeds=range(5), validation_seeds=[3])
+        SandboxedTarget(environment(), pool, SEEDS, training_seeds=range(5), validation_seeds=[3])
 
 
 def test_foreign_tasks_and_order_of_calls(bells: SandboxedTarget) -> None:
@@ -148,5 +153,23 @@ def test_foreign_tasks_and_order_of_calls(bells: SandboxedTarget) -> None:
 
 
 def test_version_follows_source_and_seeds(bells: SandboxedTarget, pool) -> None:
-    other = SandboxedTarget(environment(), pool, training_seeds=range(41), validation_seeds=range(100, 110))
-    assert other.version != bells.version
+    seeds = {"training_seeds": range(40), "validation_seeds": range(100, 110)}
+    assert SandboxedTarget(environment(), pool, SEEDS, **seeds).version == bells.version
+    more = SandboxedTarget(environment(), pool, SEEDS, **{**seeds, "training_seeds": range(41)})
+    moved = SandboxedTarget(environment(), pool, SeedPermutation.draw(), **seeds)
+    assert len({bells.version, more.version, moved.version}) == 3
+
+
+def test_the_environment_is_never_told_the_seed_of_a_task(bells: SandboxedTarget, pool) -> None:
+    """Nor does its first message depend on it but through the permutation."""
+    for task in bells.tasks("discovery")[:6]:
+        episode = bells.episode(task, seed=0)
+        first = asyncio.run(episode.reset())[-1].content
+        assert first == f"Ring {SEEDS(task.payload['seed']) % 3 + 1} times."
+        asyncio.run(episode.close())
+
+
+def test_a_seed_out_of_range_is_refused(bells: SandboxedTarget) -> None:
+    for seed in (-1, 10**9):
+        with pytest.raises(InputError, match="is not one of 0 to"):
+            bells.episode(bells.task(seed), seed=0)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.targets.test_sandboxed import SOURCE, environment
+from tests.targets.test_sandboxed import SEEDS, SOURCE, environment
 from trace_assets.errors import InputError
 from trace_assets.records import Message, ToolCall
 from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, open_pool
 from trace_assets.targets import sandboxed
+from trace_assets.targets.protocol import Episode
 from trace_assets.targets.sandboxed import SandboxedTarget, checked_verdict, wire
+from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS
 
 
 @pytest.fixture(scope="module")
@@ -38,40 +40,44 @@ def target(
         assert source.count(old) == 1, old
         source = source.replace(old, new)
     given = {"training_seeds": range(40), "validation_seeds": range(100, 110), **seeds}
-    return SandboxedTarget(made.model_copy(update={"source": source}), pool, **given)
+    return SandboxedTarget(made.model_copy(update={"source": source}), pool, SEEDS, **given)
 
 
 def ring(times: int) -> Message:
     return Message(role="assistant", tool_calls=(ToolCall(id="1", name="ring", arguments={"times": times}),))
 
 
-TELLS_ITS_PROCESS = ('f"Ring {seed % 3 + 1} times."', 'str(__import__("os").getpid())')
+def asked(message: Message) -> int:
+    """How often the bell is to be rung."""
+    return int((message.content or "").split()[1])
 
 
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+def lives(episode: Episode) -> Callable[[], bool]:
+    """Whether the process that an episode has now still lives, by its sandbox's own account."""
+    assert isinstance(episode, sandboxed.SandboxedEpisode) and episode._session is not None
+    leaf = episode._session._leaf
+    return lambda: leaf.session in leaf.sandbox.control("alive", 60)
 
 
-async def ended(pid: int) -> bool:
+async def ended(alive: Callable[[], bool]) -> bool:
     for _ in range(6000):
-        if not runs(pid):
+        if not alive():
             return True
         await asyncio.sleep(0.05)
     return False
 
 
 def test_a_second_reset_ends_the_process_of_the_first(pool: SandboxPool) -> None:
-    bells = target(pool, TELLS_ITS_PROCESS)
+    bells = target(pool)
 
     async def twice() -> None:
         episode = bells.episode(bells.tasks("discovery")[0], seed=0)
-        first = int((await episode.reset())[-1].content or "")
-        assert runs(first)
-        second = int((await episode.reset())[-1].content or "")
-        assert first != second and await ended(first) and runs(second)
+        await episode.reset()
+        first = lives(episode)
+        assert first()
+        await episode.reset()
+        second = lives(episode)
+        assert await ended(first) and second()
         await episode.close()
         assert await ended(second)
         with pytest.raises(InputError, match="not reset"):
@@ -123,10 +129,12 @@ def test_a_reward_that_is_none_is_the_environments_fault_and_named(pool: Sandbox
     for given, sound in ((reward, False), ("1.0", True), ("0.0", True), ("1", True)):
         bells = target(pool, reward=given, training_seeds=[1], validation_seeds=[])
 
-        async def play(bells: SandboxedTarget = bells) -> float | None:
+        async def play(bells: SandboxedTarget = bells, given: str = given) -> float | None:
             episode = bells.episode(bells.tasks("discovery")[0], seed=0)
-            await episode.reset()
+            times = asked((await episode.reset())[-1])
             try:
+                if given != "0.0":  # which would be no success's reward
+                    await episode.step(ring(times))
                 return (await episode.verdict()).reward
             finally:
                 await episode.close()
@@ -194,10 +202,10 @@ def test_numbers_of_seeds_take_them_from_their_own_ranges(pool: SandboxPool) -> 
     train = [one.payload["seed"] for one in bells.tasks("discovery")]
     valid = [one.payload["seed"] for one in bells.tasks("validation")]
     assert len(train) == 3 and len(valid) == 2 and not set(train) & set(valid)
-    assert train == list(sandboxed.TRAINING_SEEDS)[:3] and valid == list(sandboxed.VALIDATION_SEEDS)[:2]
-    whole = SandboxedTarget(environment(), pool)
-    assert len(whole.tasks("discovery")) == len(sandboxed.TRAINING_SEEDS)
-    assert len(whole.tasks("validation")) == len(sandboxed.VALIDATION_SEEDS)
+    assert train == list(TRAINING_SEEDS)[:3] and valid == list(VALIDATION_SEEDS)[:2]
+    whole = SandboxedTarget(environment(), pool, SEEDS)
+    assert len(whole.tasks("discovery")) == len(TRAINING_SEEDS)
+    assert len(whole.tasks("validation")) == len(VALIDATION_SEEDS)
 
 
 def test_a_task_says_whose_it_is(pool: SandboxPool) -> None:
@@ -235,10 +243,19 @@ def test_rules_tools_and_version(pool: SandboxPool) -> None:
         SandboxedTarget(
             environment().model_copy(update={"environment_id": "f"}),
             pool,
+            SEEDS,
             training_seeds=range(40),
             validation_seeds=range(100, 110),
         ).version,
     }
+    other = SandboxedTarget(
+        environment(),
+        pool,
+        SeedPermutation.draw(),
+        training_seeds=range(40),
+        validation_seeds=range(100, 110),
+    )
+    assert other.version not in versions
     assert len(versions) == 4 and all(len(one) == 16 for one in versions)
     assert target(pool).version == bells.version
     assert (bells.isolation_level, bells.sandbox_version) == ("none", pool.version)
@@ -251,8 +268,7 @@ def test_waiting_time_is_metered_and_a_verdict_is_seen_by_the_recomputation(pool
 
     async def play() -> None:
         episode = bells.episode(bells.tasks("discovery")[0], seed=0)
-        await episode.reset()
-        await episode.step(ring(1))
+        await episode.step(ring(asked((await episode.reset())[-1])))
         await episode.verdict()
         await episode.close()
 

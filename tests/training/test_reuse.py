@@ -19,6 +19,7 @@ pytest.importorskip("trl")
 from trace_assets.sandbox import SandboxConfig, open_pool  # noqa: E402
 from trace_assets.stages import training as stage  # noqa: E402
 from trace_assets.targets.sandboxed import SandboxedTarget  # noqa: E402
+from trace_assets.targets.seed_permutation import SeedPermutation  # noqa: E402
 from trace_assets.training.curve import sandbox_shares  # noqa: E402
 
 pytestmark = pytest.mark.train
@@ -82,7 +83,11 @@ def test_the_share_of_the_sandbox_is_recorded(home: Path, words: ModuleType, tmp
         open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=300)) as pool,
     ):
         target = SandboxedTarget(
-            words.environment(), pool, training_seeds=range(20), validation_seeds=range(100, 150)
+            words.environment(),
+            pool,
+            SeedPermutation.draw(),
+            training_seeds=range(20),
+            validation_seeds=range(100, 150),
         )
         _, points = words.train(
             home / "models" / "base",

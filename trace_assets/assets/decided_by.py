@@ -19,6 +19,7 @@ _LEARNED = tuple(
         *("sampler", "server_sampler", "shards", "trainer", "uploads", "validation"),
     )
 )
+_SEEDED = ("targets.sandboxed", "targets.seed_permutation", "targets.seeds")
 
 DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "tasks": ("stages.tasks", "targets"),
@@ -70,7 +71,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "capability_spec": ("stages.diagnosis",),
     "environment_verdict": ("stages.curriculum", "synthesis.audit.severity"),
     "pilot": (
-        *(*_PLAYED, *_LEARNED, "targets.embedded", "targets.sandboxed", "training.pilot"),
+        *(*_PLAYED, *_LEARNED, *_SEEDED, "targets.embedded", "training.pilot"),
         *("diagnosis.detectors", "stages.pilot", "statistics.transfer", "synthesis.learnability.rule"),
     ),
     "learnability": (
@@ -78,7 +79,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         "training.curve",
     ),
     "curriculum": ("stages.curriculum",),
-    "adapter": (*_PLAYED, *_LEARNED, "targets.sandboxed"),
+    "adapter": (*_PLAYED, *_LEARNED, *_SEEDED),
     "mixed_adapter": (*_PLAYED, *_LEARNED, "targets.embedded"),
     "routing_trials": ("routing.trials",),
     "routing": ("routing", "stages.routing"),

@@ -21,6 +21,7 @@ from trace_assets.assets.staleness import Item, Planner, Standings, Step
 from trace_assets.assets.storage_faults import explain
 from trace_assets.assets.worker import Outcome, materialize_here, materialize_items
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.stages.due import marked_items
 from trace_assets.stages.finished import Cause, finished_work, would_replace
 from trace_assets.store import Home
 from trace_assets.store.locks import (
@@ -158,7 +159,7 @@ def sync(
             mended(healed)
         stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
         crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
-        marked = {Item(*name): reason for name, reason in due_items(study.home).items()}
+        marked = {Item(*name): reason for name, reason in marked_items(study).items()}
         run = _Run(study, planner, {**marked, **(force or {})}, listen, again)
         if run.settle(ask) == "stop":
             return run.finished()

@@ -17,10 +17,10 @@ from trace_assets.assets.staleness import Item, Planner, Step
 from trace_assets.definitions import build
 from trace_assets.records import LedgerEntry
 from trace_assets.report.figures import count, duration, money
+from trace_assets.stages.due import marked_items
 from trace_assets.stages.finished import finished_work, would_replace
 from trace_assets.stages.ingest import batches
 from trace_assets.store.estimate import Estimate, Range, estimate, history, total
-from trace_assets.store.locks import due_items
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
@@ -97,7 +97,7 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
 
     announce(study.home)
     selected = None if selection is None else list(selection)
-    marked = {Item(*name): reason for name, reason in due_items(study.home).items()}
+    marked = {Item(*name): reason for name, reason in marked_items(study).items()}
     scope = Scope(study, selected)
     with prepare_instance(study.home) as instance:
         register_batches(instance, study, live=scope.live)

@@ -30,6 +30,7 @@ from trace_assets.cli import (
     serve,
     sql,
     targets,
+    ui,
     warehouse,
     watch,
 )
@@ -63,7 +64,7 @@ for command in (
     release.release,
     pipeline.report,
     watch.watch,
-    pipeline.ui,
+    ui.ui,
 ):
     app.command()(command)
 app.add_typer(warehouse.app)

@@ -1,10 +1,8 @@
-"""`trace sync`, `demo`, `diagnose`, `report` and `ui`: the pipeline, or parts of it."""
+"""`trace sync`, `demo`, `diagnose` and `report`: the pipeline, or parts of it."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +20,6 @@ from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_stud
 from trace_assets.errors import InputError
 from trace_assets.records import TrajectoryHead
 from trace_assets.stages.ingest import batches
-from trace_assets.stages.live import live_in_use
 from trace_assets.study import Study
 
 DIAGNOSIS = (
@@ -225,38 +222,6 @@ def report(
         output = Path("trace-report.html")
     tell_settings(study)
     print(write_page(study, output))
-
-
-def ui(
-    port: Annotated[int, typer.Option(help="Port of the web page.")] = 3000,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    config: Config = None,
-    overrides: Set = None,
-) -> None:
-    """Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is seen at once."""
-    from trace_assets.assets.instance import prepare_instance, register_batches
-    from trace_assets.cli.reload import reloading
-    from trace_assets.study import CONFIG_VARIABLE
-
-    study = open_study(config, overrides)
-    with prepare_instance(study.home) as instance:
-        register_batches(instance, study, live=live_in_use(study))
-    command = [
-        sys.executable,
-        "-m",
-        "dagster",
-        "dev",
-        "-m",
-        "trace_assets.definitions",
-        "-h",
-        host,
-        "-p",
-        str(port),
-    ]
-    settings = os.environ.get(CONFIG_VARIABLE)
-    with reloading(f"http://{host}:{port}", Path(settings) if settings else None):
-        code = subprocess.call(command, env=dict(os.environ))
-    raise typer.Exit(code)
 
 
 def _finish(console: Console, synced: Synced, as_json: bool) -> None:

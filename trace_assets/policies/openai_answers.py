@@ -190,4 +190,5 @@ def _count(value: Any, text: int, most: int) -> int | None:
     """Return a number of tokens, None when it cannot be that of a text of so many bytes."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         return None
-    return int(value) if text < _SMALL or value >= text * _LEAST_TOKENS else None
+    least = text * _LEAST_TOKENS if text >= _SMALL else min(text, 1)
+    return int(value) if value >= least else None

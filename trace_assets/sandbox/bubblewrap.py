@@ -108,26 +108,28 @@ class BubblewrapBackend:
 
     def start(self) -> Sandbox:
         """See `Backend`."""
-        worker_fd = os.open(files.folder() / "worker.py", os.O_RDONLY)
+        worker = {path.name: os.open(path, os.O_RDONLY) for path in files.worker_files()}
         filter_fd = os.memfd_create("seccomp")
         try:
             os.write(filter_fd, self._filter)
             os.lseek(filter_fd, 0, os.SEEK_SET)
-            inside = ["--perms", "0444", "--ro-bind-data", str(worker_fd), "/worker.py", "--remount-ro", "/"]
-            seal = ["--seccomp", str(filter_fd)]
-            command = [*self._wrap(), *inside, *seal, self._python, *WORKER_FLAGS, "/worker.py"]
+            inside = ["--perms", "0755", "--dir", "/worker"]
+            for name, fd in worker.items():
+                inside += ["--perms", "0444", "--ro-bind-data", str(fd), f"/worker/{name}"]
+            seal = ["--remount-ro", "/", "--seccomp", str(filter_fd)]
+            command = [*self._wrap(), *inside, *seal, self._python, *WORKER_FLAGS, "/worker"]
             return start_process(
                 command,
                 self.config,
-                pass_fds=(worker_fd, filter_fd),
+                pass_fds=(*worker.values(), filter_fd),
                 env=ENVIRONMENT,
                 user=self._user,
                 group=self._user,
                 extra_groups=self._groups,
             )
         finally:
-            os.close(worker_fd)
-            os.close(filter_fd)
+            for fd in (*worker.values(), filter_fd):
+                os.close(fd)
 
     def close(self) -> None:
         """See `Backend`."""

@@ -18,15 +18,24 @@ def folder() -> Path:
     """
     named = os.environ.get("TRACE_SANDBOXES")
     place = Path(named) if named else Path(__file__).resolve().parents[2] / "sandboxes"
-    if not (place / "worker.py").is_file():
+    if not (place / "worker" / "__main__.py").is_file():
         raise SandboxUnavailable(
             f"the sandbox's files are not in {place}: install the package again, or set TRACE_SANDBOXES "
-            "to the folder that holds worker.py"
+            "to the folder that holds worker/__main__.py"
         )
     return place
+
+
+def worker_files() -> list[Path]:
+    """The files of the worker, by name."""
+    return sorted((folder() / "worker").glob("*.py"))
 
 
 @cache
 def worker_hash() -> str:
     """SHA-256 of the worker that this package ships; a sandbox with another one is refused."""
-    return hashlib.sha256((folder() / "worker.py").read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    for path in worker_files():
+        text = path.read_bytes()
+        digest.update(f"{path.name} {len(text)}\n".encode() + text)
+    return digest.hexdigest()

@@ -16,7 +16,6 @@ from trace_assets.sandbox.faults import SandboxUnavailable
 
 REGISTRY_BASE = "python:3.11-slim"
 OFFLINE_BASE = "trace-python-base:offline"
-_CONTEXT = ("Dockerfile", "worker.py")
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,8 @@ class ImageInfo:
 
 def image_tag() -> str:
     """Name of the project's image; it changes with the worker and the Dockerfile."""
-    digest = hashlib.sha256()
-    for name in _CONTEXT:
-        digest.update((files.folder() / name).read_bytes())
+    digest = hashlib.sha256((files.folder() / "Dockerfile").read_bytes())
+    digest.update(files.worker_hash().encode())
     return f"trace-sandbox:{digest.hexdigest()[:12]}"
 
 
@@ -142,9 +140,9 @@ def build(client: Any, tag: str, base: str) -> None:
 
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
-        for name in _CONTEXT:
-            data = (files.folder() / name).read_bytes()
-            member = tarfile.TarInfo(name)
+        for path in (files.folder() / "Dockerfile", *files.worker_files()):
+            data = path.read_bytes()
+            member = tarfile.TarInfo(path.relative_to(files.folder()).as_posix())
             member.size, member.mode = len(data), 0o644
             tar.addfile(member, io.BytesIO(data))
     context.seek(0)

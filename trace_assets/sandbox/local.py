@@ -54,7 +54,7 @@ class ProcessContainer:
 def start_process(
     command: Sequence[str], config: SandboxConfig, pass_fds: Sequence[int] = (), **options: Any
 ) -> Sandbox:
-    """Run `command` with `--fd N` appended, N being its end of a fresh socket pair.
+    """Run `command` with `--fd 0` appended: its end of a fresh socket pair.
 
     Raises:
         SandboxUnavailable: It could not be started or said no hello.
@@ -62,9 +62,9 @@ def start_process(
     ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(
-            [*command, "--fd", str(theirs.fileno())],
-            pass_fds=[theirs.fileno(), *pass_fds],
-            stdin=subprocess.DEVNULL,
+            [*command, "--fd", "0"],  # always the same words: the number of a descriptor tells of the host
+            pass_fds=pass_fds,
+            stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",

@@ -10,6 +10,7 @@ from typing import Self
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox.backend import Backend, IsolationLevel, make_backend
+from trace_assets.sandbox.conditions import EVERYWHERE, Conditions
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.faults import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Leaf, Sandbox
@@ -120,16 +121,16 @@ class SandboxPool:
         idle.fail()
         return True
 
-    def fresh(self, environment: SandboxedEnvironment) -> Sandbox:
+    def fresh(self, environment: SandboxedEnvironment, conditions: Conditions = EVERYWHERE) -> Sandbox:
         """A sandbox of the caller's own, never used before; call its `fail` to throw it away."""
         with self._lock:
             self._check_open()
-        return self._loaded(environment)
+        return self._loaded(environment, conditions)
 
-    def _loaded(self, environment: SandboxedEnvironment) -> Sandbox:
+    def _loaded(self, environment: SandboxedEnvironment, conditions: Conditions = EVERYWHERE) -> Sandbox:
         box = self._blank()
         try:
-            box.load(environment.source, self._key(environment))
+            box.load(environment.source, self._key(environment), conditions)
         except ValueError as error:
             box.fail()
             raise InputError(f"this environment's source cannot be sent to a sandbox: {error}") from None

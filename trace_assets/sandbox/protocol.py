@@ -16,7 +16,7 @@ import msgspec
 
 from trace_assets.sandbox.faults import ProtocolError
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_LINE = 1 << 20
 """Longest request or reply in bytes, its newline included."""
 MAX_DEPTH = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+import re
 import socket
 import threading
 import time
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from trace_assets.sandbox import files
 from trace_assets.sandbox.channel import Channel, Closed, SocketChannel
+from trace_assets.sandbox.conditions import EVERYWHERE, Conditions
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.faults import (
     Died,
@@ -23,6 +24,11 @@ from trace_assets.sandbox.faults import (
 from trace_assets.sandbox.protocol import PROTOCOL_VERSION, encode, open_reply, parse
 
 _KILLED = "the sandbox was killed for a fault of another episode in it: play this one again"
+_PYTHON = re.compile(r"\d+\.\d+\.\d+[\w.+-]{0,20}")
+GRACE_SECONDS = 2.0
+"""How long the process of an episode may take to end when it is over: a busy machine needs some of it."""
+FROM_LEAF = b">"
+"""Before what a leaf has written, where one stream serves all: the rest is the supervisor's own word."""
 
 
 class Container(Protocol):
@@ -40,12 +46,18 @@ class Container(Protocol):
 class Sandbox:
     """A container that serves at most one environment.
 
+    A process that is still there `GRACE_SECONDS` after its episode costs the container its life, as any other
+    broken rule does.
+
     Args:
         container: What runs the worker.
-        channel: Stream to the zygote, before its hello.
+        channel: Stream to the supervisor, before its hello.
         direct: Whether descriptors can be sent along, so that every leaf gets a stream of its own.
         config: Limits.
         on_death: Called once, from the thread that found the fault, when the sandbox must be killed.
+
+    Attributes:
+        must_seal: Whether it is of no use where its episodes cannot give up the kernel.
     """
 
     def __init__(
@@ -68,8 +80,12 @@ class Sandbox:
         self.leaves: set[Leaf] = set()
         self._ordered: list[tuple[int, SocketChannel]] = []
         self.python = ""
+        self.must_seal = True
+        self.conditions = EVERYWHERE
         self._ids = itertools.count(1)
         self._oom_kills = 0
+        self._parting: dict[int, float] = {}  # session of an episode that is over -> until when it may linger
+        self._look_back: threading.Timer | None = None
 
     def greet(self) -> None:
         """Read the hello and make sure that the other side is the worker shipped with this package.
@@ -88,15 +104,19 @@ class Sandbox:
             ) from None
         if (
             type(hello) is not dict
-            or hello.get("protocol") != PROTOCOL_VERSION
-            or hello.get("worker") != files.worker_hash()
+            or set(hello) != {"hello", "protocol", "python", "worker"}
+            or hello["hello"] != "trace-sandbox"
+            or hello["protocol"] != PROTOCOL_VERSION
+            or hello["worker"] != files.worker_hash()
+            or type(hello["python"]) is not str
+            or not _PYTHON.fullmatch(hello["python"])
         ):
             self.fail()
             raise SandboxUnavailable(
                 "the sandbox's image holds another version of the worker than this package: "
                 "remove the image, it is built again at the next start"
             )
-        self.python = str(hello.get("python"))
+        self.python = hello["python"]
 
     def fail(self) -> None:
         """Take the sandbox out of use and wake whoever waits for it; killing it is left to `on_death`."""
@@ -106,6 +126,9 @@ class Sandbox:
             self.dead = True
             leaves, ordered = list(self.leaves), list(self._ordered)
             self._ordered.clear()
+            self._parting.clear()
+            if self._look_back is not None:
+                self._look_back.cancel()
         self.channel.hang_up()
         self.channel.close()
         for leaf in leaves:
@@ -114,28 +137,53 @@ class Sandbox:
             channel.close()
         self.on_death(self)
 
-    def load(self, source: str, key: tuple[str, str]) -> None:
+    def load(self, source: str, key: tuple[str, str], conditions: Conditions = EVERYWHERE) -> None:
         """Give a blank sandbox its environment.
 
         Args:
             source: The module's text.
             key: Its hash and the version of the sandbox; see `SandboxPool`.
+            conditions: What its episodes find of the world.
 
         Raises:
             EnvironmentFault: The source does not compile.
+            SandboxUnavailable: This machine cannot keep the kernel and the clock from an episode.
             SandboxError: The sandbox failed and was killed.
         """
-        self.control(
-            "load", self.config.load_deadline_seconds, source=source, leaf_bytes=self.config.memory_mb << 20
+        state = self.control(
+            "load",
+            self.config.load_deadline_seconds,
+            source=source,
+            leaf_bytes=self.config.memory_mb << 20,
+            clock=conditions.clock,
+            process=conditions.process,
+            sealed=conditions.sealed,
         )
-        self.key = key
+        if (
+            type(state) is not dict
+            or set(state) != {"sealed", "clock"}
+            or type(state["sealed"]) is not bool
+            or state["clock"] not in ("fixed", "deadly", "real")
+        ):
+            self.fail()
+            raise ProtocolError("the sandbox did not say how its episodes are held")
+        if self.must_seal and conditions.sealed and (not state["sealed"] or state["clock"] == "real"):
+            self.fail()
+            lacks = "stop the clock of" if state["sealed"] else "filter the system calls of"
+            raise SandboxUnavailable(
+                f"this machine's kernel does not let the sandbox {lacks} an episode, so an environment could "
+                "tell an audit from a training: use Linux 4.14 or later on x86-64 or ARM64, with seccomp"
+            )
+        self.key, self.conditions = key, conditions
 
     def ping(self) -> None:
-        """Ask the zygote for a sign of life."""
-        self.control("ping", self.config.deadline_seconds)
+        """Ask the supervisor for a sign of life."""
+        if self.control("ping", self.config.deadline_seconds) is not None:
+            self.fail()
+            raise ProtocolError("the sandbox answered a ping with more than that")
 
     def control(self, op: str, seconds: float, **fields: Any) -> Any:
-        """One request to the zygote itself."""
+        """One request to the supervisor itself."""
         request_id = next(self._ids)
         deadline = time.monotonic() + seconds
         try:
@@ -143,9 +191,17 @@ class Sandbox:
                 self.check_alive()
                 self.channel.quiet()
                 self.channel.send(encode({"id": request_id, "op": op, **fields}), deadline)
-                return interpret(*open_reply(self.channel.receive(deadline), request_id))
+                return self.account(*open_reply(self.channel.receive(deadline), request_id))
         except (Closed, SandboxError) as error:
             raise self.explain(error, None) from None
+
+    def account(self, kind: str, value: Any) -> Any:
+        """The supervisor's reply: a result, or its failure raised. It alone may say that a process died."""
+        if kind == "died":
+            raise died(self.read_fate(parse(value.encode())) or "unknown")
+        if kind == "fork":
+            raise Died(f"the sandbox could not start another episode: {value}", "fork")
+        return interpret(kind, value)
 
     def check_alive(self) -> None:
         """Refuse when another episode has already brought the sandbox down."""
@@ -165,7 +221,7 @@ class Sandbox:
         return error
 
     def _fate(self, session: int) -> tuple[bool, str | None]:
-        """Whether the zygote lives and answers, and how it says that a leaf has ended, if it has."""
+        """Whether the supervisor lives and answers, and how it says that a leaf has ended, if it has."""
         request_id = next(self._ids)
         deadline = time.monotonic() + 1.0
         try:
@@ -177,7 +233,7 @@ class Sandbox:
         return True, self.read_fate(fate)
 
     def read_fate(self, fate: Any) -> str | None:
-        """The zygote's word on how a leaf ended, as a `Died.reason`."""
+        """The supervisor's word on how a leaf ended, as a `Died.reason`."""
         if type(fate) is not dict:
             return None
         kills = fate.get("oom_kills")
@@ -192,10 +248,10 @@ class Sandbox:
         return None
 
     def order(self, deadline: float) -> None:
-        """Have the zygote bind a leaf to a stream of its own, for whoever asks next; nothing is waited for.
+        """Have a leaf bound to a stream of its own, for whoever asks next; nothing is waited for.
 
         Raises:
-            Closed: The zygote has gone.
+            Closed: The supervisor has gone.
             SandboxError: It sent what nobody asked for, or does not read.
         """
         ours, theirs = socket.socketpair()
@@ -238,6 +294,42 @@ class Sandbox:
             self.episodes += 1
             return leaf
 
+    def part(self, session: int, seconds: float) -> None:
+        """Note that an episode is over: its process must be gone after so many seconds and the grace."""
+        with self.lock:
+            if self.dead:
+                return
+            self._parting[session] = time.monotonic() + seconds + GRACE_SECONDS
+            self._look_back_later()
+
+    def _look_back_later(self) -> None:
+        if self._look_back is None and self._parting:
+            wait = max(0.05, min(self._parting.values()) - time.monotonic())
+            self._look_back = threading.Timer(wait, self._look_for_survivors)
+            self._look_back.daemon = True
+            self._look_back.start()
+
+    def _look_for_survivors(self) -> None:
+        """End the sandbox when the process of an episode that is over is still there."""
+        with self.lock:
+            self._look_back = None
+            if self.dead:
+                return
+            try:
+                alive = self.control("alive", self.config.deadline_seconds)
+            except SandboxError:
+                return  # it has failed, and was taken out of use
+            now = time.monotonic()
+            if type(alive) is not list or any(type(one) is not int for one in alive):
+                survived = True
+            else:
+                self._parting = {s: until for s, until in self._parting.items() if s in set(alive)}
+                survived = any(until < now for until in self._parting.values())
+            if not survived:
+                self._look_back_later()
+                return
+        self.fail()
+
 
 def died(reason: str) -> Died:
     """The exception for an ended process."""
@@ -257,8 +349,6 @@ def interpret(kind: str, value: Any) -> Any:
         return value
     if kind == "environment":
         raise EnvironmentFault(f"the environment failed {value}")
-    if kind == "fork":
-        raise Died(f"the sandbox could not start another episode: {value}", "fork")
     raise ProtocolError(f"the sandbox refused a request: {kind}: {value}"[:500])
 
 
@@ -269,6 +359,7 @@ class Leaf:
         self.sandbox = sandbox
         self.session = session
         self.channel: SocketChannel | None = None
+        self._ids = itertools.count(sandbox.conditions.first_request)
         self._request: tuple[int, bytes, float] | None = None
         self._started = False
         self._closed = False
@@ -285,8 +376,9 @@ class Leaf:
     def begin(self, op: str, **fields: Any) -> None:
         """Send a request, so that several leaves can work at the same time; `finish` takes the reply."""
         sandbox = self.sandbox
-        request_id = next(sandbox._ids)
-        line = encode({"id": request_id, "op": op, "session": self.session, **fields})
+        request_id = next(self._ids)  # an episode's own: it is not told how many there were in the sandbox
+        relayed = {} if sandbox.direct else {"session": self.session}
+        line = encode({"id": request_id, "op": op, **relayed, **fields})
         deadline = time.monotonic() + sandbox.config.deadline_seconds
         self._request = request_id, line, deadline
         if not sandbox.direct:
@@ -314,17 +406,16 @@ class Leaf:
         sandbox = self.sandbox
         try:
             if self.channel is not None:
-                reply = open_reply(self.channel.receive(deadline), request_id)
-            else:
-                with sandbox.lock:
-                    sandbox.check_alive()
-                    sandbox.channel.quiet()
-                    sandbox.channel.send(line, deadline)
-                    self._started = True
-                    reply = open_reply(sandbox.channel.receive(deadline), request_id)
-            if reply[0] == "died":
-                raise died(sandbox.read_fate(json.loads(reply[1])) or "unknown")
-            return interpret(*reply)
+                return interpret(*open_reply(self.channel.receive(deadline), request_id))
+            with sandbox.lock:
+                sandbox.check_alive()
+                sandbox.channel.quiet()
+                sandbox.channel.send(line, deadline)
+                self._started = True
+                reply = sandbox.channel.receive(deadline)
+            if reply.startswith(FROM_LEAF):
+                return interpret(*open_reply(reply.removeprefix(FROM_LEAF), request_id))
+            return sandbox.account(*open_reply(reply, request_id))
         except (Closed, SandboxError) as error:
             raise self._over(error) from None
 
@@ -339,21 +430,25 @@ class Leaf:
             self.channel.hang_up()
 
     def close(self) -> None:
-        """End the episode's process; never blocks on it."""
+        """End the episode's process; never blocks on it. One that does not go is noticed later."""
         if self._closed:
             return
         self._closed = True
+        begun = self.channel is not None or self._started
         if self.channel is not None:
             self.channel.close()
         elif self._started and not self.sandbox.dead:
             self._end()
         with self.sandbox.lock:
             self.sandbox.leaves.discard(self)
+            if begun:  # one that was given up in the middle of a request may still be busy with it
+                left = self._request[2] - time.monotonic() if self._request is not None else 0.0
+                self.sandbox.part(self.session, max(0.0, left))
 
     def _end(self) -> None:
         """Without a stream of its own a leaf must be told to go; one that has gone already is no fault."""
         sandbox = self.sandbox
-        request_id = next(sandbox._ids)
+        request_id = next(self._ids)
         deadline = time.monotonic() + sandbox.config.deadline_seconds
         try:
             with sandbox.lock:
@@ -361,6 +456,6 @@ class Leaf:
                 sandbox.channel.send(
                     encode({"id": request_id, "op": "end", "session": self.session}), deadline
                 )
-                open_reply(sandbox.channel.receive(deadline), request_id)
+                sandbox.account(*open_reply(sandbox.channel.receive(deadline), request_id))
         except (Closed, SandboxError) as error:
             sandbox.explain(error, None)

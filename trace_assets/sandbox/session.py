@@ -40,6 +40,9 @@ def _finish(leaf: Leaf, op: str) -> Any:
 class Session:
     """One live episode. It is a context manager; `verdict` ends it.
 
+    The environment never sees an agent's own ids of its tool calls, by which it could tell who plays: they
+    are `call_1`, `call_2`, ... there, whoever makes them, and the agent's own in what comes back.
+
     When the sandbox is killed for a fault of *another* episode in it, this one is played again from its seed
     and actions in a new sandbox, and goes on.
 
@@ -64,6 +67,9 @@ class Session:
         self._last: Any = None
         self._verdict: dict[str, Any] | None = None
         self._closed = False
+        self._sent: list[dict[str, Any]] = []  # the actions as the environment has seen them
+        self._own_ids: dict[str, str] = {}  # id of a call there -> the agent's own
+        self._action: dict[str, Any] = {}
         self.seed = seed
         self.actions: list[dict[str, Any]] = []
         self.done = False
@@ -103,20 +109,25 @@ class Session:
         check_action(message)
         if self._closed or self.done or self.truncated:
             raise InputError("this episode is over: reset the environment for another one")
-        whole = {
-            "role": "assistant",
-            "content": message.get("content"),
-            "tool_calls": message.get("tool_calls") or [],
-        }
-        self._begin("step", message=whole)
+        calls = message.get("tool_calls") or []
+        self._action = {"role": "assistant", "content": message.get("content"), "tool_calls": calls}
+        ids = [f"call_{len(self._own_ids) + n}" for n in range(1, len(calls) + 1)]
+        self._own_ids.update(zip(ids, (call["id"] for call in calls), strict=True))
+        same = [{**call, "id": one} for call, one in zip(calls, ids, strict=True)]
+        self._begin("step", message={**self._action, "tool_calls": same})
 
     def finish_step(self) -> dict[str, Any]:
         """Wait for the answer to what `begin_step` has sent, and return it as `step` does."""
         result: dict[str, Any] = self._finish()
-        self.actions.append(self._request[1]["message"])
+        self.actions.append(self._action)
+        self._sent.append(self._request[1]["message"])
         self._last = result
         self.done, self.truncated = result["done"], result["truncated"]
-        return result
+        return {**result, "messages": [self._as_the_agent_knows(one) for one in result["messages"]]}
+
+    def _as_the_agent_knows(self, message: dict[str, Any]) -> dict[str, Any]:
+        own = self._own_ids.get(message.get("tool_call_id") or "")
+        return message if own is None else {**message, "tool_call_id": own}
 
     def verdict(self) -> dict[str, Any]:
         """What the episode earned; given once by the sandbox, which then forgets the episode.
@@ -177,7 +188,7 @@ class Session:
         if self._request[0] == "reset":
             return
         messages, last = self._leaf.ask("reset", seed=self.seed), None
-        for action in self.actions:
+        for action in self._sent:
             last = self._leaf.ask("step", message=action)
         if messages != self.messages or last != self._last:
             self._leaf.close()

@@ -108,6 +108,26 @@ def check_result(op: str, value: Any) -> None:
         ) from None
     if op == "tools":
         _check_tools(value)
+    if op == "verdict":
+        _check_agreement(value["reward"], value["success"])
+
+
+MIN_SUCCESS = 0.5
+"""The least that a success earns: less says something else than success does."""
+
+
+def _check_agreement(reward: float, success: bool) -> None:
+    """Success and reward are two words for one thing, and some read the one and some the other."""
+    if success and reward < MIN_SUCCESS:
+        raise EnvironmentFault(
+            f"success and reward contradict each other in the environment's verdict(): a success earns "
+            f"{reward:.3g}, less than {MIN_SUCCESS:g}"
+        )
+    if reward >= 1.0 and not success:
+        raise EnvironmentFault(
+            "success and reward contradict each other in the environment's verdict(): the whole reward was "
+            "paid for no success"
+        )
 
 
 MAX_SCHEMA_NODES = 5000

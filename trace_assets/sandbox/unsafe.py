@@ -31,8 +31,10 @@ class UnsafeBackend:
 
     def start(self) -> Sandbox:
         """See `Backend`."""
-        worker = str(files.folder() / "worker.py")
-        return start_process([sys.executable, *WORKER_FLAGS, worker], self.config, env=ENVIRONMENT)
+        worker = str(files.folder() / "worker")
+        sandbox = start_process([sys.executable, *WORKER_FLAGS, worker], self.config, env=ENVIRONMENT)
+        sandbox.must_seal = False
+        return sandbox
 
     def close(self) -> None:
         """See `Backend`."""

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_assets.errors import InputError
+from trace_assets.settings.addresses import NOT_SHOWN
 from trace_assets.settings.whole import Settings
 
 
@@ -40,7 +41,8 @@ def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Se
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         said = first["msg"].removeprefix("Value error, ")
-        got = "what was given is not shown" if where.endswith("key_variable") else f"got {first['input']!r}"
+        hidden = where.endswith("key_variable") or first["type"] == NOT_SHOWN
+        got = "what was given is not shown" if hidden else f"got {first['input']!r}"
         raise InputError(f"setting '{where}' in {file} or --set is not usable: {said} ({got}).") from error
 
 

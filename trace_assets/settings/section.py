@@ -6,7 +6,9 @@ import hashlib
 import json
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+from trace_assets.settings.addresses import refuse_secrets
 
 
 class Section(BaseModel):
@@ -24,6 +26,13 @@ class Section(BaseModel):
     idle: ClassVar[frozenset[str]] = frozenset()
     """Keys that have come to decide nothing: the fingerprint holds them at their defaults, so that it stays
     what it was where they were never set."""
+
+    @field_validator("*")
+    @classmethod
+    def _no_secrets(cls, value: Any, info: ValidationInfo) -> Any:
+        """Settings are stored and shown in many places, so no address in them may hold a password or key."""
+        refuse_secrets(info.field_name or "", value)
+        return value
 
     def deciding(self) -> dict[str, Any]:
         """Return the values that decide a result, as JSON has them."""

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentVerdict
+from trace_assets.stages.permutations import known_permutation, permutation_for
 from trace_assets.stages.synthesis import sandbox_pool
+from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.synthesis.exports.package import Subject
 from trace_assets.synthesis.exports.registry import FORMS, export_environment
+from trace_assets.targets.seed_permutation import SeedPermutation
 
 
 def export(study: Study, which: str, form: str, folder: Path, *, anyway: bool = False) -> list[Path]:
@@ -31,18 +34,26 @@ def export(study: Study, which: str, form: str, folder: Path, *, anyway: bool = 
     """
     if form not in FORMS:
         raise InputError(f"there is no export to '{form}'; there are {', '.join(FORMS)}.")
-    name, title, source = _found(study, which, anyway)
+    name, title, source, permutation = _found(study, which, anyway)
     with sandbox_pool(study) as pool:
-        subject = Subject(name, title, source, pool.environment(source), study.settings.sandbox.backend)
+        subject = Subject(
+            name,
+            title,
+            source,
+            pool.environment(source),
+            study.settings.sandbox.backend,
+            permutation.key.hex(),
+        )
         return export_environment(subject, form, folder)
 
 
-def _found(study: Study, which: str, anyway: bool) -> tuple[str, str, str]:
-    """Return name, title and source."""
+def _found(study: Study, which: str, anyway: bool) -> tuple[str, str, str, SeedPermutation]:
+    """Return name, title, source, and what it is given for seeds."""
     path = Path(which)
     if path.suffix == ".py" or path.is_file():
         try:
-            return path.stem, path.stem, path.read_text(encoding="utf-8")
+            source = path.read_text(encoding="utf-8")
+            return path.stem, path.stem, source, permutation_for(study, text_version(source))
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"the module {path} cannot be read ({error}); name a Python file.") from error
     stored = study.store.partitions(Environment)
@@ -50,10 +61,13 @@ def _found(study: Study, which: str, anyway: bool) -> tuple[str, str, str]:
     if not rows:
         known = ", ".join(stored) or "none yet: run `trace sync` first"
         raise InputError(f"there is no environment '{which}' and no such file; there are {known}.")
-    if not anyway:
+    if anyway:
+        permutation = permutation_for(study, rows[0].environment_id)
+    else:
         _accepted(study, rows[0])
+        permutation = known_permutation(study, rows[0])
     specs = study.store.read(CapabilitySpec, which)
-    return which, specs[0].name if specs else which, rows[0].source
+    return which, specs[0].name if specs else which, rows[0].source, permutation
 
 
 def _accepted(study: Study, environment: Environment) -> None:

@@ -19,6 +19,7 @@ from trace_assets.records.table import from_frame
 from trace_assets.sandbox import SandboxPool
 from trace_assets.stages.base_model import open_policy, policy_home
 from trace_assets.stages.contract import rollout_obstacle
+from trace_assets.stages.permutations import permutation_for
 from trace_assets.stages.result import Figure
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
@@ -141,9 +142,12 @@ def examiner(study: Study, contract: TargetContract, pool: SandboxPool) -> tuple
     )
 
     def examine(environment: Environment) -> Sequence[EnvironmentCheck]:
-        checks = audit(environment, pool, contract, section)
+        permutation = permutation_for(study, environment.environment_id)
+        checks = audit(environment, pool, contract, section, permutation=permutation)
         policy = base() if base is not None and verdict_of(checks)[0] else None
-        return audit(environment, pool, contract, section, base_policy=policy) if policy else checks
+        if policy is None:
+            return checks
+        return audit(environment, pool, contract, section, base_policy=policy, permutation=permutation)
 
     return Examiner(examine, verdict_of, identity, pool.isolation_level), remarks
 

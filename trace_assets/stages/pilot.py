@@ -15,6 +15,7 @@ from trace_assets.records import CapabilitySpec, Pilot, PilotPoint, Trajectory
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict
+from trace_assets.stages.permutations import seeds_fingerprint
 from trace_assets.stages.result import StageCheck, StageResult, TableRow
 from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.statistics.bootstrap import Estimate
@@ -145,13 +146,15 @@ def _file(study: Study, capability_id: str) -> tuple[Path, Callable[[Trajectory]
     """Return where a pilot's figures lie or would lie, and what tells which tasks need the capability."""
     section = study.settings.training
     needs, rule = _needs(study, capability_id)
+    environment_id = read_environment(study, capability_id).environment_id
     key = text_version(
-        read_environment(study, capability_id).environment_id,
+        environment_id,
         base_checkpoint(study).base_id,
         study.target.version,
         rule,
         section.recipe_version(),
         json.dumps({name: getattr(section, name) for name in _KEYS}),
+        seeds_fingerprint(study, environment_id),
     )
     return study.home.models / "pilots" / f"{capability_id}-{key}.json", needs
 

@@ -26,9 +26,12 @@ def recomputed_check(found: Recomputed | RewardMismatch) -> StageCheck:
     if not found.recomputed:
         return StageCheck(CHECK, None, f"{found.unconfirmed} episodes found no sandbox to be played in again")
     lost = f"; {found.unconfirmed} could not be, for want of a sandbox" if found.unconfirmed else ""
+    more = f", and {found.later} of them once more at the end" if found.later else ""
+    more += f", {found.recalled} of the audit with theirs" if found.recalled else ""
+    more += f"; of {found.controls} control episodes no more were paid than may be" if found.controls else ""
     return StageCheck(
         CHECK,
         True,
         f"{found.recomputed:,} of {found.episodes:,} episodes ({found.share:.1%}) were played again in fresh "
-        f"sandboxes, all with the same verdict{lost}.",
+        f"sandboxes, all with the same verdict{more}{lost}.",
     )

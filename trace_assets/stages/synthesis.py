@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from trace_assets.errors import InputError
@@ -12,23 +12,33 @@ from trace_assets.records import (
     Environment,
     EnvironmentCheck,
     SeedOutcome,
+    ToolSpec,
     Trajectory,
     UnconfirmedReward,
 )
 from trace_assets.report.exhibits.teaching import audit_exhibit
 from trace_assets.rollout.runner import closing_policy
 from trace_assets.sandbox import SandboxConfig, open_pool
+from trace_assets.sandbox.controls import controls_for
 from trace_assets.sandbox.pool import SandboxPool
-from trace_assets.sandbox.recompute import RewardMismatch
+from trace_assets.sandbox.recompute import RewardMismatch, Sample
 from trace_assets.stages.base_model import open_policy
 from trace_assets.stages.contract import look_up_contract, read_contract, rollout_obstacle
+from trace_assets.stages.permutations import (
+    audited_episodes,
+    keep_audited,
+    known_permutation,
+    permutation_for,
+)
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.store.locks import mark_due
 from trace_assets.study import Study
 from trace_assets.synthesis.audit.battery import audit, verdict_of
+from trace_assets.synthesis.audit.probe import Played
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.synthesis.contract.tool_list import mutation_marked
 from trace_assets.synthesis.learnability.dead_groups import seed_outcomes
 from trace_assets.targets.sandboxed import SandboxedTarget
 
@@ -73,6 +83,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         check = StageCheck("environment_accepted", None, "no environment was written.")
         return StageResult(version, 0, {"accepted": False}, checks=(check,))
     environment = read_environment(study, capability_id)
+    permutation = permutation_for(study, environment.environment_id)
     with sandbox_pool(study) as pool, ExitStack() as stack:
         obstacle = rollout_obstacle(study, environment.target)
         policy = None if obstacle else stack.enter_context(closing_policy(open_policy(study)))
@@ -85,12 +96,15 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             base_policy=policy,
             rolled_out=played.extend,
             no_policy=obstacle or "no base policy was given to roll out",
+            permutation=permutation,
+            recorded=lambda kept: keep_audited(study, environment.environment_id, _samples(kept)),
         )
         isolation = pool.isolation_level
     outcomes = seed_outcomes(capability_id, environment.environment_id, played)
     version = text_version(
         study.store.write(checks, EnvironmentCheck, capability_id),
         study.store.write(outcomes, SeedOutcome, capability_id),
+        permutation.fingerprint,  # other seeds are another audit
     )
     accepted, reasons = verdict_of(checks)
     counts = Counter(check.status for check in checks)
@@ -146,8 +160,11 @@ def audit_source(
     else:
         known = {row.target for row in study.store.read(ContractRow)}
         contract = read_contract(study) if study.settings.targets.name in known else None
+    permutation = permutation_for(study, environment.environment_id)
     with sandbox_pool(study) as pool:
-        checks = audit(environment, pool, contract, study.settings.synthesis, rules=rules)
+        checks = audit(
+            environment, pool, contract, study.settings.synthesis, rules=rules, permutation=permutation
+        )
     accepted, reasons = verdict_of(checks)
     return checks, accepted, list(reasons)
 
@@ -156,16 +173,26 @@ def audit_source(
 def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
     """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation.
 
-    A mismatch is remembered: the environment's verdict is due, and rejects this text from then on.
+    A mismatch is remembered: the environment's verdict is due, and rejects this text from then on. Some
+    episodes of the audit are played again at once, and some of those played here when all is over.
 
     Raises:
+        InputError: The key of its seeds is lost; the audit is due then.
         RewardMismatch: A fresh sandbox did not confirm a reward; raised from an episode, or at the end.
     """
     section = study.settings.training
     held_out = section.validation_seeds + section.validation_episodes
+    permutation = known_permutation(study, environment)
     with sandbox_pool(study) as pool:
-        target = SandboxedTarget(environment, pool, validation_seeds=held_out)
+        target = SandboxedTarget(
+            environment,
+            pool,
+            permutation,
+            validation_seeds=held_out,
+            controls=controls_for(_changes(study, environment)),
+        )
         try:
+            target.recomputation.recall(audited_episodes(study, environment.environment_id))
             yield target
             target.recomputation.settle()
         except RewardMismatch as mismatch:
@@ -173,6 +200,24 @@ def training_target(study: Study, environment: Environment) -> Iterator[Sandboxe
             raise
         finally:
             target.close()
+
+
+def _changes(study: Study, environment: Environment) -> Callable[[str], bool]:
+    """Return what tells of a tool's name whether it changes anything, by the contract or else by the name."""
+    known = {row.target for row in study.store.read(ContractRow)}
+    tools = read_contract(study, environment.target).tools if environment.target in known else ()
+    marks = {tool.name: bool(tool.mutates) for tool in tools if tool.mutates is not None}
+
+    def changes(name: str) -> bool:
+        if name not in marks:
+            marks[name] = bool(mutation_marked([ToolSpec(name=name)])[0].mutates)
+        return marks[name]
+
+    return changes
+
+
+def _samples(kept: Sequence[Played]) -> list[Sample]:
+    return [Sample(one.seed, tuple(one.actions), one.verdict) for one in kept]
 
 
 def _remember(study: Study, environment: Environment, isolation_level: str, detail: str) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from trace_assets.allotment import whole_cores
 from trace_assets.errors import InputError, Unavailable
@@ -180,21 +179,12 @@ def _address(section: Rollouts) -> str:
         )
     if "," in section.base_url:
         raise InputError("`tau2 run` speaks to one server: name one in rollouts.base_url.")
-    return _without_password(section.base_url, "rollouts.base_url")
-
-
-def _without_password(url: str, setting: str) -> str:
-    if "@" in urlsplit(url).netloc:
-        raise InputError(
-            f"{setting} holds a password, which `tau2 run` would write into its results; put the key into "
-            "OPENAI_API_KEY."
-        )
-    return url
+    return section.base_url
 
 
 def _user(options: Mapping[str, Any]) -> Model:
     temperature = float(options.get("user_temperature", 0.0))
-    url = _without_password(str(options.get("user_base_url", "")), "targets.options.user_base_url")
+    url = str(options.get("user_base_url", ""))
     name = str(options["user_model"])
     return Model(name.removeprefix("openai/") if url else name, url, {"temperature": temperature})
 

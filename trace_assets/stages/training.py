@@ -15,6 +15,7 @@ from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict, taught
 from trace_assets.stages.model_files import enter, whole_adapter
+from trace_assets.stages.permutations import seeds_fingerprint
 from trace_assets.stages.pilot import read_pilot
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.result import StageCheck, StageResult
@@ -143,7 +144,9 @@ def _folder(study: Study, name: str = "") -> Path:
     """
     section, base = study.settings.training, base_checkpoint(study).base_id
     if name:
-        key = text_version(read_environment(study, name).environment_id, base, section.recipe_version())
+        environment_id = read_environment(study, name).environment_id
+        seeds = seeds_fingerprint(study, environment_id)
+        key = text_version(environment_id, base, section.recipe_version(), seeds)
     else:
         key = text_version(study.target.version, base, section.recipe_version(), str(_budget(study)))
     return study.home.models / "adapters" / f"{name or MIXED}-{key}"

@@ -14,15 +14,14 @@ from pydantic import ValidationError
 from trace_assets.errors import InputError
 from trace_assets.records import Environment, Message, Split, Task, ToolSpec, Verdict
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session
+from trace_assets.sandbox.controls import IDLE, TALKER, Control
 from trace_assets.sandbox.recompute import Recomputation
 from trace_assets.targets.head_start import HeadStart
 from trace_assets.targets.meter import Meter
 from trace_assets.targets.protocol import Step
+from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS
 
-TRAINING_SEEDS = range(0, 4096)
-VALIDATION_SEEDS = range(1_000_000, 1_000_512)
-AUDIT_SEEDS = range(2_000_000, 2_100_000)
-"""Three ranges that share no seed: nothing is validated on what was trained or audited."""
 TURNS = 6
 """Turns of the event loop between a request and the wait for its answer: a fixed number, so that a batched
 policy sees the same batches in every run; enough for it to write a token for others meanwhile."""
@@ -61,6 +60,13 @@ def _messages(values: Sequence[dict[str, Any]], where: str) -> tuple[Message, ..
 
 class SandboxedEpisode:
     """One seed of a generated environment. Every fault of the sandbox is raised, none becomes a reward.
+
+    Args:
+        head_start: Gives begun episodes.
+        meter: Adds up the time of its calls.
+        recomputation: Is shown each verdict.
+        tools: The environment's.
+        seed: The number that the environment is given.
 
     A step sends its request, lets the other episodes of the event loop send theirs, and then waits: the
     sandbox works on all of them at once, while the order in which episodes go on stays the same in every run.
@@ -179,9 +185,11 @@ class SandboxedTarget:
     Args:
         environment: The record that holds the source.
         pool: Where it runs; stays the caller's to close, after this target's own `close`.
+        permutation: What the environment is given for the seeds of tasks; it was drawn for its text.
         training_seeds: The `discovery` split; a number takes that many of `TRAINING_SEEDS`.
         validation_seeds: The `validation` split, likewise; must be disjoint. There is no `test` split:
             generated environments are judged by the target.
+        controls: Episodes that must not be paid, made of those whose rewards are recomputed.
 
     Raises:
         InputError: The two share a seed.
@@ -191,9 +199,11 @@ class SandboxedTarget:
         self,
         environment: Environment,
         pool: SandboxPool,
+        permutation: SeedPermutation,
         *,
         training_seeds: Sequence[int] | int = TRAINING_SEEDS,
         validation_seeds: Sequence[int] | int = VALIDATION_SEEDS,
+        controls: Sequence[Control] = (IDLE, TALKER),
     ) -> None:
         if isinstance(training_seeds, int):
             training_seeds = range(TRAINING_SEEDS.start, TRAINING_SEEDS.start + training_seeds)
@@ -205,6 +215,7 @@ class SandboxedTarget:
                 f"seed {min(shared)} is both a training and a validation seed; the two must be disjoint."
             )
         self.environment = environment
+        self.permutation = permutation
         self.meter = Meter()
         self._pool = pool
         self._sandboxed = pool.environment(environment.source)
@@ -214,6 +225,7 @@ class SandboxedTarget:
             environment.source,
             name=f"the environment of '{environment.capability_id}'",
             share=pool.config.recompute_share,
+            controls=controls,
         )
         self._seeds: dict[Split, Sequence[int]] = {
             "discovery": training_seeds,
@@ -229,8 +241,8 @@ class SandboxedTarget:
 
     @cached_property
     def version(self) -> str:
-        """Hash of the source, the sandbox and the seeds."""
-        parts = [self.environment.environment_id, self._pool.version]
+        """Hash of the source, the sandbox, the seeds and what the environment is given for them."""
+        parts = [self.environment.environment_id, self._pool.version, self.permutation.fingerprint]
         parts += [",".join(map(str, self._seeds[split])) for split in ("discovery", "validation")]
         return hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]
 
@@ -248,7 +260,7 @@ class SandboxedTarget:
     def policy(self) -> str:
         """The rules in words, as the first seed's system message gives them."""
         seeds = self._seeds["discovery"] or self._seeds["validation"]
-        with self._sandboxed.reset(seeds[0]) as session:
+        with self._sandboxed.reset(self.permutation(seeds[0])) as session:
             first = session.messages[0]
         return str(first.get("content") or "") if first["role"] == "system" else ""
 
@@ -286,16 +298,25 @@ class SandboxedTarget:
         Raises:
             InputError: The task has no seed in its payload.
         """
+        return SandboxedEpisode(
+            self._head_start, self.meter, self.recomputation, self.tools, self._inside(task)
+        )
+
+    def _inside(self, task: Task) -> int:
+        """Return the number that the environment is given for a task's seed."""
         number = task.payload.get("seed")
         if task.target != self.name or isinstance(number, bool) or not isinstance(number, int):
             raise InputError(
                 f"task '{task.task_id}' is not one of '{self.name}': its payload must hold an integer 'seed'."
             )
-        return SandboxedEpisode(self._head_start, self.meter, self.recomputation, self.tools, number)
+        try:
+            return self.permutation(number)
+        except ValueError as error:
+            raise InputError(f"task '{task.task_id}' cannot be played: {error}.") from None
 
     def prepare(self, tasks: Sequence[Task]) -> None:
         """Begin an episode of each of these tasks in the background; what was begun before is ended."""
-        self._head_start.begin([int(task.payload["seed"]) for task in tasks])
+        self._head_start.begin([self._inside(task) for task in tasks])
 
     def close(self) -> None:
         """End what was begun in the background; the pool stays open."""
@@ -304,4 +325,4 @@ class SandboxedTarget:
 
     def oracle(self, task: Task) -> list[Message]:
         """Return the environment's own solution. For tests and audits, never shown to an agent."""
-        return list(_messages(self._sandboxed.oracle(task.payload["seed"]), "oracle"))
+        return list(_messages(self._sandboxed.oracle(self._inside(task)), "oracle"))

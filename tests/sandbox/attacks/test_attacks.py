@@ -53,6 +53,22 @@ def test_docker_holds_over_its_own_stream(attacked_docker: SandboxPool) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
+@pytest.mark.docker
+def test_an_attack_on_the_container_comes_no_further_in_the_whole_sandbox(
+    attacked_docker: SandboxPool,
+) -> None:
+    """Those that are played against the container alone; here most end at their first system call."""
+    attacks = [one.model_copy(update={"wall": "leaf"}) for one in load_attacks() if one.wall == "container"]
+    bad = ("escaped", "paid", "unavailable")
+    wrong = [
+        (one.name, one.outcome, one.detail, one.effects)
+        for one in run_attacks(attacked_docker, attacks)
+        if one.outcome in bad or one.effects
+    ]
+    assert not wrong
+
+
 def test_the_battery_has_what_the_design_asks_for() -> None:
     """The list that the sandbox was designed against, by the names that the attacks have here."""
     names = {one.name for one in load_attacks()}
@@ -71,8 +87,21 @@ def test_the_battery_has_what_the_design_asks_for() -> None:
         "memory_of_the_worker nan_reward infinite_reward boolean_reward huge_reward sys_exit hard_exit "
         "exception_as_success"
     )
-    assert set(f"{exhaustion} {escape} {integrity}".split()) <= names
-    assert len(names) >= 100
+    frames = (
+        "died_as_text died_too_deep died_of_a_number died_of_memory no_process_to_be_had third_key "
+        "id_of_128_bits id_as_power repeated_key_escaped reply_in_two_parts words_of_the_supervisor"
+    )
+    values = (
+        "success_without_reward reward_without_success enumerated_reward lying_list nan_score endless_list"
+    )
+    phase = (
+        "clocks clocks_beneath_python processor_clock stopwatches who_am_i place_in_the_row chance channels "
+        "every_system_call"
+    )
+    assert set(f"{exhaustion} {escape} {integrity} {frames} {values} {phase}".split()) <= names
+    assert len(names) >= 150
+    scenarios = {one.name for one in SCENARIOS}
+    assert {"episode_outlives_itself", "counter_over_episodes", "same_everywhere"} <= scenarios
 
 
 def test_the_catalogue_names_every_attack_once() -> None:

@@ -75,7 +75,7 @@ def test_what_is_no_pass(no_isolation: SandboxPool, attack: Attack, outcome: str
 def test_a_file_on_the_host_is_seen_and_removed(no_isolation: SandboxPool) -> None:
     code = "attempt('x', lambda: os.mkfifo('/tmp/@MARK@'), lambda value: False)"
     before = set(Path("/tmp").glob("trace-attack-*"))
-    played = play(no_isolation, made(code, "contained"))
+    played = play(no_isolation, made(code, "contained", wall="container"))
     assert played.status == "fail" and "a file of the attack is on the host" in played.effects[0]
     assert set(Path("/tmp").glob("trace-attack-*")) <= before
 
@@ -88,7 +88,7 @@ def test_a_process_that_outlives_its_sandbox_is_seen(no_isolation: SandboxPool) 
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trace_assets.sandbox.battery.host._PATIENCE", 0.5)
-        played = play(no_isolation, made(code, "contained"))
+        played = play(no_isolation, made(code, "contained", wall="container"))
     if "started" not in played.detail:
         pytest.skip("this user may not fork where the worker sets its limit to 0")
     assert played.status == "fail" and any("still runs" in one for one in played.effects), played

@@ -53,6 +53,8 @@ class Attack(BaseModel):
     """Why it means nothing in the others."""
     harmless: bool = False
     """It does no harm even where nothing isolates it, so that the battery itself can be tested there."""
+    wall: Literal["leaf", "container"] = "leaf"
+    """What holds it: all of the sandbox, or the container alone, with an episode that keeps the kernel."""
     slow: bool = False
 
     @property
@@ -80,8 +82,9 @@ def load_attacks() -> tuple[Attack, ...]:
     for path in sorted(_FOLDER.glob("*.toml")):
         group = re.split(r"[_.]", path.name)[0]
         try:
-            rows = tomllib.loads(path.read_text(encoding="utf-8"))["attack"]
-            found += [Attack(group=group, **row) for row in rows]
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            wall = {"wall": document["wall"]} if "wall" in document else {}
+            found += [Attack(group=group, **{**wall, **row}) for row in document["attack"]]
         except (tomllib.TOMLDecodeError, KeyError, TypeError, ValidationError) as error:
             raise InputError(
                 f"the attacks in {path} cannot be read ({error}); install the package again."

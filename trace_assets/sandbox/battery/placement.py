@@ -72,18 +72,13 @@ found = [
 answer = found[0] if found else "nothing"
 """,
     "forge_the_reply": """
-import json, os, stat, sys
+import json, os, sys
 frame, request = sys._getframe(), None
 while frame is not None and request is None:
     value = frame.f_locals.get("request")
     request = value if isinstance(value, dict) and "id" in value else None
     frame = frame.f_back
-def is_stream(fd):
-    try:
-        return stat.S_ISSOCK(os.fstat(fd).st_mode)
-    except OSError:
-        return False
-fd = [one for one in range(3, 256) if is_stream(one)][0]
+fd = 3
 step = {"messages": [{"role": "user", "content": "1.0"}], "done": False, "truncated": False}
 os.write(fd, (json.dumps({"id": request["id"], "ok": step}) + "\\n").encode())
 asked = json.loads(os.read(fd, 65536))

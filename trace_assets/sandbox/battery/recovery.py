@@ -21,7 +21,6 @@ from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 
 COUNTER = """
-import time
 STATE = {"n": 0}
 
 def tools():
@@ -37,14 +36,10 @@ def step(message):
     STATE["n"] += 1
     said = message["content"]
     while said == "loop": pass
-    if said == "wait": time.sleep(60)
+    while said == "wait": pass
     if said == "flood":
-        import os, stat
-        for fd in range(3, 256):
-            try:
-                while stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b"x" * 65536)
-            except OSError:
-                pass
+        import os
+        while True: os.write(3, b"x" * 65536)
     shown = {"role": "user", "content": str(STATE["n"])}
     return {"messages": [shown], "done": False, "truncated": False}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from trace_assets.sandbox.battery.attack import GROUPS, Attack, load_attacks
+from trace_assets.sandbox.battery.between import BETWEEN
 from trace_assets.sandbox.battery.leftovers import Inventory
 from trace_assets.sandbox.battery.outcome import Played
 from trace_assets.sandbox.battery.placement import PLACEMENT
@@ -15,7 +16,7 @@ from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.pool import SandboxPool, open_pool
 
 Listen = Callable[[Played], None]
-SCENARIOS = (*PLACEMENT, *RECOVERY)
+SCENARIOS = (*BETWEEN, *PLACEMENT, *RECOVERY)
 """What is more than a module; done one after the other, when the attacks are over."""
 AT_ONCE = 2
 """Attacks played at the same time: each burns a processor of its own."""

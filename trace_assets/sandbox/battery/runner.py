@@ -20,6 +20,7 @@ from trace_assets.sandbox.battery.outcome import (
     read_log,
 )
 from trace_assets.sandbox.battery.victim import CLEAN_OBSERVATION, arm
+from trace_assets.sandbox.conditions import BARE, EVERYWHERE
 from trace_assets.sandbox.faults import SandboxError, SandboxUnavailable, Timeout
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import Sandbox
@@ -143,7 +144,8 @@ class Runner:
         began = time.monotonic()
         source = arm(attack, trap.bait)
         try:
-            box = self.pool.fresh(self.pool.environment(source))
+            conditions = BARE if attack.wall == "container" else EVERYWHERE
+            box = self.pool.fresh(self.pool.environment(source), conditions)
         except SandboxUnavailable:
             raise
         except (SandboxError, InputError) as error:

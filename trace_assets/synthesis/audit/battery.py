@@ -12,6 +12,7 @@ from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
 from trace_assets.sandbox.recompute import RewardMismatch
 from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit import (
+    conditions,
     declared,
     determinism,
     fidelity,
@@ -25,8 +26,10 @@ from trace_assets.synthesis.audit import (
     tricks,
 )
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Sizes, Subject
+from trace_assets.synthesis.audit.probe import Played
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.targets.seed_permutation import SeedPermutation
 from trace_assets.untrusted.printable import one_line
 
 CONFUSED = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError)
@@ -37,6 +40,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     *tricks.CHECKS,
     *runtime.CHECKS,
     *determinism.CHECKS,
+    *conditions.CHECKS,
     *declared.CHECKS,
     *semantic.CHECKS,
     *fidelity.CHECKS,
@@ -58,6 +62,8 @@ def audit(
     sizes: Sizes | None = None,
     no_policy: str = "no base policy was given to roll out",
     rolled_out: Callable[[Sequence[Trajectory]], None] | None = None,
+    permutation: SeedPermutation | None = None,
+    recorded: Callable[[Sequence[Played]], None] | None = None,
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -74,6 +80,8 @@ def audit(
         sizes: How many seeds each check looks at; None takes the defaults.
         no_policy: Why there is no base policy: what the statistical checks that are skips say.
         rolled_out: Told of the base policy's episodes, where a check had any played.
+        permutation: What the environment is given for a seed wherever it is used; None draws one.
+        recorded: Told of a few of the audit's episodes, drawn of all of them.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -87,6 +95,7 @@ def audit(
         pool,
         section,
         contract,
+        permutation or SeedPermutation.draw(),
         base_policy,
         no_policy,
         rules,
@@ -99,6 +108,8 @@ def audit(
             bar.advance(note=check.check_id)
     if rolled_out is not None:
         rolled_out(subject.played)
+    if recorded is not None:
+        recorded(subject.probe.record.kept)
     return [
         EnvironmentCheck(
             environment_id=environment.environment_id,

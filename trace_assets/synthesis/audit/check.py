@@ -15,7 +15,9 @@ from trace_assets.settings import Synthesis
 from trace_assets.synthesis.audit.probe import Budget, Played, Probe
 from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
+from trace_assets.targets.sandboxed import SandboxedTarget
+from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import audited
 
 MAX_TURNS = 12
 
@@ -73,6 +75,7 @@ class Subject:
     Attributes:
         section: Seeds, rollouts and the pass band.
         contract: Of the target; None where it is not known.
+        permutation: What the environment is given for a seed, here and wherever it is used.
         policy: The base policy, rolled out for the statistical checks; None skips them.
         no_policy: Why there is no base policy, for the skips.
         rules: The severity policy with its thresholds.
@@ -83,6 +86,7 @@ class Subject:
     pool: SandboxPool
     section: Synthesis
     contract: TargetContract | None = None
+    permutation: SeedPermutation = field(default_factory=SeedPermutation.draw)
     policy: Policy | None = None
     no_policy: str = "no base policy was given to roll out"
     rules: Rules = RULES
@@ -94,7 +98,13 @@ class Subject:
     def probe(self) -> Probe:
         """Plays episodes of it, keeping what it has seen."""
         known = self.contract.tools if self.contract else ()
-        return Probe(self.pool, self.environment.source, known, Budget(self.rules.max_seconds_audit))
+        return Probe(
+            self.pool,
+            self.environment.source,
+            known,
+            Budget(self.rules.max_seconds_audit),
+            self.permutation.key.hex(),
+        )
 
     @cached_property
     def rollouts(self) -> list[Trajectory]:
@@ -105,7 +115,13 @@ class Subject:
         """
         if self.policy is None:
             return []
-        target = SandboxedTarget(self.environment, self.pool, training_seeds=self.seeds, validation_seeds=())
+        target = SandboxedTarget(
+            self.environment,
+            self.pool,
+            self.permutation,
+            training_seeds=audited(self.permutation, self.section.audit_seeds),
+            validation_seeds=(),
+        )
         trials = [
             Trial(task, trial)
             for task in target.tasks("discovery")
@@ -125,10 +141,14 @@ class Subject:
         found: Sequence[Trajectory] = self.__dict__.get("rollouts", ())
         return found
 
-    @property
-    def seeds(self) -> range:
-        """The seeds of the audit: nobody trains or validates on them."""
-        return AUDIT_SEEDS[: self.section.audit_seeds]
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The audit's seeds as the environment is given them, some of training and validation among them."""
+        return self.seeds_of(self.section.audit_seeds)
+
+    def seeds_of(self, n: int) -> tuple[int, ...]:
+        """Return so many of them."""
+        return self.permutation.inside(audited(self.permutation, n))
 
 
 @dataclass(frozen=True)

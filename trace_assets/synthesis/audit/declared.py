@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +31,7 @@ def tool_declaration_accuracy(subject: Subject) -> Finding:
     probe, n = subject.probe, 0
     bound = "declared tools answer, all else is refused"
     for seed in subject.seeds[: subject.sizes.compared]:
-        rng = random.Random(f"declared/{seed}")
+        rng = probe.chance(f"declared/{seed}")
         for tool in probe.tools():
             name = tool["function"]["name"]
             arguments = arguments_for(tool, probe, seed, rng)[0]

@@ -109,7 +109,7 @@ def verifier_determinism(subject: Subject) -> Finding:
 
 def seed_diversity(subject: Subject) -> Finding:
     """Seeds give different episodes, and different in more than their numbers."""
-    seeds = range(subject.seeds[0], subject.seeds[0] + subject.sizes.diversity)
+    seeds = subject.seeds_of(subject.sizes.diversity)
     texts = [json.dumps(subject.probe.first(seed)) for seed in seeds]
     distinct = len(set(texts)) / len(texts)
     shapes = len({re.sub(r"\w+", _masked, text) for text in texts}) / len(texts)

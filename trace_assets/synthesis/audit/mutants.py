@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,7 +71,7 @@ def _mutants(subject: Subject, effect: Effect) -> tuple[list[Mutant], int]:
     equivalent = 0
     for mutation in (one for one in MUTATIONS if one.effect == effect):
         for seed in subject.seeds[: subject.sizes.mutated]:
-            rng = random.Random(f"mutation/{mutation.name}/{seed}")
+            rng = subject.probe.chance(f"mutation/{mutation.name}/{seed}")
             scripts = list(mutation.apply(subject.probe, seed, rng))
             for script in rng.sample(scripts, min(MOST_A_SEED, len(scripts))):
                 mutant = _play(subject, mutation, seed, script)

@@ -10,6 +10,7 @@ from trace_assets.synthesis.audit.attackers import ATTACKERS, Attacker, Unsuppor
 from trace_assets.synthesis.audit.attackers.busy import same_tool
 from trace_assets.synthesis.audit.attackers.hostile import grep
 from trace_assets.synthesis.audit.attackers.script import calls_in
+from trace_assets.synthesis.audit.attackers.strangers import DEEDS, STYLES, stranger
 from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
 from trace_assets.synthesis.audit.probe import Action, Played
 
@@ -84,6 +85,18 @@ def always_the_same(subject: Subject) -> Finding:
     return judged(subject, results) if results else Finding("skip", SAME)
 
 
+def unknown_agents(subject: Subject) -> Finding:
+    """Does and says what no audit has seen before; the kind of deeds and words that earns most counts."""
+    results: dict[str, list[Played]] = {}
+    for deeds in DEEDS:
+        for style in STYLES:
+            try:
+                results[f"{deeds}, says {style}"] = attack(subject, stranger(deeds, style))
+            except Unsupported:
+                continue
+    return judged(subject, results) if results else Finding("skip", SAME)
+
+
 _SOUND = ("semantic.floor_gap", "trace.balance")
 _NEEDS: dict[str, tuple[str, ...]] = {"grep": ("semantic.no_solution_leakage",)}
 CHECKS = (
@@ -94,4 +107,11 @@ CHECKS = (
         for name, attacker in ATTACKERS.items()
     ),
     AuditCheck("trace.attacker.same_tool", "adversarial", always_the_same, _SOUND),
+    AuditCheck(
+        "trace.attacker.stranger",
+        "adversarial",
+        unknown_agents,
+        _SOUND,
+        after=tuple(f"trace.attacker.{name}" for name in (*ATTACKERS, "same_tool")),
+    ),
 )

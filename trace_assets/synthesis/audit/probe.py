@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,10 +12,15 @@ from typing import Any
 
 from trace_assets.records import ToolSpec
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session, Timeout
+from trace_assets.sandbox.conditions import EVERYWHERE, Conditions
+from trace_assets.sandbox.reservoir import Reservoir
+from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.synthesis.contract.tool_list import mutation_marked
 from trace_assets.targets.sandboxed import checked_verdict
 
 Action = dict[str, Any]
+RECORDED = 32
+"""Episodes of an audit that are kept, to be played again wherever its environment is used."""
 
 
 @dataclass
@@ -90,18 +96,34 @@ class Probe:
         source: The module.
         known: Tools of which it is known whether they change anything; the others are judged by their name.
         budget: Time that may be spent; None bounds nothing.
+        secret: Feeds the choices of attackers and mutants: the module knows its seed and this program, and
+            must not know what they will do.
+
+    Attributes:
+        record: Finished episodes, a few drawn of all: they are played again when the environment is used.
     """
 
     def __init__(
-        self, pool: SandboxPool, source: str, known: Sequence[ToolSpec] = (), budget: Budget | None = None
+        self,
+        pool: SandboxPool,
+        source: str,
+        known: Sequence[ToolSpec] = (),
+        budget: Budget | None = None,
+        secret: str = "",
     ) -> None:
         self.pool, self.source = pool, source
         self.budget = budget or Budget()
+        self.record = Reservoir[Played](RECORDED)
+        self._secret = secret
         self._known = {tool.name: bool(tool.mutates) for tool in known if tool.mutates is not None}
         self._environment = pool.environment(source)
         self._oracles: dict[int, list[Action]] = {}
         self._first: dict[int, list[dict[str, Any]]] = {}
         self._best: dict[int, Played] = {}
+
+    def chance(self, purpose: str) -> random.Random:
+        """Return the source of what is left to chance for a purpose, the same one each time."""
+        return random.Random(f"{self._secret}/{purpose}")
 
     def tools(self) -> list[dict[str, Any]]:
         """Return the environment's tool schemas."""
@@ -132,7 +154,9 @@ class Probe:
         """Play a script in the pool's sandbox for this environment."""
         start = time.perf_counter()
         with self.budget.spending(), self._environment.reset(seed) as session:
-            return _finish(session, actions, time.perf_counter() - start)
+            played = _finish(session, actions, time.perf_counter() - start)
+        self.record.see(played)
+        return played
 
     def walk(self, seed: int, actions: Sequence[Action]) -> list[dict[str, Any]]:
         """Play a script without asking for the verdict; return what each step answered."""
@@ -180,9 +204,9 @@ class Probe:
         return self._best[seed]
 
     @contextmanager
-    def fresh(self) -> Iterator[FreshProbe]:
+    def fresh(self, conditions: Conditions = EVERYWHERE) -> Iterator[FreshProbe]:
         """Give a sandbox in which nothing has run yet; it is thrown away afterwards."""
-        box = self.pool.fresh(self._environment)
+        box = self.pool.fresh(self._environment, conditions)
         try:
             yield FreshProbe(box, self.budget)
         finally:
@@ -192,8 +216,14 @@ class Probe:
 class FreshProbe:
     """Plays in one sandbox of its own."""
 
-    def __init__(self, box: Any, budget: Budget) -> None:
+    def __init__(self, box: Sandbox, budget: Budget) -> None:
         self._box, self._budget = box, budget
+
+    def age(self, episodes: int) -> None:
+        """Begin and give up so many episodes."""
+        with self._budget.spending():
+            for seed in range(episodes):
+                Session(self._box.leaf, seed).close()
 
     def play(self, seed: int, actions: Sequence[Action]) -> Played:
         """Play a script in this sandbox."""

@@ -33,6 +33,7 @@ SEVERITIES: dict[str, Severity] = {
     "runtime.seed_control": "error",
     "runtime.episode_determinism": "error",
     "runtime.episode_isolation": "error",
+    "trace.hidden_conditions": "error",
     "trace.seed_diversity": "error",
     "trace.structure_diversity": "error",
     "runtime.tool_declaration_accuracy": "error",
@@ -63,6 +64,7 @@ SEVERITIES: dict[str, Severity] = {
     "trace.attacker.hidden_tools": "error",
     "trace.attacker.grep": "error",
     "trace.attacker.same_tool": "error",
+    "trace.attacker.stranger": "error",
     "trace.mutation.kill_rate": "error",
     "trace.mutation.harmless": "error",
     "trace.fidelity.result_shape": "error",
@@ -128,7 +130,7 @@ class Rules(BaseModel):
     """Share of groups of rollouts that must hold both a success and a failure."""
 
 
-RULES = Rules(version="2", severities=SEVERITIES)
+RULES = Rules(version="3", severities=SEVERITIES)
 """The policy of this version."""
 
 

@@ -29,8 +29,11 @@ DYNAMIC_ATTRIBUTES = frozenset(
         """
         __globals__ __builtins__ __subclasses__ __bases__ __base__ __mro__ mro __class__ __dict__
         __code__ __closure__ __self__ __func__ __import__ __loader__ __spec__ __getattribute__
-        __reduce__ __reduce_ex__ __traceback__ __wrapped__ f_globals f_locals f_back f_builtins gi_frame
-        cr_frame ag_frame tb_frame tb_next get_type_hints ForwardRef
+        __reduce__ __reduce_ex__ __traceback__ __wrapped__ __objclass__ __thisclass__
+        f_globals f_locals f_back f_builtins f_code gi_frame gi_code cr_frame cr_code ag_frame ag_code
+        tb_frame tb_next tb_lasti get_type_hints ForwardRef
+        _getframe _current_frames get_objects get_referrers get_referents settrace setprofile
+        getrefcount getallocatedblocks
         """,
     )
 )
@@ -42,10 +45,15 @@ MODULES = frozenset(
         """,
     )
 )
+INSIDES = MODULES - {"os", "io", "socket"}
+"""Those of them that are no word for anything else."""
 BY_NAME = frozenset(("getattr", "setattr", "delattr", "attrgetter", "methodcaller"))
 """Functions that take an attribute's name as text."""
 
-CLOCKS = frozenset(("now", "utcnow", "today"))
+CLOCKS = frozenset(("now", "utcnow", "today", "localtime", "gmtime", "monotonic", "perf_counter", "time_ns"))
+"""Names of what tells the time, whatever they are looked for in."""
+CHANCE = frozenset(("SystemRandom", "urandom", "uuid1", "uuid4", "getnode", "token_bytes", "token_hex"))
+"""Names of what draws from elsewhere than the seed."""
 ORDERED = frozenset(("list", "tuple", "iter", "next", "enumerate", "join", "choice", "choices", "sample"))
 """Functions whose result depends on the order of what they are given."""
 
@@ -59,13 +67,14 @@ def dynamic_code(subject: Subject) -> Finding:
 
 
 def hidden_inputs(subject: Subject) -> Finding:
-    """Nothing beside the seed decides what happens: no clock, no `hash`, `id` or order of a set.
+    """Nothing beside the seed decides what happens: no clock, other chance, `hash`, `id` or order of a set.
 
-    The sandbox holds some of these still (the seed of string hashes) and others change by the day only, so
-    that playing an episode twice would not show them.
+    The sandbox holds all of these still, so that playing an episode twice would not show them.
     """
     tree = ast.parse(subject.environment.source)
-    return _finding(sorted(set(_inputs(tree))), "no clock, hash(), id() or order of a set")
+    return _finding(
+        sorted(set(_inputs(tree))), "no clock, no chance beside the seed, no hash(), id() or order of a set"
+    )
 
 
 def _finding(spots: list[Spot], bound: str) -> Finding:
@@ -76,12 +85,7 @@ def _finding(spots: list[Spot], bound: str) -> Finding:
 
 
 def _dynamic(tree: ast.Module) -> Iterator[Spot]:
-    imported = {
-        alias.asname or alias.name.split(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
+    imported = _modules_in(tree)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -90,15 +94,72 @@ def _dynamic(tree: ast.Module) -> Iterator[Spot]:
             elif node.id in BY_NAME and id(node) not in called:
                 yield node.lineno, f"{node.id} handed on"
         elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, a.name) for a in node.names if _forbidden(a.name) or a.name in MODULES)
+            odd = (a.name for a in node.names if _odd(a.name) and a.name not in CLOCKS | CHANCE)
+            yield from ((node.lineno, name) for name in odd)
         elif isinstance(node, ast.Attribute):
-            of_module = isinstance(node.value, ast.Name) and node.value.id in imported
-            if _forbidden(node.attr) or (of_module and (node.attr in MODULES or node.attr.startswith("_"))):
+            root = _root(node.value)
+            of_module = isinstance(root, ast.Name) and root.id in imported
+            reaches = node.attr in (MODULES if of_module else INSIDES)
+            if _forbidden(node.attr) or reaches or (of_module and _is_private(node.attr)):
                 yield node.lineno, f".{node.attr}"
         elif isinstance(node, ast.MatchClass):
-            yield from ((node.lineno, f"case {a}=") for a in node.kwd_attrs if a.startswith("_"))
+            yield from ((node.lineno, f"case {a}=") for a in node.kwd_attrs if _odd(a))
         elif isinstance(node, ast.Call) and _name(node.func) in BY_NAME:
             yield from _by_name(node)
+
+
+def _modules_in(tree: ast.Module) -> set[str]:
+    """Return the names that stand for something imported, also by another name that it was given."""
+    known = {
+        alias.asname or alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    given = [pair for node in ast.walk(tree) for pair in _given_names(node)]
+    while True:
+        more = {
+            name
+            for name, value in given
+            if isinstance(root := _root(value), ast.Name) and root.id in known and name not in known
+        }
+        if not more:
+            return known
+        known |= more
+
+
+def _given_names(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield names with what they are given without a call: `a = b`, `a := b`, a default, a loop."""
+    if isinstance(node, ast.Assign):
+        yield from ((one.id, node.value) for one in node.targets if isinstance(one, ast.Name))
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value and isinstance(node.target, ast.Name):
+        yield node.target.id, node.value
+    elif isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
+        yield node.target.id, node.iter
+    elif isinstance(node, ast.arguments):
+        positional = [*node.posonlyargs, *node.args]
+        yield from zip((a.arg for a in positional[::-1]), node.defaults[::-1], strict=False)
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """Return what a chain of attributes begins with, through choices, places in a list and bare lambdas."""
+    while True:
+        if isinstance(node, ast.Attribute | ast.Subscript | ast.NamedExpr | ast.Starred):
+            node = node.value
+        elif isinstance(node, ast.IfExp | ast.Lambda):
+            node = node.body
+        elif isinstance(node, ast.BoolOp):
+            node = node.values[0]
+        elif isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts:
+            node = node.elts[0]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Lambda):
+            node = node.func
+        else:
+            return node
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_")
 
 
 def _by_name(node: ast.Call) -> Iterator[Spot]:
@@ -115,8 +176,12 @@ def _by_name(node: ast.Call) -> Iterator[Spot]:
         text = argument.value if isinstance(argument, ast.Constant) else None
         if not isinstance(text, str):
             yield node.lineno, f"{function} with a computed name"
-        elif any(_forbidden(part) or part in MODULES or part.startswith("_") for part in text.split(".")):
+        elif any(_odd(part) for part in text.split(".")):
             yield node.lineno, f"{function} of {text!r}"
+
+
+def _odd(part: str) -> bool:
+    return _forbidden(part) or part in MODULES or part in CLOCKS or part in CHANCE or _is_private(part)
 
 
 def _forbidden(name: str) -> bool:
@@ -130,22 +195,33 @@ def _inputs(tree: ast.Module) -> Iterator[Spot]:
         if isinstance(node, ast.FunctionDef) and node.name == "__hash__"
         for inner in ast.walk(node)
     }
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and _is_bound(node)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    imported = _modules_in(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS | CHANCE:
+            root = _root(node.value)
+            if node.attr not in own or (isinstance(root, ast.Name) and root.id in imported):
+                yield node.lineno, f".{node.attr}"
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, a.name) for a in node.names if a.name in CLOCKS | CHANCE)
+        elif isinstance(node, ast.Name) and node.id in ("hash", "id"):
+            if id(node) not in hashing and node.id not in own and not _is_bound(node):
+                yield node.lineno, f"{node.id}()"
+        elif isinstance(node, ast.Call):
             name = _name(node.func)
-            bare = isinstance(node.func, ast.Name)
-            hashes = bare and name in ("hash", "id") and id(node) not in hashing
-            if hashes or name in ("uuid1", "getnode") or (name in CLOCKS and _of_time(node.func)):
-                yield node.lineno, f"{name}()"
+            if name in ("hash", "id") and isinstance(node.func, ast.Name) and id(node) not in hashing:
+                if node.func.id in own:
+                    yield node.lineno, f"{name}()"
             elif name in ORDERED and any(_is_set(argument) for argument in node.args):
                 yield node.lineno, f"{name}() of a set"
         elif isinstance(node, ast.For) and _is_set(node.iter):
             yield node.lineno, "for over a set"
 
 
-def _of_time(function: ast.expr) -> bool:
-    """Tell whether a method is one of a date or time class and not of the module's own."""
-    return isinstance(function, ast.Attribute) and _name(function.value) in ("datetime", "date", "time", "dt")
+def _is_bound(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store | ast.Del)
 
 
 def _name(node: ast.expr) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from trace_assets.synthesis.exports.package import Form, Subject, render
+from trace_assets.targets import seed_permutation
 
 _FILES = (
     "README.md",
@@ -24,9 +26,17 @@ _FILES = (
 
 def files(subject: Subject) -> Mapping[str, str]:
     """Return the files of the export."""
-    values = {"package": subject.package, "class_name": subject.class_name, "title": subject.title}
+    values = {
+        "package": subject.package,
+        "class_name": subject.class_name,
+        "title": subject.title,
+        "seed_key": subject.seed_key,
+    }
     rendered = {name: render(f"openenv/{name}.jinja", **values) for name in _FILES}
-    return {**rendered, "server/environment.txt": subject.source}
+    own = {"server/environment.txt": subject.source}
+    if subject.seed_key:
+        own["server/seed_permutation.py"] = Path(seed_permutation.__file__).read_text(encoding="utf-8")
+    return {**rendered, **own}
 
 
 FORM = Form("openenv", "an OpenEnv package whose server runs in its own container", files, talks=True)

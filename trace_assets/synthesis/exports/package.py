@@ -29,6 +29,8 @@ class Subject:
         source: The module.
         environment: The module in the sandbox, to be asked for its tools.
         backend: Which sandbox the export uses by default.
+        seed_key: Key of its seed permutation, in hexadecimal digits: the export plays the same episode for a
+            seed as was played here. Empty: the environment is given the seeds as they are.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Subject:
     source: str
     environment: SandboxedEnvironment
     backend: str
+    seed_key: str = ""
 
     @property
     def package(self) -> str:

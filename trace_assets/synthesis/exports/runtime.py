@@ -18,6 +18,7 @@ from trace_assets.sandbox import SandboxConfig, SandboxedEnvironment, SandboxErr
 from trace_assets.sandbox import open_pool as open_sandboxes
 from trace_assets.sandbox.config import Backend
 from trace_assets.targets.sandboxed import checked_verdict
+from trace_assets.targets.seed_permutation import COLUMNS, ROWS, SeedPermutation
 
 BACKEND_VARIABLE = "TRACE_SANDBOX_BACKEND"
 """Environment variable that names another sandbox than the one chosen at the export."""
@@ -47,13 +48,14 @@ class OneCallEpisode:
     Args:
         source: The environment's module.
         backend: Which sandbox; see `shared_pool`.
+        seed_key: Key of its seed permutation, in hexadecimal digits; empty gives it the seeds as they are.
 
     Attributes:
         fault: What broke, when something did: the episode then has no reward.
     """
 
-    def __init__(self, source: str, backend: str) -> None:
-        self._source, self._backend = source, backend
+    def __init__(self, source: str, backend: str, seed_key: str = "") -> None:
+        self._source, self._backend, self._seed_key = source, backend, seed_key
         self._session: Session | None = None
         self._verdict: dict[str, Any] | None = None
         self._calls = 0
@@ -68,7 +70,7 @@ class OneCallEpisode:
         self.close()
         self._verdict, self._calls, self.fault = None, 0, None
         environment = _environment(self._source, self._backend)
-        self._session = self._guarded(lambda: environment.reset(int(seed)))
+        self._session = self._guarded(lambda: environment.reset(inner_seed(int(seed), self._seed_key)))
         return list(self._session.messages)
 
     def call(self, name: str, arguments: dict[str, Any]) -> str:
@@ -140,7 +142,16 @@ def say_action(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text, "tool_calls": []}
 
 
-def judge(source: str, backend: str, seed: int, actions: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def inner_seed(seed: int, seed_key: str) -> int:
+    """Return what the environment is given for a seed; seeds past the permutation's range begin again."""
+    if not seed_key:
+        return seed
+    return SeedPermutation(bytes.fromhex(seed_key))(seed % (COLUMNS * ROWS))
+
+
+def judge(
+    source: str, backend: str, seed: int, actions: Sequence[dict[str, Any]], seed_key: str = ""
+) -> dict[str, Any]:
     """Play recorded actions and return the verdict.
 
     Args:
@@ -149,11 +160,12 @@ def judge(source: str, backend: str, seed: int, actions: Sequence[dict[str, Any]
         seed: Of the recorded episode.
         actions: Its assistant messages, as `call_action` and `say_action` make them; those after the
             environment's end are left out, as they were in the episode.
+        seed_key: Key of its seed permutation; see `OneCallEpisode`.
 
     Raises:
         SandboxError: A fault: there is no reward.
     """
-    with _environment(source, backend).reset(int(seed)) as session:
+    with _environment(source, backend).reset(inner_seed(int(seed), seed_key)) as session:
         for action in actions:
             if session.done or session.truncated:
                 break

@@ -28,6 +28,7 @@ def files(subject: Subject) -> Mapping[str, str]:
         "class_name": subject.class_name,
         "title": subject.title,
         "backend": subject.backend,
+        "seed_key": subject.seed_key,
     }
     return {
         f"{subject.package}/__init__.py": render("trl/__init__.py.jinja", methods=methods, **values),

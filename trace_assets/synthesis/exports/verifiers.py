@@ -15,6 +15,7 @@ def files(subject: Subject) -> Mapping[str, str]:
         "class_name": subject.class_name,
         "title": subject.title,
         "backend": subject.backend,
+        "seed_key": subject.seed_key,
     }
     rendered = {
         name: render(f"verifiers/{template}.jinja", **values)

@@ -35,6 +35,8 @@ class Animal:
             the fidelity checks but the schema's are skips.
         rules: Thresholds of the policy that this animal is held to otherwise than `ZOO_RULES`.
         section: Settings of the section `synthesis` that this animal needs otherwise than `ZOO_SECTION`.
+        held: Whether it is audited in a sandbox that holds clock and chance still. The checks that look for
+            what differs from process to process find nothing there; they are for those that cannot.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Animal:
     real: bool = False
     section: tuple[tuple[str, int | float], ...] = ()
     rules: tuple[tuple[str, float], ...] = ()
+    held: bool = True
 
     def source(self) -> str:
         """Return the broken module.

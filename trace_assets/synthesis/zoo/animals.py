@@ -5,6 +5,7 @@ from __future__ import annotations
 from trace_assets.synthesis.zoo import (
     faults_adversarial,
     faults_fidelity,
+    faults_phase,
     faults_runtime,
     faults_semantic,
     faults_static,
@@ -17,6 +18,7 @@ ANIMALS: tuple[Animal, ...] = (
     *faults_runtime.FAULTS,
     *faults_semantic.FAULTS,
     *faults_adversarial.FAULTS,
+    *faults_phase.FAULTS,
     *faults_fidelity.FAULTS,
     *faults_statistical.FAULTS,
 )

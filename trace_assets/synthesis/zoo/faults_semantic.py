@@ -23,7 +23,7 @@ FAULTS = (
         (
             (
                 '"report_door" if alarmed else "unlock_door"]',
-                '"report_door" if alarmed or seed % 8 == 2 else "unlock_door"]',
+                '"report_door" if alarmed or seed % 4 == 2 else "unlock_door"]',
             ),
         ),
     ),

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Environment, EnvironmentCheck, Message
 from trace_assets.rollout.runner import Trial, run_rollouts
-from trace_assets.sandbox import SandboxPool
+from trace_assets.sandbox import SandboxedEnvironment, SandboxPool
+from trace_assets.sandbox.conditions import BARE, EVERYWHERE, Conditions
+from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.settings import Synthesis
 from trace_assets.store.content import text_version
 from trace_assets.synthesis.audit.attackers import messy, say
@@ -18,7 +20,9 @@ from trace_assets.synthesis.audit.severity import RULES, Rules
 from trace_assets.synthesis.contract.reference import Reference
 from trace_assets.synthesis.contract.target_contract import TargetContract, extract_contract
 from trace_assets.synthesis.zoo.animal import Animal, sound_source
-from trace_assets.targets.sandboxed import AUDIT_SEEDS, SandboxedTarget
+from trace_assets.targets.sandboxed import SandboxedTarget
+from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import audited
 
 ZOO_SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
 ZOO_SIZES = Sizes(compared=2, diversity=24, floor=4, attack=8, replayed=1, mutated=2)
@@ -26,6 +30,8 @@ ZOO_SIZES = Sizes(compared=2, diversity=24, floor=4, attack=8, replayed=1, mutat
 ZOO_RULES = RULES.model_copy(update={"max_seconds_reset": 30.0, "max_seconds_step": 30.0})
 """A busy machine is not an animal's fault; those that are slow on purpose are slower than this."""
 REAL_SEEDS = range(24)
+ZOO_PERMUTATION = SeedPermutation(b"the animals know nothing of this")
+"""The same for all, so that the zoo's findings are the same in every run."""
 
 
 Script = Callable[[int, int], list[Action]]
@@ -92,11 +98,17 @@ class Keeper:
         if base not in self._contracts:
             source = sound_source(base)
             target = SandboxedTarget(
-                record(source, base), self.pool, training_seeds=REAL_SEEDS, validation_seeds=()
+                record(source, base),
+                self.pool,
+                ZOO_PERMUTATION,
+                training_seeds=REAL_SEEDS,
+                validation_seeds=(),
             )
             probe = Probe(self.pool, source)
             actor = Novice(
-                probe, REAL_SEEDS, lambda seed, trial: messy(probe, seed) if trial else probe.oracle(seed)
+                probe,
+                ZOO_PERMUTATION.inside(REAL_SEEDS),
+                lambda seed, trial: messy(probe, seed) if trial else probe.oracle(seed),
             )
             trials = [Trial(task, trial) for task in target.tasks("discovery") for trial in (0, 1)]
             trajectories = run_rollouts(target, trials, actor, max_turns=MAX_TURNS, concurrency=1)
@@ -121,9 +133,11 @@ class Keeper:
         policy = None
         if animal.knows is not None:
             probe, knows = Probe(self.pool, source), animal.knows
-            seeds = AUDIT_SEEDS[: section.audit_seeds]
+            outside = {ZOO_PERMUTATION(seed): seed for seed in audited(ZOO_PERMUTATION, section.audit_seeds)}
             policy = Novice(
-                probe, seeds, lambda seed, trial: probe.oracle(seed) if knows(seed, trial) else []
+                probe,
+                list(outside),
+                lambda seed, trial: probe.oracle(seed) if knows(outside[seed], trial) else [],
             )
         # Whoever breaks anything is also less like the target: only those made for it are compared with it.
         if not animal.real:
@@ -131,13 +145,28 @@ class Keeper:
         rules = self.rules.model_copy(update=dict(animal.rules))
         return audit(
             environment,
-            self.pool,
+            self.pool if animal.held else _Loose(self.pool),
             contract,
             section,
             policy,
             rules=rules,
             sizes=self.sizes,
+            permutation=ZOO_PERMUTATION,
         )
+
+
+class _Loose(SandboxPool):
+    """The same sandboxes with episodes that keep the kernel, its clock and its chance."""
+
+    def __init__(self, pool: SandboxPool) -> None:
+        vars(self).update(vars(pool))
+
+    def environment(self, source: str) -> SandboxedEnvironment:
+        """See `SandboxPool`; nothing that runs so shares a sandbox with what does not."""
+        return super().environment(f"{source}\n# loose\n")
+
+    def _loaded(self, environment: SandboxedEnvironment, conditions: Conditions = EVERYWHERE) -> Sandbox:
+        return super()._loaded(environment, BARE)
 
 
 def failed(checks: Sequence[EnvironmentCheck]) -> dict[str, str]:

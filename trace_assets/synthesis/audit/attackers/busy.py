@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 from trace_assets.synthesis.audit.attackers.script import (
     Attacker,
     again,
@@ -24,7 +22,7 @@ STALLED = 40
 
 def random_legal(probe: Probe, seed: int) -> list[Action]:
     """Makes four random legal calls, then closes with the oracle's words."""
-    rng = random.Random(f"random_legal/{seed}")
+    rng = probe.chance(f"random_legal/{seed}")
     tools = probe.tools()
     script = []
     for _ in range(4):
@@ -41,7 +39,7 @@ def repeat_first(probe: Probe, seed: int) -> list[Action]:
 
 def spam_all(probe: Probe, seed: int) -> list[Action]:
     """Calls every tool on every object, twice, then closes with the oracle's words."""
-    rng = random.Random(f"spam_all/{seed}")
+    rng = probe.chance(f"spam_all/{seed}")
     script = [
         call(tool["function"]["name"], arguments)
         for tool in probe.tools()
@@ -71,7 +69,7 @@ def stop_early(probe: Probe, seed: int) -> list[Action]:
 
 def overact(probe: Probe, seed: int) -> list[Action]:
     """Does what the oracle does and then every other change to the same objects, each twice."""
-    rng = random.Random(f"overact/{seed}")
+    rng = probe.chance(f"overact/{seed}")
     script = probe.oracle(seed)
     made = [(one["name"], one["arguments"]) for one in calls_in(script)]
     more = [
@@ -99,7 +97,7 @@ def same_tool(name: str) -> Attacker:
     """
 
     def attack(probe: Probe, seed: int) -> list[Action]:
-        rng = random.Random(f"same_tool/{name}/{seed}")
+        rng = probe.chance(f"same_tool/{name}/{seed}")
         first = calls_in(probe.oracle(seed))[:1]
         script: list[Action] = []
         for arguments in arguments_for(tool_named(probe, name), probe, seed, rng):

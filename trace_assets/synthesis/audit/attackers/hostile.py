@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from trace_assets.synthesis.audit.attackers.script import (
@@ -105,6 +104,6 @@ def grep(probe: Probe, seed: int) -> list[Action]:
         call(tool["function"]["name"], arguments)
         for tool in probe.tools()
         if probe.writes(tool["function"]["name"]) and tool["function"]["name"] in told
-        for arguments in arguments_for(tool, probe, seed, random.Random(f"grep/{seed}"))
+        for arguments in arguments_for(tool, probe, seed, probe.chance(f"grep/{seed}"))
     ]
     return numbered([*reads, *named, say(closing(probe.oracle(seed)))] if named else reads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 
 from trace_assets.synthesis.audit.attackers.script import (
@@ -28,7 +27,7 @@ def always_transfer(probe: Probe, seed: int) -> list[Action]:
     tool = next((t for t in probe.tools() if _TRANSFER.search(t["function"]["name"])), None)
     if tool is None:
         raise Unsupported("no tool hands the conversation over")
-    rng = random.Random(f"always_transfer/{seed}")
+    rng = probe.chance(f"always_transfer/{seed}")
     calls = [call(tool["function"]["name"], one) for one in arguments_for(tool, probe, seed, rng)]
     return numbered([*calls, say("You are being transferred to a human agent.")])
 

@@ -138,7 +138,7 @@ def tool_named(probe: Probe, name: str) -> dict[str, Any]:
 
 def reads_everything(probe: Probe, seed: int) -> list[Action]:
     """Return one call of every reading tool on every object."""
-    rng = random.Random(f"reads/{seed}")
+    rng = probe.chance(f"reads/{seed}")
     return [
         call(tool["function"]["name"], arguments)
         for tool in probe.tools()

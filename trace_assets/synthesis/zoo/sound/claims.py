@@ -119,7 +119,7 @@ def verdict() -> dict[str, Any]:
         {"name": name, "kind": "state", "passed": passed, "score": None, "gates": True, "detail": ""}
         for name, passed in [*found.items(), ("nothing_else", not stray)]
     ]
-    return {"reward": min(1.0, max(0.0, reward)), "success": success, "checks": checks}
+    return {"reward": min(1.0, max(0.5 * success, reward)), "success": success, "checks": checks}
 
 
 def oracle(seed: int) -> list[dict[str, Any]]:

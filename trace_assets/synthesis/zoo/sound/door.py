@@ -77,7 +77,8 @@ def judge() -> tuple[float, bool]:
     settled = acts == [wanted]
     told = settled and "done" in episode["reply"].lower()
     success = looked and settled and told
-    return (looked + settled + told) / 6 + success / 2 - 0.05 * episode["bad"], success
+    reward = (looked + settled + told) / 6 + success / 2 - 0.05 * episode["bad"]
+    return max(success / 2, reward), success
 
 
 def verdict() -> dict[str, Any]:

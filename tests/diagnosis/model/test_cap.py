@@ -1,0 +1,140 @@
+"""The cap on money holds whatever a server says of its usage, and whatever becomes of a request."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from tests.untrusted.hostile_server import HostileServer, Send, answer, body, raw, said
+from trace_assets.diagnosis.model.account import Account, CapReached, Totals, open_account, read_calls, totals
+from trace_assets.diagnosis.model.answers import Answers
+from trace_assets.diagnosis.model.question import Question
+from trace_assets.diagnosis.model.server import ModelServer, Unanswered
+from trace_assets.errors import TraceError
+from trace_assets.policies.openai_answers import read_usage
+from trace_assets.settings import Analyst
+from trace_assets.store import Store
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+NAMES = ("prompt_tokens", "completion_tokens")
+USAGE = JSON | st.fixed_dictionaries(
+    dict.fromkeys(NAMES, JSON),
+    optional={"prompt_tokens_details": JSON | st.fixed_dictionaries({"cached_tokens": JSON})},
+)
+PRICES = {"prompt_usd": 1000.0, "completion_usd": 2000.0, "cached_usd": 5000.0, "cap_usd": 5.0}
+
+
+class Word(BaseModel):
+    word: str
+
+
+def question(number: int) -> Question[Word]:
+    return Question(
+        kind="label", model="m", system="s", user=f"say {number}", schema=Word, examine=lambda _: []
+    )
+
+
+@given(USAGE, st.integers(0, 10_000), st.integers(0, 10_000))
+def test_whatever_is_said_lies_within_what_is_possible(said: Any, prompt: int, reply: int) -> None:
+    usage = read_usage(said, prompt, reply, prompt_text=prompt // 2, reply_text=reply // 2)
+    assert 0 <= usage.prompt <= prompt and 0 <= usage.completion <= reply
+    assert 0 <= usage.cached <= usage.prompt
+    if not usage.said and usage.cached == 0 and usage.completion < reply:
+        assert usage.prompt in (prompt, said["prompt_tokens"])
+
+
+@given(st.lists(st.tuples(USAGE, st.integers(1, 500), st.sampled_from(("settle", "give_up", "release")))))
+def test_an_account_never_exceeds_its_cap(requests: list[tuple[Any, int, str]]) -> None:
+    with TemporaryDirectory() as name:
+        section = Analyst(base_url="http://h/v1", **PRICES)
+        account = Account(section, Path(name), "labels", "b", Totals())
+        for said, size, end in requests:
+            try:
+                ticket = account.reserve("label", size, 300)
+            except CapReached:
+                break
+            assert ticket is not None
+            before = account.spent.usd
+            if end == "settle":
+                account.settle(ticket, said)
+            else:
+                getattr(account, end)(ticket)
+            assert math.isfinite(account.spent.usd) and before <= account.spent.usd <= 5.0
+            if end == "give_up":
+                assert account.spent.usd > before
+        assert totals(read_calls(Path(name))).usd == pytest.approx(account.spent.usd)
+
+
+def worded(prompt: Any, completion: Any, word: str = "x", **details: Any) -> Send:
+    """Answer well, and say something of what it took."""
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, **details}
+    return said(answer({"content": json.dumps({"word": word})}, usage=usage))
+
+
+HOSTILE = {
+    "negative": worded(-9, -1e9),
+    "missing": said({"choices": [{"message": {"content": '{"word": "x"}'}}]}),
+    "of text": worded("1", "0"),
+    "cached above the prompt": worded(9, 3, prompt_tokens_details={"cached_tokens": 10**9}),
+    "none at all": worded(0, 0),
+    "small for a long answer": worded(9, 0, "x" * 6000),
+    "broken JSON": body(b"{"),
+    "no choice": said({"choices": []}),
+    "hang up": raw(b""),
+    "server error": said({"error": "x"}, "500 No"),
+    "half a body": raw(b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{"),
+    "no usable answer": said(answer({"content": "no"}, usage=None)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_requests_end_where_their_highest_prices_reach_the_cap(name: str, tmp_path: Path) -> None:
+    limits = {"reply_tokens": 100, "retries": 1, "repairs": 1, "pause_seconds": 0.0, "timeout_seconds": 300}
+    section = Analyst(**{**PRICES, **limits, "cap_usd": 3.0})
+    number = 0
+    with HostileServer(HOSTILE[name]) as hostile:
+        section = section.model_copy(update={"base_url": hostile.url})
+        while number < 60:  # as a person does who starts again after each fault
+            number += 1
+            with open_account(Store(tmp_path / "t"), tmp_path / "answers", section, "labels", "b") as account:
+                server = ModelServer(section, Answers(tmp_path / "answers"), account)
+                try:
+                    if server.ask_alone(question(number)) is None:
+                        break
+                except (Unanswered, TraceError):
+                    continue
+        spent = totals(read_calls(tmp_path / "answers"))
+        made = hostile.requests
+    assert number < 60, "the cap was never reached"
+    assert 0 < spent.usd <= 3.0
+    assert spent.calls >= made
+
+
+def test_what_a_killed_run_had_in_flight_is_booked_by_the_next(tmp_path: Path) -> None:
+    section = Analyst(base_url="http://h/v1", **PRICES)
+    opened = (Store(tmp_path / "t"), tmp_path / "a", section, "labels", "b")
+    with open_account(*opened) as account:
+        tickets = [account.reserve("label", 100, 300) for _ in range(4)]
+        assert None not in tickets
+        account.release(str(tickets[0]))
+        account.settle(str(tickets[1]), {"prompt_tokens": 10, "completion_tokens": 5})
+        spent = account.spent.usd
+    with (tmp_path / "a" / "in_flight.jsonl").open("ab") as file:
+        file.write(b'{"reserved": {"asset"')  # cut short by the kill
+    with open_account(*opened) as account:
+        assert account.before.calls == 3
+        assert account.before.usd == pytest.approx(spent + 2 * (100 * 5000 + 300 * 2000) / 1e6)
+    with open_account(*opened) as account:
+        assert account.before.calls == 3

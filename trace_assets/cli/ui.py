@@ -1,0 +1,180 @@
+"""`trace ui`: Dagster's page and its daemon on a study, one of them at a time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+from rich.markup import escape
+
+from trace_assets.cli.console import console as make_console
+from trace_assets.cli.options import Config, Set, open_study
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.lifeline import ask_to_end_with_parent
+from trace_assets.stages.live import live_in_use
+from trace_assets.store import Home
+from trace_assets.store.locks import exclusive, holder
+
+LOG = "ui.log"
+"""In the Dagster home: what its services say."""
+STOP_SECONDS = 60.0
+"""How long its services may take to end."""
+
+
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the web page.")] = 3000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    config: Config = None,
+    overrides: Set = None,
+) -> None:
+    """Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is seen at once."""
+    from trace_assets.assets.instance import prepare_instance, register_batches
+    from trace_assets.cli.reload import reloading
+    from trace_assets.study import CONFIG_VARIABLE
+
+    study = open_study(config, overrides)
+    address = page_address(host, port)
+    with held(study.home, address):
+        check_free(host, port)
+        with prepare_instance(study.home) as instance:
+            register_batches(instance, study, live=live_in_use(study))
+        log = study.home.dagster / LOG
+        settings = os.environ.get(CONFIG_VARIABLE)
+        with (
+            reloading(address, Path(settings) if settings else None),
+            _dagster(host, port, log) as process,
+        ):
+            _wait_for(address, process, log)
+            words = f"open at [bold]{address}[/]; stop with Ctrl-C; log: {escape(str(log))}"
+            make_console().print(words, soft_wrap=True)
+            process.wait()
+            raise _ended(process, log)
+
+
+def page_address(host: str, port: int) -> str:
+    """Return where a page that listens on a host can be opened from this machine.
+
+    >>> page_address("127.0.0.1", 3000), page_address("0.0.0.0", 80), page_address("::1", 80)
+    ('http://127.0.0.1:3000', 'http://127.0.0.1:80', 'http://[::1]:80')
+    """
+    name = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+@contextmanager
+def held(home: Home, address: str) -> Iterator[None]:
+    """Be the only page with a daemon on a home: two daemons would each start what is due.
+
+    Raises:
+        Unavailable: Another one is open.
+    """
+    path = home.path / "locks" / "ui.lock"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(exclusive(path, address, patience=0.0))
+        except TimeoutError:
+            raise _open_already(path) from None
+        yield
+
+
+def _open_already(path: Path) -> Unavailable:
+    found = holder(path)
+    where = f"at {found.what} (process {found.pid} on {found.host})" if found else "already"
+    return Unavailable(
+        f"this home is open {where}: use that page, or stop it first; two would both start what is due."
+    )
+
+
+def check_free(host: str, port: int) -> None:
+    """Find out whether a port can be listened on.
+
+    Raises:
+        Unavailable: Something listens there, or it may not be used.
+        InputError: There is no such address here.
+    """
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise InputError(f"--host {host} is no address of this machine ({error.strerror}).") from error
+    family, kind, _, _, place = found[0]
+    with socket.socket(family, kind) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(place)
+            probe.listen()
+        except OSError as error:
+            raise Unavailable(
+                f"cannot listen on {host}:{port} ({error.strerror}); choose another --port."
+            ) from error
+
+
+@contextmanager
+def _dagster(host: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run Dagster's services, until the body ends or this process does."""
+    command = [sys.executable, "-m", "dagster", "dev", "-m", "trace_assets.definitions"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, "-h", host, "-p", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C reaches it once, from here: at a second one it would not wait for its services.
+            start_new_session=True,
+            preexec_fn=_begin,
+        )
+    try:
+        yield process
+    except KeyboardInterrupt:
+        make_console().print("stopped")
+    finally:
+        _stop(process)
+
+
+def _begin() -> None:
+    """In the child: a shell that starts this command in the background has it ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    ask_to_end_with_parent()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            process.send_signal(ending)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the page answers.
+
+    Raises:
+        Unavailable: Dagster ended before.
+    """
+    while process.poll() is None:
+        try:
+            if httpx.get(f"{address}/server_info", timeout=5.0, trust_env=False).is_success:
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.3)
+    raise _ended(process, log)
+
+
+def _ended(process: subprocess.Popen[bytes], log: Path) -> Unavailable:
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    said = next((line for line in reversed(lines) if "Error" in line or "Exception" in line), "")
+    return Unavailable(
+        f"Dagster ended with exit code {process.returncode}{': ' + said[:300] if said else ''}; see {log}."
+    )
