@@ -27,11 +27,11 @@ def conversation(trace: Trace) -> list[Said]:
     """
     spans = sorted(trace.spans, key=lambda one: one.start)
     tools = [one for one in spans if one.tool is not None]
-    threads: list[list[Said]] = []
+    threads = _Threads()
     for span in spans:
         if span.kind == "model" and (span.asked or span.said):
-            _thread(threads, span)
-    thread = max(threads, key=len, default=[])
+            threads.add(span)
+    thread = threads.longest()
     if not any(one["role"] == "assistant" for one in thread):
         thread = _without_models(trace, spans, tools) or thread
     else:
@@ -51,20 +51,48 @@ def continues(before: Sequence[Said], later: Sequence[Said]) -> bool:
     return bool(first) and len(second) >= len(first) and second[: len(first)] == first
 
 
-def _thread(threads: list[list[Said]], span: Span) -> None:
-    fed, said = list(span.asked), list(span.said)
-    own = [place for place, thread in enumerate(threads) if continues(thread, fed)]
-    if own:
-        place = max(own, key=lambda place: len(threads[place]))
-        threads[place] = [*fed, *said]
-        return
-    if fed and all(one["role"] == "tool" for one in fed):
-        names = {one.get("tool_call_id") for one in fed} - {None}
-        for place, thread in enumerate(threads):
-            if names & _called(thread[-1:]):
-                threads[place] = [*thread, *fed, *said]
-                return
-    threads.append([*fed, *said])
+class _Threads:
+    """Conversations that grow with the calls that go on with them."""
+
+    def __init__(self) -> None:
+        self._threads: list[list[Said]] = []
+        self._by_marks: dict[int, int] = {}
+        self._by_call: dict[str, int] = {}
+
+    def add(self, span: Span) -> None:
+        """Take in a model's call."""
+        fed, said = list(span.asked), list(span.said)
+        # Of the conversations that it begins with, the longest; found by what stands for each beginning.
+        going_on = [self._by_marks[mark] for mark in _rolling(fed) if mark in self._by_marks]
+        place = going_on[-1] if going_on else None
+        if place is not None:
+            self._threads[place] = [*fed, *said]
+        elif fed and all(one["role"] == "tool" for one in fed):
+            answered = [self._by_call.get(str(one.get("tool_call_id"))) for one in fed]
+            place = next((one for one in answered if one is not None), None)
+            if place is not None:
+                self._threads[place] = [*self._threads[place], *fed, *said]
+        if place is None:
+            place = len(self._threads)
+            self._threads.append([*fed, *said])
+        marks = _rolling(self._threads[place])
+        if marks:
+            self._by_marks[marks[-1]] = place
+        for call in (self._threads[place][-1].get("tool_calls") or ()) if self._threads[place] else ():
+            if call.get("id"):
+                self._by_call[str(call["id"])] = place
+
+    def longest(self) -> list[Said]:
+        """Return the longest of them, the first of equals."""
+        return max(self._threads, key=len, default=[])
+
+
+def _rolling(thread: Sequence[Said]) -> list[int]:
+    """Return a number for each beginning of a conversation."""
+    found: list[int] = []
+    for mark in _marks(thread):
+        found.append(hash((found[-1] if found else 0, mark)))
+    return found
 
 
 def _unanswered(thread: Sequence[Said], tools: Sequence[Span]) -> Iterable[Said]:
@@ -118,10 +146,6 @@ def _result(span: Span, name: str | None) -> Said:
         "content": content,
         "is_error": bool(span.error),
     }
-
-
-def _called(thread: Sequence[Said]) -> set[str | None]:
-    return {call.get("id") for one in thread for call in one.get("tool_calls") or ()}
 
 
 def _marks(thread: Sequence[Said]) -> list[tuple[str, str]]:
