@@ -98,7 +98,7 @@ def test_confusion_counts_every_cell() -> None:
 def test_markdown_stands_alone_and_is_bounded() -> None:
     svg = interval_dots([Dot("a", 0.5, 0.4, 0.6, "50 %")], title="arms")
     markdown = svg_markdown(svg, "arms [1]")
-    found = re.fullmatch(r"!\[arms 1 \]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)", markdown)
+    found = re.fullmatch(r"!\[arms 1\]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)", markdown)
     assert found is not None and len(markdown) < 100_000
     alone = base64.b64decode(found[1]).decode()
     root = ET.fromstring(alone)

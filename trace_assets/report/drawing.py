@@ -42,7 +42,7 @@ def svg_markdown(svg: str, title: str = "plot") -> str:
         raise ValueError(
             f"the plot '{title}' has {len(data)} characters, more than {MOST_CHARACTERS:,}: draw fewer points"
         )
-    name = re.sub(r"[^\w ,.-]+", " ", title)
+    name = " ".join(re.sub(r"[^\w ,.-]", " ", title).split())
     return f"![{name}](data:image/svg+xml;base64,{data})"
 
 
