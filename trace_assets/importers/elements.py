@@ -39,8 +39,9 @@ _LONGEST_ID = 1000
 """Bytes of an id that is read beforehand; of elements with longer ones the parser tells."""
 _PIECE = 1600
 """Bytes of memory that it takes to remember a piece and its id."""
-_FIRST_LOOK = 1 << 22
-"""Bytes of a piece that are parsed at first: a piece may be far longer than the element at its beginning."""
+_FIRST_LOOK = 1 << 12
+"""Bytes of a piece that are parsed at first: a piece may hold a million elements behind the one at its
+beginning, and what they cost is not to be put down to that one."""
 
 
 class Span(NamedTuple):
