@@ -22,7 +22,7 @@ from trace_assets.assets.pipes_training import elsewhere
 from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint
 from trace_assets.settings import Settings, Training
-from trace_assets.store import Home
+from trace_assets.store import Home, folder_version
 from trace_assets.study import Study
 
 docker = pytest.mark.docker
@@ -211,8 +211,8 @@ def a_study(home: Path, words: ModuleType, base: Path, **changes: Any) -> Study:
     )
     study = Study(Home.open(home), Settings(training=section))
     checkpoint = BaseCheckpoint(
-        base_id="words", path=str(base), parameters=1, steps=1, pass_rate=None, pass_rate_low=None,
-        pass_rate_high=None, n=0,
+        base_id=folder_version(base), path=str(base), parameters=1, steps=1, pass_rate=None,
+        pass_rate_low=None, pass_rate_high=None, n=0,
     )  # fmt: skip
     study.store.write([checkpoint], BaseCheckpoint)
     study.store.write([words.environment()], Environment, "words")
