@@ -10,11 +10,13 @@ from trace_assets.records import TrajectoryHead
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.live import is_foreign, live_in_use
 from trace_assets.stages.made_with import rolled_out
-from trace_assets.stages.task_inbox import lost_tasks
+from trace_assets.stages.task_inbox import lost_tasks, task_batches
 from trace_assets.study import Study
 
 PLAYED = ("tasks", "trajectories")
 """Assets of which a task batch is rolled out on the live target, or taken from the inbox."""
+OF_BATCH = frozenset({*PLAYED, "triage", "batch_capabilities", "labels"})
+"""Assets that are made for each task batch."""
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
     | {"config/routing", "config/evaluation"}
@@ -48,10 +50,14 @@ class Scope:
         self._taught = self.live or bool(study.settings.base_model.path)
         self._imported = frozenset(batches(study))
         self._lost = lost_tasks(study)
+        laid = self._imported | (set(task_batches(study)) - self._lost.keys())
+        self._there = {study.live_batch, *laid, *study.store.partitions(TrajectoryHead)}
         self._foreign: dict[str, bool] = {}
 
     def __call__(self, item: Item) -> Standing:
         """Return how an item is taken."""
+        if item.asset in OF_BATCH and item.partition not in self._there:
+            return "left out"  # it was lost or removed before anything was played of it
         if item.asset in PLAYED:
             return self._of_batch(item.partition)
         if item.asset in LOOP and not self.live:
