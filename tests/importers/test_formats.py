@@ -10,9 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.importers import test_swe_agent, test_tau2_layouts, test_tau_bench
 from tests.importers.forms import CALL, CHAT, USER, lines, one
+from tests.importers.span_forms import FORMS
 from tests.importers.test_inspect import RUN, SAMPLE, archive
 from trace_assets.importers import Imported, read_trajectories
+from trace_assets.importers.atif import AtifImporter
 from trace_assets.importers.registry import IMPORTERS, choose
 from trace_assets.records import Trajectory
 
@@ -267,18 +270,24 @@ def test_every_format_is_told_by_its_content_whatever_its_name(tmp_path: Path) -
         "atif": lines(tmp_path / "b.bin", ATIF),
         "verifiers": lines(tmp_path / "c.bin", episode()),
         "openai_chat": lines(tmp_path / "d.bin", {"messages": CHAT}),
+        "tau_bench": lines(tmp_path / "e.bin", test_tau_bench.result()),
+        "swe_agent": lines(tmp_path / "f.bin", test_swe_agent.DOCUMENT),
+        "tau2_folder": lines(tmp_path / "g.bin", test_tau2_layouts.simulation()),
     }
+    files |= {f"spans {name}": lines(tmp_path / f"{name}.bin", form()) for name, form in FORMS.items()}
     for name, path in files.items():
-        assert [importer.name for importer in IMPORTERS if importer.sniff(path, path.read_bytes())] == [name]
+        assert [importer.name for importer in IMPORTERS if importer.sniff(path, path.read_bytes())] == [
+            name.split()[0]
+        ]
     imported = read_trajectories(files.values())
-    assert len(imported.trajectories) == 4
-    assert {one.source.partition(":")[0] for one in imported.trajectories} == set(files)
+    named = {one.source.partition(":")[0] for one in imported.trajectories}
+    assert named == {name.split()[0] for name in files} - {"tau2_folder"} | {"tau2"}
 
 
 def test_a_file_that_could_be_two_things_asks_for_the_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(IMPORTERS[2]), "sniff", lambda self, path, head: True)
+    monkeypatch.setattr(AtifImporter, "sniff", lambda self, path, head: True)
     path = lines(tmp_path / "a.jsonl", {"messages": CHAT, "reward": 1})
     good = lines(tmp_path / "b.jsonl", {"messages": CHAT, "reward": 1})
     problems = read_trajectories([path], "openai_chat").problems
@@ -294,24 +303,35 @@ junk = st.recursive(
 )
 
 
-@pytest.mark.parametrize("format", ["openai_chat", "verifiers", "atif", "inspect", "tau2"])
-@given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_content_makes_a_reader_raise(
-    tmp_path_factory: pytest.TempPathFactory, format: str, data: st.DataObject
-) -> None:
-    """One value of a good row is replaced by anything: the row is read or told of, nothing else."""
-    good: dict[str, Any] = {
-        "openai_chat": {"messages": CHAT, "reward": 1, "usage": {"prompt_tokens": 1}, "error": None},
+def good_ones() -> dict[str, tuple[str, Any]]:
+    """Return a sound file of each format by name, and the format."""
+    info = {"agent_info": {}, "user_info": {}, "environment_info": {"domain_name": "d"}}
+    simulation = {"id": "s", "task_id": "t", "messages": CHAT[1:2], "reward_info": {"reward": 1}}
+    found = {
+        "openai_chat": {
+            **{"messages": CHAT, "reward": 1, "usage": {"prompt_tokens": 1}, "error": None},
+            "expected_actions": [{"name": "add", "arguments": {"x": 1}}],
+        },
         "verifiers": episode(),
         "atif": ATIF,
         "inspect": {**RUN, "samples": [SAMPLE]},
-        "tau2": {
-            "info": {"agent_info": {}, "user_info": {}, "environment_info": {"domain_name": "d"}},
-            "tasks": [],
-            "simulations": [{"id": "s", "task_id": "t", "messages": CHAT[1:2], "reward_info": {"reward": 1}}],
-        },
-    }[format]
+        "tau2": {"info": info, "tasks": [], "simulations": [simulation]},
+        "tau2_folder": {**simulation, "termination_reason": "user_stop"},
+        "tau_bench": [test_tau_bench.result()],
+        "swe_agent": test_swe_agent.DOCUMENT,
+    }
+    spans = {f"spans of {name}": ("spans", form()) for name, form in FORMS.items()}
+    return {name: (name, value) for name, value in found.items()} | spans
+
+
+@pytest.mark.parametrize("name", good_ones())
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_content_makes_a_reader_raise(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    """One value of a good row is replaced by anything: the row is read or told of, nothing else."""
+    format, good = good_ones()[name]
     row = json.loads(json.dumps(good))
     place: Any = row
     while True:

@@ -195,24 +195,25 @@ def test_no_cut_makes_up_a_trajectory(tmp_path: Path, share: float) -> None:
         ('{"prompt": 1, "answer": 2}', "'prompt', 'answer'"),
         ("[1, 2]", "JSON list"),
         ('{"info": {"agent_info": {}, "user_info": {}}, "simulations": []}', "domain_name"),
-        ('{"agent_info": 1, "user_info": 2}', "'info'"),
+        ('{"agent_info": 1, "user_info": 2}', "'simulations'"),
     ],
 )
 def test_wrong_files_get_one_sentence_and_the_good_ones_are_read(
     tmp_path: Path, text: str, word: str
 ) -> None:
     bad, good = write(tmp_path / "bad.json", text), write(tmp_path / "good.json", content(simulation(0)))
-    imported = read_trajectories([bad, good, tmp_path / "missing.json", tmp_path])
+    imported = read_trajectories([bad, good, tmp_path / "missing.json"])
     assert len(imported.trajectories) == 1
-    first, missing, folder = imported.problems
+    first, missing = imported.problems
     assert word in str(first) and "bad.json" in str(first)
     assert "missing.json" in str(missing) and "cannot be opened" in str(missing)
-    assert "cannot be opened" in str(folder)
 
 
 def test_nothing_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no trajectory could be read"):
         read_trajectories([write(tmp_path / "bad.json", "hello")])
+    with pytest.raises(InputError, match=r"'messages'.*'reward'.*'task_id'.*'trial'.*'model'.*'user_policy'"):
+        read_trajectories([write(tmp_path / "other.json", '{"prompt": 1}')])
     with pytest.raises(InputError, match="no file was named"):
         read_trajectories([])
     with pytest.raises(InputError, match="choose one of auto, tau2"):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.importers import test_swe_agent, test_tau2_layouts
 from trace_assets.errors import InputError
+from trace_assets.importers.batch import batch_of
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
@@ -72,6 +74,39 @@ def test_a_trajectory_stays_in_the_batch_that_holds_it(study: Study, tmp_path: P
     assert len(held) == len(set(held)) == 3
     tasks = [row.task_id for batch in batches(study) for row in inbox(study, batch).read(Task)]
     assert len(tasks) == len(set(tasks)) == 3
+
+
+def test_a_folder_that_grows_is_read_as_a_whole(study: Study, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    test_swe_agent.laid(run, "repo__a-0")
+    assert ingest(study, [run]).new == {"run": 1}
+    test_swe_agent.laid(run, "repo__a-1")
+    grown = ingest(study, [run])
+    assert grown.new == {"run": 2} and grown.errors == []
+    assert ingest(study, [run]).unchanged == {"run": 2}
+    # The verdict lies beside: the trajectories' own files are as they were.
+    (run / "results.json").write_text(json.dumps({"resolved_ids": ["repo__a-1"], "unresolved_ids": []}))
+    judged = ingest(study, [run])
+    assert judged.new == {"run": 2}
+    rows = inbox(study, "run").read(TrajectoryHead)
+    assert [row.success for row in sorted(rows, key=lambda row: row.task_id)] == [None, True]
+
+
+def test_a_tau2_run_whose_simulations_become_more_is_read_again(study: Study, tmp_path: Path) -> None:
+    head = {"timestamp": "t", "info": test_tau2_layouts.INFO, "tasks": [test_tau2_layouts.TASK]}
+    first = test_tau2_layouts.simulation()
+    test_tau2_layouts.laid(tmp_path / "run", head, first)
+    assert ingest(study, [tmp_path]).new == {"run": 1}
+    (tmp_path / "run" / "simulations" / "s1.json").write_text(json.dumps(test_tau2_layouts.simulation(1)))
+    assert ingest(study, [tmp_path]).new == {"run": 2}
+
+
+def test_a_batch_of_several_files_is_laid_whole_when_one_is_new(study: Study, tmp_path: Path) -> None:
+    one = simulation_file(tmp_path / "results.json", ["s1", "s2"])
+    batch = batch_of(one)
+    assert ingest(study, [tmp_path]).new == {batch: 2}
+    simulation_file(tmp_path / f"{batch}.json", ["s3"])
+    assert ingest(study, [tmp_path]).new == {batch: 3}
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.untrusted import archive_bombs, json_line_bombs, parquet_bombs, simulation_bombs
+from tests.untrusted import agent_log_bombs, archive_bombs, json_line_bombs, parquet_bombs, simulation_bombs
 from tests.untrusted.bombs import BOMBS
 
 ALLOWED = 512 << 20
 """What reading may take: a quarter of a small machine."""
 _HELPER = 130 << 20
 """What the process that unfolds Parquet takes before it has read anything."""
-MODULES = (json_line_bombs, parquet_bombs, archive_bombs, simulation_bombs)
+MODULES = (json_line_bombs, parquet_bombs, archive_bombs, simulation_bombs, agent_log_bombs)
 
 Measured = dict[str, dict[str, Any]]
 

@@ -16,7 +16,7 @@ from trace_assets.stages.ingest import ingest as ingest_files
 
 
 def ingest(
-    files: Annotated[list[Path], typer.Argument(help="Trajectory files.")],
+    files: Annotated[list[Path], typer.Argument(help="Trajectory files, or folders of them.")],
     format: Annotated[str, typer.Option(help="A format's name, or auto to look at each file.")] = "auto",
     again: Annotated[
         bool,

@@ -26,6 +26,7 @@ _REACH = 4096
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(_STRING + rb'|["\[\]{}]', re.S)
 """Strings and brackets; a quotation mark alone begins a string whose end is not seen yet."""
+_BRACKET = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _OPENS = re.compile(rb"\s*+:\s*+\[")
 _KEY = re.compile(rb"\{\s*(" + _STRING + rb")\s*:")
 _SCALAR = rb"(?:" + _STRING + rb"|[-+.\deE]+|null|true|false)"
@@ -38,8 +39,9 @@ _LONGEST_ID = 1000
 """Bytes of an id that is read beforehand; of elements with longer ones the parser tells."""
 _PIECE = 1600
 """Bytes of memory that it takes to remember a piece and its id."""
-_FIRST_LOOK = 1 << 22
-"""Bytes of a piece that are parsed at first: a piece may be far longer than the element at its beginning."""
+_FIRST_LOOK = 1 << 12
+"""Bytes of a piece that are parsed at first: a piece may hold a million elements behind the one at its
+beginning, and what they cost is not to be put down to that one."""
 
 
 class Span(NamedTuple):
@@ -111,6 +113,24 @@ def find_array(path: Path, key: str, allowance: Allowance = OF_MACHINE) -> Array
             return None
         stream.seek(len(head))
         return _pieces(stream, head, len(head), allowance.kept // _PIECE)
+
+
+def find_elements(path: Path, allowance: Allowance = OF_MACHINE) -> Array | None:
+    """Find the elements of a file that is one array; None when it is none.
+
+    Args:
+        path: A JSON file.
+        allowance: Memory that this may take.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb", buffering=0) as stream:
+        begins = _BRACKET.match(stream.read(WINDOW))
+        if begins is None:
+            return None
+        stream.seek(begins.end())
+        return _pieces(stream, begins.group(), begins.end(), allowance.kept // _PIECE)
 
 
 def _head(stream: BinaryIO, key: bytes, most: int) -> bytes | None:

@@ -1,8 +1,10 @@
 """OpenAI chat logs as JSON lines: `{"messages": [...], "reward": 1.0, ...}`, one conversation a line.
 
 Read are, each optional but `messages`: `reward` (or `score`), `success` (`passed`, `correct`), `scores`
-(`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `target`, `model`, `usage`, `cost`, `error`,
-`stop_reason` (`finish_reason`). Whatever else a line holds goes to `metadata`.
+(`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `trial`, `target`, `model`, `user_policy` (who
+played the user), `usage`, `cost`, `error`, `stop_reason` (`finish_reason`); and of the task `instruction`,
+`expected_actions` (`[{name, arguments}]`), `expected_outputs` and `domain_policy`. Whatever else a line holds
+goes to `metadata`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from trace_assets.importers.outcome import (
 )
 from trace_assets.importers.problem import UNUSABLE, Problem
 from trace_assets.importers.reading import Reading
+from trace_assets.importers.task_facts import FIELDS, facts_of
 from trace_assets.records import Check, Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 
@@ -50,7 +53,13 @@ _PLAIN = (
     "error",
 )
 _ABOUT = ("limit", "date", "created_at", "timestamp", "metadata", "user_policy", "adapter", "agent", "checks")
-_TAKEN = frozenset(_PLAIN + _ABOUT + _REWARD + _SUCCESS + _SCORES + _TASK + _MODEL + _REASON + _COST + _TIME)
+_TAKEN = frozenset(
+    FIELDS + _PLAIN + _ABOUT + _REWARD + _SUCCESS + _SCORES + _TASK + _MODEL + _REASON + _COST + _TIME
+)
+_OTHERS = frozenset(
+    {"schema_version", "steps", "nodes", "simulations", "reward_info", "run_type", "trajectory_format"}
+)
+"""Keys of other forms that have `messages` too."""
 _PREFIXED = 16
 """Ids shorter than this are only unique in their file, and get its batch in front."""
 
@@ -70,7 +79,8 @@ class OpenAIChatImporter:
             and bool(messages)
             and isinstance(messages[0], dict)
             and "role" in messages[0]
-            and not {"schema_version", "steps", "nodes", "simulations"} & set(row)
+            and not _OTHERS & set(row)
+            and "exit_status" not in (row.get("info") or ())
         )
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
@@ -84,10 +94,11 @@ class OpenAIChatImporter:
             position = f"line {number}"
             try:
                 trajectory, notice = read_conversation(path, number, value)
+                facts = facts_of(value)
             except UNUSABLE as error:
                 yield reading.left_out(error, position, "this line")
                 continue
-            yield from reading.told(trajectory, notice, position)
+            yield from reading.told(trajectory, notice, position, facts)
 
 
 def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[Trajectory, str]:

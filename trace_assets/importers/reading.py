@@ -7,7 +7,10 @@ from pathlib import Path
 
 from trace_assets.importers.chat import first_words
 from trace_assets.importers.problem import Problem, problem_kind, reason_of
+from trace_assets.importers.task_facts import TaskFacts
 from trace_assets.records import Task, Trajectory
+
+_UNTOLD = TaskFacts()
 
 
 class Reading:
@@ -22,16 +25,27 @@ class Reading:
         self._known: set[str] = set()
 
     def told(
-        self, trajectory: Trajectory, notice: str, position: str
+        self, trajectory: Trajectory, notice: str, position: str, facts: TaskFacts = _UNTOLD
     ) -> Iterator[Task | Trajectory | Problem]:
-        """Yield a trajectory, before it its task where that is a new one, and why it is not judged."""
+        """Yield a trajectory, before it its task where that is a new one, and why it is not judged.
+
+        Args:
+            trajectory: What a row holds.
+            notice: Why it is not judged; empty when it is.
+            position: Where it is.
+            facts: What the row tells of the task.
+        """
         if trajectory.task_id not in self._known:
             self._known.add(trajectory.task_id)
             yield Task(
                 task_id=trajectory.task_id,
                 target=trajectory.target,
                 task_batch=trajectory.task_batch,
-                instruction=first_words(trajectory.messages),
+                instruction=facts.instruction or first_words(trajectory.messages),
+                has_expected=facts.has_expected,
+                expected_actions=facts.expected_actions,
+                expected_outputs=facts.expected_outputs,
+                domain_policy=facts.domain_policy,
             )
         if notice:
             yield Problem(

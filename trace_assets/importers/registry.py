@@ -15,11 +15,16 @@ from pydantic_core import from_json
 
 from trace_assets.errors import InputError
 from trace_assets.importers.atif import AtifImporter
+from trace_assets.importers.batch import files_in
 from trace_assets.importers.inspect_log import InspectImporter
 from trace_assets.importers.openai_chat import OpenAIChatImporter
 from trace_assets.importers.parquet import ParquetImporter
 from trace_assets.importers.problem import Problem, differs, repeated, unreadable
+from trace_assets.importers.spans.importer import SpanImporter
+from trace_assets.importers.swe_agent import SweAgentImporter
 from trace_assets.importers.tau2 import Tau2Importer
+from trace_assets.importers.tau2_folder import Tau2FolderImporter
+from trace_assets.importers.tau_bench import TauBenchImporter
 from trace_assets.importers.verifiers import VerifiersImporter
 from trace_assets.progress import progress
 from trace_assets.records import Task, Trajectory
@@ -29,6 +34,13 @@ from trace_assets.untrusted.lines import BOM
 
 HEAD_BYTES = 65_536
 """How much of a file `sniff` is shown."""
+
+OWN_FORM = (
+    "What you write yourself is best JSON lines, one object an episode: 'messages' (OpenAI chat form), "
+    "'reward' (0 to 1) or 'success', 'task_id', 'trial', 'target' (where the tasks live), "
+    "'model' (who acted) and 'user_policy' (who played the user, if anybody did)"
+)
+"""How to write trajectories that come in no known form."""
 
 Item = Task | Trajectory | Problem
 """What a file consists of, in the order in which it is met."""
@@ -58,9 +70,13 @@ class Importer(Protocol):
 
 IMPORTERS: tuple[Importer, ...] = (
     Tau2Importer(),
+    Tau2FolderImporter(),
+    TauBenchImporter(),
+    SweAgentImporter(),
     InspectImporter(),
     AtifImporter(),
     VerifiersImporter(),
+    SpanImporter(),
     OpenAIChatImporter(),
     ParquetImporter(),
 )
@@ -90,7 +106,7 @@ def read_trajectories(
     Reading the same files twice gives equal rows. A trajectory that occurs twice is kept once.
 
     Args:
-        paths: Files to read.
+        paths: Files to read, and folders of them.
         format: A format's name, or `auto` to look at each file.
         allowance: Memory that reading a row may take; all that is read is held besides.
 
@@ -100,10 +116,10 @@ def read_trajectories(
     Raises:
         InputError: `format` is not known, no file was named, or not one trajectory could be read.
     """
-    files = [Path(path) for path in paths]
+    files, problems = expand(paths, format)
     if not files:
         raise InputError("no file was named to read trajectories from; name at least one.")
-    imported, seen, tasks = Imported(), dict[str, Trajectory](), dict[str, Task]()
+    imported, seen, tasks = Imported(problems=problems), dict[str, Trajectory](), dict[str, Task]()
     with progress("reading trajectories", len(files)) as bar:
         for file in files:
             for item in _items(file, format, allowance):
@@ -137,6 +153,51 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
     return fitting[0] if fitting else _unknown(path, head)
 
 
+def expand(paths: Iterable[str | Path], format: str = "auto") -> tuple[list[Path], list[Problem]]:
+    """Return the files to be read, and a notice for each folder that holds others as well.
+
+    Files that are named are taken as they are; of those in folders, the ones in a known form.
+
+    Args:
+        paths: Files and folders.
+        format: A format's name, or `auto`.
+
+    Raises:
+        InputError: A folder cannot be read, or holds no trajectories; or `format` is not known.
+    """
+    files: list[Path] = []
+    problems: list[Problem] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            files.append(path)
+            continue
+        try:
+            found = files_in(path)
+            fitting = [one for one in found if _fits(one, format)]
+        except OSError as error:
+            raise InputError(f"the folder {path} cannot be read ({error.strerror}).") from error
+        if not fitting:
+            said = f"none of its {len(found):,} files is in a known form"
+            raise InputError(f"the folder {path} holds no trajectories: {said}. {OWN_FORM}.")
+        passed_over = [one for one in found if one not in set(fitting)]
+        if passed_over:
+            message = (
+                f"{len(passed_over):,} of its {len(found):,} files hold no trajectories in a known form, "
+            )
+            message += f"such as {passed_over[0].relative_to(path)}; they are passed over"
+            problems.append(
+                Problem(path=str(path), message=message, severity="notice", kind="unknown_format")
+            )
+        files += fitting
+    return list(dict.fromkeys(files)), problems
+
+
+def _fits(path: Path, format: str) -> bool:
+    chosen = choose(path)
+    choose(path, format)  # that the name is known
+    return not isinstance(chosen, Problem) and format in ("auto", chosen.name)
+
+
 def _items(file: Path, format: str, allowance: Allowance) -> Iterator[Item]:
     try:
         importer = choose(file, format)
@@ -168,7 +229,7 @@ def _unknown(file: Path, head: bytes) -> Problem:
                 found = f"the file is a JSON object with the keys {keys or 'none'}"
             else:
                 found = f"the file is a JSON {type(value).__name__}"
-    message = f"{found}, which is none of the formats {formats}"
+    message = f"{found}, which is none of the formats {formats}. {OWN_FORM}"
     return Problem(path=str(file), position=position, message=message, kind="unknown_format")
 
 

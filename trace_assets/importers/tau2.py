@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from trace_assets.importers.batch import is_split
 from trace_assets.importers.elements import Array, Settled, Span, find_array, settle
 from trace_assets.importers.jsonl import not_json
 from trace_assets.importers.outcome import token_count
@@ -25,7 +26,15 @@ from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
 from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs
 from trace_assets.untrusted.lines import BOM
 
-_MARKS = (b'"simulations"', b'"agent_info"', b'"user_info"', b'"environment_info"', b'"num_trials"')
+_MARKS = (
+    b'"simulations"',
+    b'"agent_info"',
+    b'"user_info"',
+    b'"environment_info"',
+    b'"num_trials"',
+    b'"user_scenario"',
+    b'"evaluation_criteria"',
+)
 
 
 class Tau2Importer:
@@ -35,7 +44,8 @@ class Tau2Importer:
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Tell whether the file begins like a tau2 simulation file."""
-        return head.lstrip()[:1] == b"{" and sum(mark in head for mark in _MARKS) >= 2
+        begins = head.lstrip()[:1] == b"{" and sum(mark in head for mark in _MARKS) >= 2
+        return begins and not is_split(path)
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield the tasks that were simulated, the trajectories, and what could not be read."""
@@ -87,7 +97,7 @@ def _refusal(path: Path, allowance: Allowance) -> ValueError:
         check_cost(data, allowance.row)
         Tau2File.of(path, from_json(data))
     except ValueError as error:
-        if not str(error).startswith(("there is", "a tau2", "'info", "reading it")):
+        if not str(error).startswith(("there is", "a tau2", "neither", "reading it")):
             reason = str(error).partition(" at ")[0]
             return ValueError(
                 f"the file breaks off or is damaged before its simulations ({reason}); nothing can be read"
@@ -125,7 +135,7 @@ def settled_items(
             yield _damaged(file, settled)
             continue
         try:
-            trajectory, notice = _trajectory(file, settled.value)
+            trajectory, notice = read_simulation(file, settled.value)
         except UNUSABLE as error:
             yield _left_out(file, settled, reason_of(error))
             continue
@@ -158,7 +168,12 @@ def _damaged(file: Tau2File, settled: Settled) -> Problem:
     return Problem(path=str(file.path), position=position, message=message, kind="broken_off")
 
 
-def _trajectory(file: Tau2File, simulation: Any) -> tuple[Trajectory, str]:
+def read_simulation(file: Tau2File, simulation: Any) -> tuple[Trajectory, str]:
+    """Return a parsed simulation as a trajectory, and the sentence on a missing reward.
+
+    Raises:
+        ValueError: It has no usable messages; the message says why.
+    """
     if not isinstance(simulation, dict):
         raise ValueError(f"a simulation is a JSON object, not a {type(simulation).__name__}")
     for key in ("id", "task_id"):

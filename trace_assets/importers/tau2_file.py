@@ -27,11 +27,19 @@ _STOPS: Mapping[str, Stop] = {
     "user_error": "user_error",
     "environment_error": "environment_error",
     "infrastructure_error": "infrastructure_error",
+    "unexpected_error": "infrastructure_error",
+    "context_window_exceeded": "context_overflow",
 }
 _FAULTS: Mapping[Stop, Fault] = {
     "user_error": "user_simulator",
     "environment_error": "environment",
     "infrastructure_error": "infrastructure",
+}
+_LIMITS: Mapping[str, str] = {
+    "max_steps": "messages",
+    "too_many_errors": "errors",
+    "timeout": "time",
+    "context_window_exceeded": "context",
 }
 _TRANSFER = "###TRANSFER###"
 
@@ -78,20 +86,23 @@ class Tau2File:
         """
         if not isinstance(content, dict):
             raise ValueError(f"a tau2 simulation file is a JSON object, not a {type(content).__name__}")
-        for key, kind in (("info", dict), ("simulations", list)):
-            if not isinstance(content.get(key), kind):
-                raise ValueError(f"there is no {kind.__name__} '{key}', which a tau2 simulation file has")
-        info = content["info"]
+        if not isinstance(content.get("simulations"), list):
+            raise ValueError("there is no list 'simulations', which a tau2 simulation file has")
+        info = _object(content, "info")
+        tasks = [task for task in _list(content.get("tasks")) if isinstance(task, dict) and "id" in task]
         agent, user = _object(info, "agent_info"), _object(info, "user_info")
-        domain = _object(info, "environment_info").get("domain_name")
+        domain = _object(info, "environment_info").get("domain_name") or _told_domain(tasks)
         if not isinstance(domain, str) or not domain:
-            raise ValueError("'info.environment_info.domain_name' is missing, so the target is not known")
+            raise ValueError(
+                "neither 'info.environment_info.domain_name' nor any task names the domain, so the target is "
+                "not known"
+            )
         solo = "solo" in str(agent.get("implementation", ""))
         return cls(
             path=path,
             target=f"tau2:{domain}_solo" if solo else f"tau2:{domain}",
             batch=batch_of(path),
-            policy=str(agent.get("llm") or agent.get("implementation") or path.stem),
+            policy=str(agent.get("llm") or agent.get("implementation") or _named_model(path, domain)),
             user_policy=None if solo else str(user.get("llm") or user.get("implementation") or "") or None,
             agent=str(agent["implementation"]) if agent.get("implementation") else None,
             model_options=_object(agent, "llm_args"),
@@ -99,11 +110,7 @@ class Tau2File:
             solo=solo,
             uri=str(path.absolute()),
             domain_policy="" if solo else str(_object(info, "environment_info").get("policy") or ""),
-            tasks={
-                str(task["id"]): task
-                for task in _list(content.get("tasks"))
-                if isinstance(task, dict) and "id" in task
-            },
+            tasks={str(task["id"]): task for task in tasks},
         )
 
     def ticket(self, task_id: str) -> str | None:
@@ -171,7 +178,7 @@ class Tau2File:
             "date": date if isinstance(date, str) else None,
             "agent": self.agent,
             "model_options": self.model_options,
-            "limit": {"max_steps": "messages", "too_many_errors": "errors"}.get(reason),
+            "limit": _LIMITS.get(reason),
             "metadata": {"termination_reason": reason},
         }
         return values, notice
@@ -184,6 +191,23 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _told_domain(tasks: list[dict[str, Any]]) -> str | None:
+    """Return the domain that the tasks name; None when they name none, or several."""
+    scenarios = [_object(_object(task, "user_scenario"), "instructions") for task in tasks]
+    named = {str(told["domain"]) for told in scenarios if told.get("domain")}
+    return named.pop() if len(named) == 1 else None
+
+
+def _named_model(path: Path, domain: str) -> str:
+    """Return the model that a file's name begins with, as tau2 names files: `model_domain_agent_...`.
+
+    >>> _named_model(Path("m-1_retail_default_u-2_4trials.json"), "retail"), _named_model(Path("a.json"), "x")
+    ('m-1', 'a')
+    """
+    name = path.absolute().parent.name if path.name == "results.json" else path.stem
+    return name.partition(f"_{domain}_")[0] or name
 
 
 def _instruction(task: Mapping[str, Any], solo: bool) -> str:

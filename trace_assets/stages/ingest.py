@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from trace_assets.importers.batch import batch_of
 from trace_assets.importers.load import Loaded, load
 from trace_assets.importers.problem import Problem, ProblemLog, reading
+from trace_assets.importers.registry import expand
 from trace_assets.importers.spool import Spool
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.stages.inbox_files import batch_problem, batch_store, laid_version, seal_batch
@@ -63,7 +64,7 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: boo
 
     Args:
         study: Where to.
-        paths: Trajectory files.
+        paths: Trajectory files, and folders of them.
         format: A format's name, or `auto`.
         again: Also where trajectories of the earlier file would be gone.
 
@@ -71,8 +72,14 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: boo
         InputError: No trajectory could be read, or a folder cannot be written.
     """
     announce(study.home)
+    paths, notices = expand(paths, format)
     files = IngestedFiles(study.home.inbox, format)
-    outcome = Ingested({}, {}, skipped=[str(path) for path in paths if files.known(path)])
+    # A batch is laid as a whole: where one of its files is new, all of them are read.
+    due = {batch_of(path) for path in paths if not files.known(path)}
+    known = [path for path in paths if files.known(path) and batch_of(path) not in due]
+    outcome = Ingested({}, {}, skipped=[str(path) for path in known])
+    for notice in notices:
+        outcome.problems.add(notice)
     for path in outcome.skipped:
         before = files.known(Path(path))
         assert before is not None

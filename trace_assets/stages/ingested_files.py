@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from trace_assets.importers.batch import stands_alone
 from trace_assets.importers.load import Loaded
 from trace_assets.importers.problem import Problem, ProblemLog
 from trace_assets.records import Record
@@ -53,7 +54,7 @@ class IngestedFiles:
 
     def known(self, path: Path) -> IngestedFile | None:
         """Return what a file gave; None when it must be read."""
-        if not self._known or not path.is_file():
+        if not self._known or not path.is_file() or not stands_alone(path):
             return None
         try:
             text = unsealed(self._known.get(self._key(path), "").encode())

@@ -1,0 +1,1 @@
+"""Traces of spans - what observability tools export - as trajectories."""
