@@ -70,6 +70,17 @@ def docker_daemon(require_docker: bool) -> None:
 
 
 @pytest.fixture
+def no_sandbox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine on which no Docker daemon answers and bubblewrap is not installed."""
+    found = shutil.which
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    monkeypatch.setattr(
+        "trace_assets.sandbox.bubblewrap.shutil.which",
+        lambda name, *rest, **named: None if name == "bwrap" else found(name, *rest, **named),
+    )
+
+
+@pytest.fixture
 def own_daemon(docker_daemon: None, project_root: Path) -> Iterator[str]:
     """The address of a Docker daemon of this test's own, without images: it may be killed."""
     if os.geteuid() != 0 or shutil.which("dockerd") is None:

@@ -10,11 +10,18 @@ from typing import Any
 import pytest
 
 from tests.assets.scripted_loop import Loop, stand_ins
+from trace_assets.assets.instance import register_batches
+from trace_assets.assets.scope import OF_BATCH, Scope
+from trace_assets.assets.staleness import Planner
+from trace_assets.cli.checkup.files import accept_losses
+from trace_assets.cli.checkup.files import files as checked_files
 from trace_assets.diagnosis import detector_analyst
+from trace_assets.errors import InputError
 from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Task, Trajectory
 from trace_assets.settings import Targets
 from trace_assets.stages.ingest import ingest
-from trace_assets.stages.task_inbox import lay_tasks
+from trace_assets.stages.task_inbox import known_tasks, lay_tasks, task_inbox
+from trace_assets.stages.tasks import tasks_of
 from trace_assets.synthesis.writers import recipe_writer
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
@@ -220,6 +227,41 @@ def arrive(loop: Loop) -> Iterator[Callable[[str, Sequence[Task]], None]]:
     yield lay
     for batch in arrived:
         loop.forget(batch)
+
+
+@pytest.mark.parametrize("content", [None, b"other bytes"], ids=["gone", "altered"])
+def test_tasks_that_were_lost_from_the_inbox_stop_nothing_else(
+    loop: Loop, calls: dict[str, list[str]], content: bytes | None
+) -> None:
+    tasks = EmbeddedTarget(Targets(seed=7, discovery_tasks=36)).tasks("discovery")[:4]
+    named = [task.model_copy(update={"task_id": f"embedded/lost-{task.task_id[9:]}"}) for task in tasks]
+    study = loop.study()
+    lay_tasks(study, "lost", named)
+    register_batches(loop.instance, study, live=True)
+    file = task_inbox(study).path(Task, "lost")
+    whole = file.read_bytes()
+    file.unlink() if content is None else file.write_bytes(content)
+    (note,) = Scope(study).notes()
+    assert note.startswith("lost: ") and str(file) in note and "watched folder again" in note
+    assert loop.sync(selection__min_gap="0.21") == DECIDED and loop.sync() == DECIDED
+    assert not known_tasks(study).keys() & {task.task_id for task in named}
+    with pytest.raises(InputError, match=r"lost\.parquet .*watched folder again"):
+        tasks_of(study, "lost")
+    (told,) = [one for one in checked_files(study, deep=False) if one.name == "files"]
+    assert told.state == "missing" and "watched folder again" in told.fix and "trace sync" not in told.fix
+    if content is None:
+        assert accept_losses(study) == ["task_inbox/tasks/lost.parquet"]
+        assert Scope(loop.study()).notes() == [] and loop.sync() == set()
+    else:
+        file.write_bytes(whole)
+        assert Scope(loop.study()).notes() == [] and "tasks[lost]" in {
+            str(step.item)
+            for step in Planner(loop.definitions(study), loop.instance, standing=Scope(study)).look()
+        }
+    nodes = Planner(loop.definitions(study), loop.instance).nodes
+    assert {name for name, node in nodes.items() if node.dimension == "task_batch"} == OF_BATCH
+    task_inbox(study).drop(Task, "lost")
+    loop.forget("lost")
 
 
 def _own(batch: str) -> set[str]:

@@ -211,8 +211,7 @@ def test_what_is_not_held_is_exit_code_1(
 
 
 def test_no_sandbox_is_exit_code_3(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    no_sandbox: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     assert trace(monkeypatch, "doctor", "--sandbox") == 3
     assert "no Docker daemon answers" in " ".join(capsys.readouterr().err.split())

@@ -14,7 +14,7 @@ from trace_assets.evaluation.variants import Limits
 from trace_assets.records import Route, Task, Trajectory
 from trace_assets.settings import EvaluationSection
 
-SECTION = EvaluationSection(trials=2, temperature=0.25, seed=11)
+SECTION = EvaluationSection(trials=2, temperature=0.25, seed=11, dtype="float32")
 
 
 def task(number: int, split: str = "test") -> Task:
@@ -142,7 +142,7 @@ def test_the_split_limits_and_processes_that_are_given_are_used(plays: list[tupl
     assert used is limits and processes == 5
     assert maker.func is arms.transformers_policy
     assert maker.args == (Path("base"), ADAPTERS)
-    assert maker.keywords == {"temperature": 0.25, "max_new_tokens": 7, "seed": 11}
+    assert maker.keywords == {"temperature": 0.25, "max_new_tokens": 7, "seed": 11, "dtype": "float32"}
 
 
 def test_whoever_makes_policies_is_asked(plays: list[tuple[Any, ...]]) -> None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import openai
@@ -28,6 +27,7 @@ from trace_assets.routing.proxy.open import open_decider, routing_of_release
 from trace_assets.routing.proxy.upstream import Upstream
 from trace_assets.stages.release import write_release
 from trace_assets.stages.routing import routing_of_study
+from trace_assets.store import folder_version
 
 TRACE = [sys.executable, "-m", "trace_assets"]
 
@@ -119,8 +119,9 @@ def test_a_fitted_classifier_routes_from_a_release(
     examples = [RoutingExample(f"{c}/{n}", t.format(n=n), c) for c, t in texts.items() for n in range(12)]
     fitted = fit_classifier(tiny_folder, examples, ["cancel", "multi", "window"], Routing())
     fitted.save(study.home.models / "router")
-    rows: list[Any] = study.store.read(BaseCheckpoint)
-    study.store.write([row.model_copy(update={"path": str(tiny_folder)}) for row in rows], BaseCheckpoint)
+    other = {"path": str(tiny_folder), "base_id": folder_version(tiny_folder)}
+    (row,) = study.store.read(BaseCheckpoint)
+    study.store.write([row.model_copy(update=other)], BaseCheckpoint)
     models = write_release(study, tmp_path / "out").models
     with PretendServer() as server:
         unknown = routing_of_release(tmp_path / "out")

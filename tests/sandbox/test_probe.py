@@ -26,7 +26,7 @@ def test_a_working_backend_is_tried_to_the_end() -> None:
     assert "isolates nothing" in results[0].detail
 
 
-def test_a_missing_daemon_is_reported_with_its_fix(tmp_path: Path) -> None:
+def test_a_missing_sandbox_is_reported_with_its_fix(no_sandbox: None, tmp_path: Path) -> None:
     results = probe(SandboxConfig(docker_host=f"unix://{tmp_path}/none.sock"))
     assert [result.status for result in results] == ["failed", "skipped", "skipped", "skipped"]
     assert "start_docker.sh" in results[0].detail

@@ -81,7 +81,11 @@ def lent() -> list[str]:
     """What a container of that image needs of this machine: its system, its Python, this checkout."""
     checkout = Path(__file__).resolve().parents[2]
     folders = [*SYSTEM, Path(sys.prefix), Path(sys.base_prefix), checkout]
-    return [str(path) for path in dict.fromkeys(folders) if path.is_dir() and not path.is_symlink()]
+    folders = [path for path in dict.fromkeys(folders) if path.is_dir() and not path.is_symlink()]
+    # A virtual environment may take its packages from another one.
+    packages = [Path(one) for one in dict.fromkeys(sys.path) if one and Path(one).is_dir()]
+    folders += [path for path in packages if not any(map(path.is_relative_to, folders))]
+    return [str(path) for path in folders]
 
 
 def container(

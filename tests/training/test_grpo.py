@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from trace_assets.training.adapter import adapter_id  # noqa: E402
+from trace_assets.training.curve import read_curve  # noqa: E402
 from trace_assets.training.grpo import CURVE, RECORD  # noqa: E402
 from trace_assets.training.monitors import readings  # noqa: E402
 
@@ -196,7 +197,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(
     )
     assert died.returncode == -9, died.stderr.decode()
     kept = tmp_path / ".words.work" / "curve.jsonl"
-    assert [json.loads(line)["iteration"] for line in kept.read_text().splitlines()] == list(range(1, at + 1))
+    assert [point.iteration for point in read_curve(kept)] == list(range(1, at + 1))
     assert not folder.exists()
     told: list[TrainingPoint] = []
     adapter, points = words.train(base, folder, on_point=told.append)

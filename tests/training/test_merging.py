@@ -21,6 +21,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from trace_assets.stages import evaluation as stage  # noqa: E402
 from trace_assets.study import Study  # noqa: E402
+from trace_assets.training.adapter import adapter_id  # noqa: E402
 from trace_assets.training.merging import Merge, merge_adapters  # noqa: E402
 from trace_assets.training.tiny_agent import make_untrained  # noqa: E402
 
@@ -88,8 +89,12 @@ def test_the_evaluation_merges_what_a_router_may_choose(
     pair: tuple[Path, dict[str, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base, adapters = pair
-    rows = [SimpleNamespace(name=name, path=str(path)) for name, path in adapters.items()]
-    monkeypatch.setattr(stage, "read_adapters", lambda study: [*rows, SimpleNamespace(name="mixed", path="")])
+    rows = [
+        SimpleNamespace(name=name, path=str(path), adapter_id=adapter_id(path))
+        for name, path in adapters.items()
+    ]
+    mixed = SimpleNamespace(name="mixed", path="", adapter_id="")
+    monkeypatch.setattr(stage, "read_adapters", lambda study: [*rows, mixed])
     monkeypatch.setattr(stage, "base_folder", lambda study: base)
     study = Study.open(tmp_path, overrides=['evaluation.merges=["linear", "ties"]'])
     merged = stage._merge(study, ["cancel", "multi"])

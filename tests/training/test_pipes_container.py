@@ -22,8 +22,10 @@ from trace_assets.assets.pipes_training import elsewhere
 from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint
 from trace_assets.settings import Settings, Training
-from trace_assets.store import Home
+from trace_assets.store import Home, folder_version
+from trace_assets.store.environment_files import keep_environment_file
 from trace_assets.study import Study
+from trace_assets.targets.seed_permutation import KEY_BYTES
 
 docker = pytest.mark.docker
 linux = pytest.mark.skipif(sys.platform != "linux", reason="lends a container this machine's own root")
@@ -211,11 +213,14 @@ def a_study(home: Path, words: ModuleType, base: Path, **changes: Any) -> Study:
     )
     study = Study(Home.open(home), Settings(training=section))
     checkpoint = BaseCheckpoint(
-        base_id="words", path=str(base), parameters=1, steps=1, pass_rate=None, pass_rate_low=None,
-        pass_rate_high=None, n=0,
+        base_id=folder_version(base), path=str(base), parameters=1, steps=1, pass_rate=None,
+        pass_rate_low=None, pass_rate_high=None, n=0,
     )  # fmt: skip
     study.store.write([checkpoint], BaseCheckpoint)
-    study.store.write([words.environment()], Environment, "words")
+    environment = words.environment()
+    study.store.write([environment], Environment, "words")
+    # One key for all homes, so that one plays what the other does.
+    keep_environment_file(study.home, environment.environment_id, "seeds", bytes(KEY_BYTES).hex())
     verdict = EnvironmentVerdict(capability_id="words", environment_id="e", accepted=True)
     study.store.write([verdict], EnvironmentVerdict, "words")
     return study
@@ -243,6 +248,8 @@ def test_a_capability_is_trained_in_a_container_with_its_sandboxes_beside_it(
 
     here = a_study(tmp_path / "here", words, base)
     there = a_study(tmp_path / "there", words, base, launcher="docker", image=image, python=sys.executable)
+    # First, since it makes the sandbox's image where there is none yet; a container of that root cannot.
+    same, _, _ = make_adapter(here, "words", lambda point: None)
     points: list[TrainingPoint] = []
 
     def train(context: dg.AssetExecutionContext) -> Any:
@@ -258,7 +265,6 @@ def test_a_capability_is_trained_in_a_container_with_its_sandboxes_beside_it(
     assert [point.iteration for point in curve] == [1, 2]
     assert recomputed.episodes > 0 and recomputed.unconfirmed == 0
     assert (made.isolation_level, made.recomputed) == ("docker", 0)
-    same, _, _ = make_adapter(here, "words", lambda point: None)
     assert same.adapter_id == made.adapter_id
 
 

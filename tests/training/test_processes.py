@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ pytest.importorskip("trl")
 from tests.training import together, word_target  # noqa: E402
 from tests.training.pretend_vllm import PretendVllm  # noqa: E402
 from tests.training.together import Trained, alone, of_two, same  # noqa: E402
+from trace_assets.training.curve import read_curve  # noqa: E402
 from trace_assets.training.pilot import pilot_section  # noqa: E402
 
 pytestmark = pytest.mark.train
@@ -72,8 +72,8 @@ def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
     with pytest.raises(ProcessLookupError):
         os.killpg(run.pid, 0)
     assert not folder.exists()
-    kept = (tmp_path / ".words.work" / "curve.jsonl").read_text().splitlines()
-    assert [json.loads(line)["iteration"] for line in kept] == [1]
+    kept = read_curve(tmp_path / ".words.work" / "curve.jsonl")
+    assert [point.iteration for point in kept] == [1]
     again = together.start(base, folder, of_two(SECTION), target="half")
     adapter, points, told = together.finish(again, folder)
     assert told[0] == 2, "it did not go on from the checkpoint"

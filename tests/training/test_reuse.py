@@ -10,7 +10,7 @@ import pytest
 
 from trace_assets.records import Adapter, BaseCheckpoint, Lesson, TrainingPoint
 from trace_assets.settings import Settings
-from trace_assets.store import Home
+from trace_assets.store import Home, folder_version
 from trace_assets.study import Study
 
 torch = pytest.importorskip("torch")
@@ -31,8 +31,8 @@ def home(words: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     words.write_base(folder / "models" / "base")
     base = BaseCheckpoint(
-        base_id="words", path="models/base", parameters=1, steps=1, pass_rate=None, pass_rate_low=None,
-        pass_rate_high=None, n=0,
+        base_id=folder_version(folder / "models" / "base"), path="models/base", parameters=1, steps=1,
+        pass_rate=None, pass_rate_low=None, pass_rate_high=None, n=0,
     )  # fmt: skip
     Study(Home.open(folder)).store.write([base], BaseCheckpoint)
     return folder

@@ -41,12 +41,16 @@ run_monitoring:
 """
 
 
-def prepare_instance(home: Home) -> dg.DagsterInstance:
+def prepare_instance(home: Home, *, to_look: bool = False) -> dg.DagsterInstance:
     """Make the Dagster home if it is not there, and open its instance.
 
     Of a home that cannot be written to, the history is copied: Dagster writes also where it only reads.
+
+    Args:
+        home: The home.
+        to_look: Nothing will be recorded, so a copy will do also where the disk is full.
     """
-    if not home.is_writable:
+    if not home.is_writable or (to_look and home.is_full):
         return _open_copy(home)
     if not (home.dagster / "dagster.yaml").exists():
         _make_dagster_home(home)

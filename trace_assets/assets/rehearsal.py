@@ -9,8 +9,8 @@ different, and the next firewall behind it to hold.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,6 +31,7 @@ from trace_assets.stages.policy_contrast import contrast_policies
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.routing import write_trials
 from trace_assets.store import Home
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
 REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
@@ -66,8 +67,19 @@ def likely_to_follow(planner: Planner, study: Study, steps: Sequence[Step]) -> l
         study: The study; nothing of it is written.
         steps: What is due.
     """
-    with TemporaryDirectory(prefix=".rehearsal-", suffix=".partial", dir=study.home.path) as folder:
-        return _Rehearsal(planner, _copy(study, Path(folder)), steps).play()
+    with _folder(study.home) as folder:
+        return _Rehearsal(planner, _copy(study, folder), steps).play()
+
+
+@contextmanager
+def _folder(home: Home) -> Iterator[Path]:
+    """Make a folder in the home, where a file can have a second name, or elsewhere if there is no room."""
+    inside = home.is_writable and not home.is_full
+    if inside:
+        announce(home)  # what a killed process leaves is cleared by whoever comes next
+    name = ".rehearsal-" if inside else "trace-rehearsal-"
+    with TemporaryDirectory(prefix=name, suffix=".partial", dir=home.path if inside else None) as folder:
+        yield Path(folder)
 
 
 class _Rehearsal:
@@ -142,7 +154,10 @@ def _copy(study: Study, folder: Path) -> Study:
     for file in study.home.tables.rglob("*.parquet"):
         place = folder / "tables" / file.relative_to(study.home.tables)
         place.parent.mkdir(parents=True, exist_ok=True)
-        os.link(file, place)
+        try:
+            os.link(file, place)
+        except OSError:  # on another disk, or on one that knows no second names
+            place.symlink_to(file)
     for other in (
         study.home.inbox,
         study.home.descriptions,

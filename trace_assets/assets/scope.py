@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from trace_assets.assets.staleness import Item, Standing
+from trace_assets.errors import InputError
+from trace_assets.records import TrajectoryHead
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.live import is_foreign, live_in_use
 from trace_assets.stages.made_with import rolled_out
+from trace_assets.stages.task_inbox import lost_tasks, task_batches
 from trace_assets.study import Study
 
 PLAYED = ("tasks", "trajectories")
 """Assets of which a task batch is rolled out on the live target, or taken from the inbox."""
+OF_BATCH = frozenset({*PLAYED, "triage", "batch_capabilities", "labels"})
+"""Assets that are made for each task batch."""
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
     | {"config/routing", "config/evaluation"}
@@ -44,10 +49,15 @@ class Scope:
         self.live = everything or bool(asked & (LOOP | TAUGHT | {*PLAYED})) or live_in_use(study)
         self._taught = self.live or bool(study.settings.base_model.path)
         self._imported = frozenset(batches(study))
+        self._lost = lost_tasks(study)
+        laid = self._imported | (set(task_batches(study)) - self._lost.keys())
+        self._there = {study.live_batch, *laid, *study.store.partitions(TrajectoryHead)}
         self._foreign: dict[str, bool] = {}
 
     def __call__(self, item: Item) -> Standing:
         """Return how an item is taken."""
+        if item.asset in OF_BATCH and item.partition not in self._there:
+            return "left out"  # it was lost or removed before anything was played of it
         if item.asset in PLAYED:
             return self._of_batch(item.partition)
         if item.asset in LOOP and not self.live:
@@ -57,6 +67,8 @@ class Scope:
     def _of_batch(self, batch: str) -> Standing:
         if batch in self._imported:
             return "settled"  # it is as it was brought in, whatever the settings say
+        if batch in self._lost:
+            return "left out"  # what was made of it stands, and all else goes on
         if self._plays is not None and batch not in self._plays:
             return "left out"
         if batch == self._study.live_batch:
@@ -67,9 +79,22 @@ class Scope:
 
     def notes(self) -> list[str]:
         """Say what is left out, and how to have it."""
-        study, said = self._study, []
-        name = study.settings.targets.name
-        foreign = [batch for batch in rolled_out(study) if is_foreign(study, batch)]
+        study, name = self._study, self._study.settings.targets.name
+        said = [
+            f"{batch}: nothing is played of it, and what was made of it stands: {why} `trace doctor "
+            "--accept-losses` takes it for removed."
+            for batch, why in self._lost.items()
+        ]
+        others = [
+            batch for batch in rolled_out(study) if batch not in self._lost and is_foreign(study, batch)
+        ]
+        played_on = {batch: _targets(study, batch) for batch in others}
+        removed = [batch for batch in others if name in played_on[batch]]
+        foreign = [batch for batch in others if played_on[batch] - {name}]
+        if removed:
+            said.append(
+                f"{', '.join(removed)}: its tasks are not in the inbox any more; what was made of it stands."
+            )
         if foreign:
             said.append(
                 f"{', '.join(foreign)}: rolled out on another target than '{name}', and left as it is; to "
@@ -82,3 +107,11 @@ class Scope:
                 "desk's loop."
             )
         return said
+
+
+def _targets(study: Study, batch: str) -> set[str]:
+    """Return the targets that a batch was rolled out on; none where its file is lost."""
+    try:
+        return set(study.store.frame(TrajectoryHead, batch)["target"].to_list())
+    except InputError:
+        return set()

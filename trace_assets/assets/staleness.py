@@ -142,6 +142,7 @@ class Planner:
         """Partitions by dimension in place of those that are recorded, for a rehearsal."""
         self._keys: dict[str | None, list[str]] = {}
         self._made: dict[str, dict[str, Made]] = {}
+        self._supposed: set[Item] = set()
 
     def look(
         self, touched: Collection[str] | None = None, force: Mapping[Item, str] | None = None
@@ -272,8 +273,10 @@ class Planner:
             words |= {"its settings changed": "settings"} if is_section else {"its code changed": "code"}
         if UNFINISHED in made.tags:
             words[f"its check {made.tags.get(BLOCKED_BY, '')} failed"] = "other"
-        if self._files is not None and (
-            said := self._files.said(item.asset, item.partition, made.tags.get(FILES))
+        if (
+            self._files is not None
+            and item not in self._supposed  # it has no files yet
+            and (said := self._files.said(item.asset, item.partition, made.tags.get(FILES)))
         ):
             words[said] = "other"
         if settled:
@@ -294,6 +297,7 @@ class Planner:
 
     def suppose(self, item: Item, version: str) -> None:
         """Take an item for made just now, of all that is there, with some content."""
+        self._supposed.add(item)
         node, before = self.nodes[item.asset], self.made(item)
         same = before is not None and before.version == version
         tags = {VERSION: version, **({CODE: node.code} if node.code is not None else {})}

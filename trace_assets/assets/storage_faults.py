@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 from trace_assets.errors import InputError, TraceError, Unavailable
+from trace_assets.store.home import is_full
 
 _FULL = ("no space left on device", "disk quota exceeded", "database or disk is full")
+_FAILED = "disk i/o error"
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -27,7 +29,7 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
     causes = list(_causes(error))
     for one in causes:
         number = one.errno if isinstance(one, OSError) else None
-        if number in (errno.ENOSPC, errno.EDQUOT) or any(words in str(one).lower() for words in _FULL):
+        if number in (errno.ENOSPC, errno.EDQUOT) or _says_full(one, home):
             return Unavailable(
                 f"the disk is full ({_where(one, home)}): free some space and run the same command again; "
                 "what was finished is kept, and it goes on from there."
@@ -55,6 +57,8 @@ def damaged_database(folder: Path) -> Path | None:
         except sqlite3.DatabaseError as error:
             if any(words in str(error) for words in ("locked", "unable to open", "readonly")):
                 continue  # which says nothing of its content
+            if _says_full(error, file.parent):
+                continue
             return file
         if said != "ok":
             return file
@@ -81,6 +85,14 @@ def _history(error: sqlite3.DatabaseError, home: Path) -> TraceError | None:
         return None
     return Unavailable(
         f"Dagster's history of this home is damaged ({file or home / 'dagster'}: {said}): {way_back(home)}."
+    )
+
+
+def _says_full(error: BaseException, home: Path) -> bool:
+    said = str(error).lower()
+    return any(words in said for words in _FULL) or (
+        # SQLite does not tell a disk that fails from one without room for the files beside a database.
+        isinstance(error, sqlite3.DatabaseError) and _FAILED in said and is_full(home)
     )
 
 

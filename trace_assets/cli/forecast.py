@@ -21,7 +21,6 @@ from trace_assets.stages.due import marked_items
 from trace_assets.stages.finished import finished_work, would_replace
 from trace_assets.stages.ingest import batches
 from trace_assets.store.estimate import Estimate, Range, estimate, history, total
-from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
 SANDBOXED = frozenset({"environment_audit", "pilot", "adapter"})
@@ -95,11 +94,10 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
             else one
         )
 
-    announce(study.home)
     selected = None if selection is None else list(selection)
     marked = {Item(*name): reason for name, reason in marked_items(study).items()}
     scope = Scope(study, selected)
-    with prepare_instance(study.home) as instance:
+    with prepare_instance(study.home, to_look=True) as instance:
         register_batches(instance, study, live=scope.live)
         planner = Planner(build(study), instance, selected, standing=scope)
         steps = planner.look(force=marked)
@@ -121,7 +119,7 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
 
 def needs_sandbox(study: Study) -> bool:
     """Whether a sync of everything would run generated code, as far as that can be told beforehand."""
-    with prepare_instance(study.home) as instance:
+    with prepare_instance(study.home, to_look=True) as instance:
         register_batches(instance, study, live=True)
         planner = Planner(build(study), instance, standing=Scope(study, everything=True))
         due = {step.item.asset for step in planner.look()}

@@ -29,7 +29,7 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
         return []
     nodes = nodes_of(build(study))
     found: list[Item] = []
-    with prepare_instance(study.home) as instance:
+    with prepare_instance(study.home, to_look=True) as instance:
         scope = Scope(study, names)
         register_batches(instance, study, live=scope.live)
         for name in names:

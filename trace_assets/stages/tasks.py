@@ -47,7 +47,7 @@ def tasks_of(study: Study, batch: str) -> tuple[list[Task], list[ToldTask]]:
     """
     if batch in batches(study):
         return inbox(study, batch).read(Task), inbox(study, batch).read(ToldTask)
-    if batch in task_batches(study):
+    if task_inbox(study).has(Task, batch):
         return task_inbox(study).read(Task, batch), []
     if batch == study.live_batch:
         return [

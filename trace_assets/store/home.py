@@ -15,6 +15,8 @@ from trace_assets.errors import InputError
 from trace_assets.store.durable import make_folder, sync_file, sync_folder, sync_tree
 
 HOME_VARIABLE = "TRACE_HOME"
+ROOM = 1 << 18
+"""Bytes: a disk with less is full."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Home:
     def is_writable(self) -> bool:
         """Whether files can be made in it; it may be a copy on a read-only disk, or somebody else's."""
         return os.access(self.path, os.W_OK)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its disk has no room left, not even for what SQLite lays beside a database."""
+        return is_full(self.path)
 
     @property
     def tables(self) -> Path:
@@ -112,6 +119,11 @@ class Home:
     def relative(self, path: Path) -> str:
         """Return a path inside the home as records store it: relative, with forward slashes."""
         return path.resolve().relative_to(self.path.resolve()).as_posix()
+
+
+def is_full(path: Path) -> bool:
+    """Whether the disk of a path has less than `ROOM` left for this user."""
+    return shutil.disk_usage(path).free < ROOM
 
 
 def chosen_folder(path: Path | str | None = None) -> Path:

@@ -12,6 +12,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import TABLES, BaseCheckpoint
 from trace_assets.stages.ingest import batches
 from trace_assets.stages.model_files import whole_base
+from trace_assets.stages.task_inbox import FOLDER, LAID_AGAIN
 from trace_assets.store.lines import read_lines, unsealed
 from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
 from trace_assets.study import Study
@@ -72,9 +73,12 @@ def _listed(found: dict[str, str], hidden: bool, *, n: int, size: int, deep: boo
     named = "; ".join(f"{name} {said}" for name, said in sorted(found.items())[:SHOWN])
     more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
     lost_history = [name for name in found if name.startswith("tables/") and name.split("/")[1] in _HISTORY]
-    fixes = [SYNC] if len(lost_history) < len(found) else []
+    lost_tasks = [name for name in found if name.startswith(f"{FOLDER}/")]
+    fixes = [SYNC] if len(lost_history) + len(lost_tasks) < len(found) else []
     if lost_history or hidden:
         fixes.insert(0, f"{ACCEPT}, to go on without what nothing makes again")
+    if lost_tasks:
+        fixes.insert(0, f"{LAID_AGAIN}, or {ACCEPT}, to go on without")
     detail = f"{len(found):,} of {n:,} are not what was written: {named}{more}"
     return Finding("files", "missing", detail, EVERY, "; then ".join(fixes))
 
