@@ -75,7 +75,7 @@ def no_sandbox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = shutil.which
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     monkeypatch.setattr(
-        "trace_assets.sandbox.bubblewrap.shutil.which",
+        "trace_assets.sandbox.local.shutil.which",
         lambda name, *rest, **named: None if name == "bwrap" else found(name, *rest, **named),
     )
 

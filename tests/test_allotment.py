@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets import allotment
-from trace_assets.allotment import memory_bytes, usable_cores, whole_cores
+from trace_assets.system import processes
+from trace_assets.system.processes import memory_bytes, usable_cores, whole_cores
 
 
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(allotment, "GROUP", tmp_path)
-    monkeypatch.setattr(allotment.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(processes, "GROUP", tmp_path)
+    monkeypatch.setattr(processes.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     return tmp_path
 
 

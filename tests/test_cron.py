@@ -11,7 +11,7 @@ from dagster._utils.schedules import cron_string_iterator  # Dagster's ticks hav
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.cron import cron_error, pauses
+from trace_assets.orchestration.cron import cron_error, pauses
 
 
 def accepted_by_dagster(text: str) -> bool:

@@ -2,13 +2,13 @@
 
 import dagster as dg
 
-from trace_assets.assets.automation import automation_sensors, with_automation
-from trace_assets.assets.configuration import configuration_assets
-from trace_assets.assets.freshness import with_freshness
-from trace_assets.assets.sandbox_check import sandbox_battery
-from trace_assets.assets.schedules import scheduled_rerun, schedules
-from trace_assets.assets.sensors import watch_sensors
-from trace_assets.assets.whole_loop import whole_loop
+from trace_assets.orchestration.automation import automation_sensors, with_automation
+from trace_assets.orchestration.configuration import configuration_assets
+from trace_assets.orchestration.automation import with_freshness
+from trace_assets.orchestration.sandbox_check import sandbox_battery
+from trace_assets.orchestration.jobs import scheduled_rerun, schedules
+from trace_assets.orchestration.automation import watch_sensors
+from trace_assets.orchestration.jobs import whole_loop
 from trace_assets.study import Study
 
 STAGE_MODULES = (

@@ -1,4 +1,4 @@
--- Wilson's 95 % score interval of k successes in n trials, as trace_assets.statistics.wilson computes it.
+-- Wilson's 95 % score interval of k successes in n trials, as trace_assets.stats.intervals computes it.
 -- With no trials nothing is known and the interval is [0, 1].
 CREATE MACRO wilson_low(k, n) AS CASE
     WHEN k IS NULL OR n IS NULL THEN NULL

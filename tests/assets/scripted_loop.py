@@ -16,13 +16,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets.instance import register_batches
-from trace_assets.assets.staleness import Item, Planner, Step, plan
-from trace_assets.assets.sync import Answer, AtRisk, sync
-from trace_assets.assets.worker import Outcome
+from trace_assets.orchestration.instance import register_batches
+from trace_assets.orchestration.planner import Item, Planner, Step, plan
+from trace_assets.orchestration.sync import Answer, AtRisk, sync
+from trace_assets.orchestration.worker_pool import Outcome
 from trace_assets.definitions import build
 from trace_assets.policies.protocol import Conversation
-from trace_assets.policies.scripted import ScriptedPolicy
+from trace_assets.policies.protocol import ScriptedPolicy
 from trace_assets.records import (
     Adapter,
     ArmSummary,
@@ -46,11 +46,11 @@ from trace_assets.stages.training import read_adapters
 from trace_assets.store import Home
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.synthesis.audit.severity import SEVERITIES
-from trace_assets.targets.embedded.case import case_of
+from trace_assets.environments.audit.severity import SEVERITIES
+from trace_assets.targets.embedded.desk import case_of
 from trace_assets.targets.embedded.demonstrations import mistaken
 from trace_assets.targets.embedded.generator import Drawn
-from trace_assets.targets.embedded.rules import solve
+from trace_assets.targets.embedded.desk import solve
 
 SMALL = {
     "targets.discovery_tasks": "144",

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.assets.scripted_loop import Loop, stand_ins
-from trace_assets.assets import stage_asset
-from trace_assets.assets.instance import prepare_instance, register_batches
-from trace_assets.assets.staleness import Item
-from trace_assets.assets.sync import sync
-from trace_assets.assets.worker import materialize_here
+from trace_assets.orchestration import dagster_asset
+from trace_assets.orchestration.instance import prepare_instance, register_batches
+from trace_assets.orchestration.planner import Item
+from trace_assets.orchestration.sync import sync
+from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.cli.pipeline import DIAGNOSIS
 from trace_assets.store.locks import Holder
 
@@ -32,7 +32,7 @@ PARTS = {"begin": BEGINNING, "sync": (*BEGINNING, *DIAGNOSIS)}
 @contextmanager
 def slowed(asset: str, seconds: float, log: Path) -> Iterator[None]:
     """Let one asset's stage take longer, and note when it began and ended."""
-    metered = stage_asset.metered
+    metered = dagster_asset.metered
 
     @contextmanager
     def slow(*arguments: object, **named: object) -> Iterator[object]:
@@ -46,7 +46,7 @@ def slowed(asset: str, seconds: float, log: Path) -> Iterator[None]:
                 file.write(f"{began} {time.time()}\n")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage_asset, "metered", slow)
+        patch.setattr(dagster_asset, "metered", slow)
         yield
 
 

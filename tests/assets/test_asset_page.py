@@ -5,13 +5,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets.asset_page import column_schema, describe, page_metadata, show_on, small_table
-from trace_assets.assets.configuration import section_rows
+from trace_assets.orchestration.pages import column_schema, describe, page_metadata, show_on, small_table
+from trace_assets.orchestration.configuration import section_rows
 from trace_assets.records import Contrast, RouterScore, Triage
 from trace_assets.settings import Settings
 from trace_assets.stages.result import StageResult
 from trace_assets.store import Store
-from trace_assets.store.ledger import Spending
+from trace_assets.store.history import Spending
 
 
 def shown(result: StageResult, tmp_path: Path, partition: str = "") -> dict[str, object]:

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from tests.assets.scripted_loop import Loop, stand_ins
-from trace_assets.assets.instance import register_batches
-from trace_assets.assets.scope import OF_BATCH, Scope
-from trace_assets.assets.staleness import Planner
+from trace_assets.orchestration.instance import register_batches
+from trace_assets.orchestration.scope import OF_BATCH, Scope
+from trace_assets.orchestration.planner import Planner
 from trace_assets.cli.checkup.files import accept_losses
 from trace_assets.cli.checkup.files import files as checked_files
 from trace_assets.diagnosis import detector_analyst
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Task, Trajectory
 from trace_assets.settings import Targets
-from trace_assets.stages.ingest import ingest
-from trace_assets.stages.task_inbox import known_tasks, lay_tasks, task_inbox
+from trace_assets.workflows.ingest import ingest
+from trace_assets.workflows.task_inbox import known_tasks, lay_tasks, task_inbox
 from trace_assets.stages.tasks import tasks_of
-from trace_assets.synthesis.writers import recipe_writer
+from trace_assets.environments.writers import writer
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 CANCEL = "embedded-write_without_read-cancel_order-get_order"
@@ -175,7 +175,7 @@ def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
 def test_one_recipe_audits_and_trains_its_own_capability_alone(
     loop: Loop, calls: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = recipe_writer._template
+    real = writer._template
 
     class Edited:
         def __init__(self, name: str) -> None:
@@ -192,7 +192,7 @@ def test_one_recipe_audits_and_trains_its_own_capability_alone(
         | PLAYED
     )
     with monkeypatch.context() as patch:
-        patch.setattr(recipe_writer, "_template", Edited)
+        patch.setattr(writer, "_template", Edited)
         loop.recode = {"environment": "an edited recipe"}
         assert loop.sync() == changed
     assert calls == {"audit": [WINDOW], "train": [WINDOW]}

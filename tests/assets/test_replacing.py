@@ -11,14 +11,14 @@ import pytest
 from tests.assets.scripted_loop import Loop, stand_ins
 from tests.assets.test_recompute import ALL, CANCEL, WINDOW, each
 from tests.automation.simulations import simulation_file
-from trace_assets.assets.instance import register_batches
-from trace_assets.assets.rehearsal import likely_to_follow
-from trace_assets.assets.staleness import Item, Planner
-from trace_assets.assets.sync import Answer, AtRisk, Synced, sync
-from trace_assets.assets.worker import materialize_here
+from trace_assets.orchestration.instance import register_batches
+from trace_assets.orchestration.forecast import likely_to_follow
+from trace_assets.orchestration.planner import Item, Planner
+from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
+from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.records import Adapter, Evaluation, SeedOutcome, TrajectoryHead
-from trace_assets.stages.ingest import ingest
-from trace_assets.synthesis.writers import recipe_writer
+from trace_assets.workflows.ingest import ingest
+from trace_assets.environments.writers import writer
 
 FEWER = {"training__iterations": "5"}
 
@@ -120,7 +120,7 @@ def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
 def test_what_shows_only_later_is_asked_about_when_all_else_is_done(
     loop: Loop, calls: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = recipe_writer._template
+    real = writer._template
 
     class Edited:
         def __init__(self, name: str) -> None:
@@ -132,7 +132,7 @@ def test_what_shows_only_later_is_asked_about_when_all_else_is_done(
 
     before = adapters(loop)
     with monkeypatch.context() as patch:
-        patch.setattr(recipe_writer, "_template", Edited)
+        patch.setattr(writer, "_template", Edited)
         loop.recode = {"environment": "an edited recipe"}
         asked = Asked("stop")
         done = bring(loop, asked)

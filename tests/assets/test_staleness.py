@@ -5,8 +5,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets.staleness import Item, Planner, Standing, plan
-from trace_assets.assets.worker import QUIET
+from trace_assets.orchestration.planner import Item, Planner, Standing, plan
+from trace_assets.orchestration.worker_pool import QUIET
 
 CAPABILITY = dg.DynamicPartitionsDefinition(name="capability")
 BATCH = dg.DynamicPartitionsDefinition(name="task_batch")

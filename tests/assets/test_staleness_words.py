@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from tests.assets.test_staleness import BATCH, CAPABILITY, graph, report, run
-from trace_assets.assets.staleness import Item, Planner, Step, nodes_of, plan
+from trace_assets.orchestration.planner import Item, Planner, Step, nodes_of, plan
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets import whole_loop as module
-from trace_assets.assets.instance import prepare_instance
-from trace_assets.assets.whole_loop import _reason, sync_process, whole_loop
+from trace_assets.orchestration import jobs as module
+from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.jobs import _reason, sync_process, whole_loop
 from trace_assets.study import Study
 
 EASY = ["config/targets", "config/selection"]

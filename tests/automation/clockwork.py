@@ -10,10 +10,10 @@ from pathlib import Path
 import dagster as dg
 from dagster import AssetKey
 
-from trace_assets.assets.automation import is_heavy
-from trace_assets.assets.partitions import TASK_BATCH
+from trace_assets.orchestration.automation import is_heavy
+from trace_assets.orchestration.instance import TASK_BATCH
 from trace_assets.definitions import build
-from trace_assets.stages.watch import look, pending
+from trace_assets.workflows.watch import look, pending
 from trace_assets.study import Study
 
 Request = tuple[str, str]

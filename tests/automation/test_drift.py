@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulations import simulation_file
 
-from trace_assets.diagnosis.drift import change, drift, simultaneous_confidence
+from trace_assets.diagnosis.stability import change, drift, simultaneous_confidence
 from trace_assets.records import Drift, Label, Triage
 from trace_assets.settings import ContrastSection
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
@@ -19,9 +19,9 @@ from trace_assets.stages.drift import newest_batches, write_drift
 from trace_assets.stages.labels import label_batch
 from trace_assets.stages.tasks import write_tasks
 from trace_assets.stages.trajectories import triage_batch, write_batch
-from trace_assets.stages.watch import look, pending
-from trace_assets.statistics.bootstrap import Estimate
-from trace_assets.statistics.wilson import wilson
+from trace_assets.workflows.watch import look, pending
+from trace_assets.stats.intervals import Estimate
+from trace_assets.stats.intervals import wilson
 from trace_assets.study import Study
 
 SECTION = ContrastSection(resamples=200, permutations=100)

@@ -11,7 +11,7 @@ from clockwork import Clockwork
 from dagster import AssetKey
 
 from tests.answering import InTurn, completion
-from trace_assets.assets.partitions import TASK_BATCH
+from trace_assets.orchestration.instance import TASK_BATCH
 from trace_assets.definitions import build
 from trace_assets.records import Task, TrajectoryHead
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.answering import InTurn, completion
 from trace_assets.records import Task, TrajectoryHead
-from trace_assets.stages.task_file import example_rows
+from trace_assets.workflows.task_files import example_rows
 from trace_assets.stages.tasks import write_tasks
 from trace_assets.stages.trajectories import triage_batch, write_batch
-from trace_assets.stages.watch import look, pending
+from trace_assets.workflows.watch import look, pending
 from trace_assets.study import Study
 
 

@@ -12,7 +12,7 @@ import pytest
 from simulations import simulation_file
 
 import trace_assets
-from trace_assets.stages.task_file import example_rows, read_task_file
+from trace_assets.workflows.task_files import example_rows, read_task_file
 from trace_assets.study import Study
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from trace_assets.cli.main import main
-from trace_assets.synthesis.audit.battery import CHECKS
-from trace_assets.synthesis.audit.severity import RULES
-from trace_assets.synthesis.zoo.animal import SOUND_FOLDER, sound_source
+from trace_assets.environments.audit.battery import CHECKS
+from trace_assets.environments.audit.severity import RULES
+from tests.audit_fixtures.broken_environment import SOUND_FOLDER, sound_source
 
 SANDBOX = ("--set", "sandbox.backend=unsafe-subprocess", "--set", "synthesis.audit_seeds=8")
 
@@ -101,18 +101,18 @@ def test_no_sandbox_is_three(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def test_a_rejected_zoo_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from trace_assets.synthesis.zoo import tour
-    from trace_assets.synthesis.zoo.animal import Animal
+    from tests.audit_fixtures import runner
+    from tests.audit_fixtures.broken_environment import Animal
 
     sound = Animal("nothing is wrong", "semantic.floor_gap", "door", ())
     broken = Animal("not Python", "trace.parses", "door", (("def tools()", "def tools(:"),))
-    monkeypatch.setattr(tour, "ANIMALS", (broken, sound))
-    monkeypatch.setattr(tour, "sound_names", lambda: [])
+    monkeypatch.setattr(runner, "ANIMALS", (broken, sound))
+    monkeypatch.setattr(runner, "sound_names", lambda: [])
     assert audit(monkeypatch, "--zoo", *SANDBOX) == 1
     text = capsys.readouterr().out
     assert "right not Python (door) fails trace.parses" in text
     assert "WRONG nothing is wrong (door) fails nothing, should fail semantic.floor_gap" in text
     assert "2 broken and 0 sound environments, 1 audited wrongly" in text
-    monkeypatch.setattr(tour, "ANIMALS", (broken,))
+    monkeypatch.setattr(runner, "ANIMALS", (broken,))
     assert audit(monkeypatch, "--zoo", "--json", *SANDBOX) == 0
     assert json.loads(capsys.readouterr().out)["visits"][0]["expected"] == "trace.parses"

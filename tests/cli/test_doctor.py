@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.assets.instance import prepare_instance
-from trace_assets.cli.checkup import home as homes
-from trace_assets.cli.checkup import machine, packages, services
-from trace_assets.cli.checkup.finding import EVERY, TRAINING, Door, Finding, shut
+from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.cli.checkup import files as homes
+from trace_assets.cli.checkup import machine, machine, services
+from trace_assets.cli.checkup.machine import EVERY, TRAINING, Door, Finding, shut
 from trace_assets.cli.main import main
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, mark_due, sync_lock
@@ -112,19 +112,19 @@ def test_packages_are_held_against_their_bounds(monkeypatch: pytest.MonkeyPatch)
         'no-such-trainer>=2; extra == "train"',
         'pytest>=8; extra == "dev"',
     ]
-    monkeypatch.setattr(packages, "requires", lambda _: lines)
-    base, bounds, train = packages.packages()
+    monkeypatch.setattr(machine, "requires", lambda _: lines)
+    base, bounds, train = machine.packages()
     assert (base.state, base.needed_for) == ("missing", EVERY) and "no-such-package-anywhere" in base.detail
     assert (
         bounds.name == "pydantic" and bounds.state == "degraded" and bounds.fix == "pip install 'pydantic<1'"
     )
     assert (train.state, train.needed_for) == ("missing", TRAINING) and "[train]" in train.fix
-    monkeypatch.setattr(packages, "requires", lambda _: ["polars<3,>=1.30"])
-    assert [one.state for one in packages.packages()] == ["ok"]
+    monkeypatch.setattr(machine, "requires", lambda _: ["polars<3,>=1.30"])
+    assert [one.state for one in machine.packages()] == ["ok"]
 
 
 def test_the_installed_packages_are_those_that_were_tested() -> None:
-    assert {one.state for one in packages.packages() if one.needed_for == EVERY} == {"ok"}
+    assert {one.state for one in machine.packages() if one.needed_for == EVERY} == {"ok"}
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets import sandbox_check as checks
-from trace_assets.assets.instance import prepare_instance
-from trace_assets.cli.checkup.battery import battery_finding
+from trace_assets.orchestration import sandbox_check as checks
+from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.cli.checkup.services import battery_finding
 from trace_assets.cli.main import main
 from trace_assets.definitions import build
 from trace_assets.records import EnvironmentCheck, SandboxCheck
-from trace_assets.sandbox.battery.attack import load_attacks
-from trace_assets.sandbox.battery.run import battery_size
-from trace_assets.stages import sandbox_check as stage
-from trace_assets.stages.sandbox_check import Present, judge_battery
+from trace_assets.sandbox.selftest.attack import load_attacks
+from trace_assets.sandbox.selftest.runner import battery_size
+from trace_assets.workflows import sandbox_selftest as stage
+from trace_assets.workflows.sandbox_selftest import Present, judge_battery
 from trace_assets.store.warehouse import Warehouse
 from trace_assets.study import Study
 
@@ -66,8 +66,8 @@ def study(tmp_path: Path) -> Study:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A battery of four attacks, without scenarios: the whole of it is played by other tests."""
     chosen = tuple(one for one in load_attacks() if one.name in FEW)
-    monkeypatch.setattr("trace_assets.sandbox.battery.run.load_attacks", lambda: chosen)
-    monkeypatch.setattr("trace_assets.sandbox.battery.run.SCENARIOS", ())
+    monkeypatch.setattr("trace_assets.sandbox.selftest.runner.load_attacks", lambda: chosen)
+    monkeypatch.setattr("trace_assets.sandbox.selftest.runner.SCENARIOS", ())
     assert battery_size() == len(FEW) + 1  # and what is left
 
 

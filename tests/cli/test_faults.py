@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from trace_assets.cli.faults import print_faults
-from trace_assets.diagnosis.fault_shares import fault_shares
+from trace_assets.cli.diagnosis import print_faults
+from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.records import Fault, Triage
 
 

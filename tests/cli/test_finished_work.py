@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 
 from tests.rollout.library_server import MODEL, LibraryServer
-from trace_assets.assets.instance import prepare_instance
-from trace_assets.assets.staleness import Item
-from trace_assets.assets.sync import AtRisk
-from trace_assets.assets.worker import materialize_here
-from trace_assets.cli import finished
-from trace_assets.cli.console import console
+from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.planner import Item
+from trace_assets.orchestration.sync import AtRisk
+from trace_assets.orchestration.worker_pool import materialize_here
+from trace_assets.cli import progress
+from trace_assets.cli.options import console
 from trace_assets.cli.main import main
 from trace_assets.definitions import build
 from trace_assets.records import Label, TrajectoryHead
@@ -271,8 +271,8 @@ def test_only_what_broke_is_played_again(played: Played) -> None:
 def test_a_half_played_replacement_leaves_the_old_and_goes_on_when_asked(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trace_assets.rollout import runner
-    from trace_assets.rollout.journal import Journal
+    from trace_assets.rollouts import runner
+    from trace_assets.rollouts.runner import Journal
 
     before, real, n = played.rows(), runner.play, 0
 
@@ -309,7 +309,7 @@ def test_a_half_played_replacement_leaves_the_old_and_goes_on_when_asked(
 def test_a_process_that_dies_between_two_tables_leaves_the_old_batch(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trace_assets.store import together
+    from trace_assets.store import trajectories
     from trace_assets.store.tables import Store
 
     before, real = played.rows(), Store.write
@@ -321,7 +321,7 @@ def test_a_process_that_dies_between_two_tables_leaves_the_old_batch(
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", dies)
-        patch.setattr(together, "_put_back", lambda *_: [])
+        patch.setattr(trajectories, "_put_back", lambda *_: [])
         assert played.sync("rollouts.temperature=0.2", options=("--yes",)) != 0
     mark_due(played.study().home, "trajectories", "library", INTERRUPTED)
     assert played.run("diagnose") == 0
@@ -329,7 +329,7 @@ def test_a_process_that_dies_between_two_tables_leaves_the_old_batch(
     assert played.rows().equals(before)
     messages = played.study().store.folder / "messages" / "library.parquet"
     assert set(pl.read_parquet(messages)["trajectory_id"]) == set(before["trajectory_id"])
-    assert not any((played.study().store.folder / together.ASIDE).iterdir())
+    assert not any((played.study().store.folder / trajectories.ASIDE).iterdir())
 
 
 def test_a_lost_history_of_dagster_plays_nothing_again(played: Played) -> None:
@@ -410,12 +410,12 @@ def test_a_person_at_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch) -> Non
             return True
 
     said: list[str] = []
-    monkeypatch.setattr(finished.sys, "stdin", Terminal())
-    monkeypatch.setattr(finished.sys, "stderr", Terminal())
+    monkeypatch.setattr(progress.sys, "stdin", Terminal())
+    monkeypatch.setattr(progress.sys, "stderr", Terminal())
     for answer in ("replace", "keep", "stop"):
-        monkeypatch.setattr(finished.typer, "prompt", lambda *_, answer=answer, **__: answer)
-        assert finished.ask_about(console())(found) == answer
-    monkeypatch.setattr(finished.typer, "prompt", lambda *_, **__: said.append("asked") or "stop")
-    assert finished.ask_about(console(), yes=True)(found) == "replace"
-    assert finished.ask_about(console(), keep=True)(found) == "keep"
+        monkeypatch.setattr(progress.typer, "prompt", lambda *_, answer=answer, **__: answer)
+        assert progress.ask_about(console())(found) == answer
+    monkeypatch.setattr(progress.typer, "prompt", lambda *_, **__: said.append("asked") or "stop")
+    assert progress.ask_about(console(), yes=True)(found) == "replace"
+    assert progress.ask_about(console(), keep=True)(found) == "keep"
     assert not said

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trace_assets.lifeline import die_with_parent
+from trace_assets.system.processes import die_with_parent
 from trace_assets.records import Message, Task, Trajectory
-from trace_assets.rollout.journal import Journal
-from trace_assets.store import Store, home
-from trace_assets.store.home import replacing_folder
+from trace_assets.rollouts.runner import Journal
+from trace_assets.store import Store, files
+from trace_assets.store.files import replacing_folder
 
 
 def pid_and_wait(folder: Path, seconds: float) -> int:
@@ -87,7 +87,7 @@ def append_to_journal(folder: Path) -> None:
 
 if __name__ == "__main__":
     if os.environ.get("TRACE_TEST_NO_EXCHANGE"):
-        home._exchange = lambda *_: False
+        files._exchange = lambda *_: False
     {"tables": lambda folder: write_tables(folder, 300), "journal": append_to_journal}[sys.argv[1]](
         Path(sys.argv[2])
     )

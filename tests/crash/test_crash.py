@@ -27,7 +27,7 @@ SEED = int(os.environ.get("TRACE_CRASH_SEED", "1"))
 def leftover_containers() -> list[str]:
     import docker
 
-    from trace_assets.sandbox.reaper import PROJECT, is_leftover
+    from trace_assets.sandbox.image import PROJECT, is_leftover
 
     with closing(docker.from_env(timeout=900)) as client:
         found = client.api.containers(all=True, filters={"label": f"{PROJECT}=1"})

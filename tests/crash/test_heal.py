@@ -11,13 +11,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets import heal as healing
-from trace_assets.assets.heal import heal
-from trace_assets.assets.instance import prepare_instance
+from trace_assets.orchestration import recovery as healing
+from trace_assets.orchestration.recovery import heal
+from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
 from trace_assets.store.locks import INTERRUPTED, due_items, mark_due, settle_recorded
-from trace_assets.store.presence import living
+from trace_assets.store.locks import living
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -134,8 +134,8 @@ def test_a_process_id_that_was_given_again_is_another_process() -> None:
 
 
 def test_a_dagster_home_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trace_assets.assets import instance as instances
-    from trace_assets.store.leftovers import clear_half_made
+    from trace_assets.orchestration import instance as instances
+    from trace_assets.orchestration.recovery import clear_half_made
 
     home = Home.open(tmp_path / "home")
 

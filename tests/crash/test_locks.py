@@ -13,17 +13,8 @@ from pathlib import Path
 import pytest
 
 from trace_assets.store import Home
-from trace_assets.store.locks import (
-    INTERRUPTED,
-    Holder,
-    due_items,
-    exclusive,
-    holder,
-    is_held,
-    item_lock,
-    mark_due,
-)
-from trace_assets.store.presence import announce, forget_dead, is_alive, living
+from trace_assets.store.locks import INTERRUPTED, Holder, due_items, exclusive, holder, is_held, item_lock, mark_due
+from trace_assets.store.locks import announce, forget_dead, is_alive, living
 
 
 @pytest.fixture
@@ -124,7 +115,7 @@ def test_a_process_is_seen_as_long_as_it_lives(home: Home) -> None:
     process = other_process(
         home,
         """
-        from trace_assets.store.presence import announce
+        from trace_assets.store.locks import announce
         announce(home)
         print("ready", flush=True)
         time.sleep(600)

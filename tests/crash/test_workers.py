@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.assets.crew import Crew, WorkerDied
+from trace_assets.orchestration.worker_pool import Crew, WorkerDied
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -27,7 +27,7 @@ if __name__ == "__main__":
     folder, start, work = Path(sys.argv[1]), sys.argv[2], getattr(here, sys.argv[3])
     arguments = (folder, 3600.0) if work is here.pid_and_wait else (folder,)
     if start == "crew":
-        from trace_assets.assets.crew import Crew
+        from trace_assets.orchestration.worker_pool import Crew
         crew = Crew(2)
         for _ in range(2):
             crew.submit(work, *arguments)

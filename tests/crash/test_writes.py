@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from trace_assets.records import Task
-from trace_assets.rollout.journal import Journal
-from trace_assets.store import Home, Store, home
-from trace_assets.store.home import replace_folder
-from trace_assets.store.leftovers import clear_half_made, half_made
+from trace_assets.rollouts.runner import Journal
+from trace_assets.store import Home, Store, files
+from trace_assets.store.files import replace_folder
+from trace_assets.orchestration.recovery import clear_half_made, half_made
 
 HERE = Path(__file__).parent
 SEED = 20
@@ -79,7 +79,7 @@ def test_without_exchange_a_kill_between_the_renames_is_healed(
     for folder, text in ((target, "old"), (new, "new")):
         folder.mkdir(parents=True)
         (folder / "weights").write_text(text)
-    monkeypatch.setattr(home, "_exchange", lambda *_: False)
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
     rename, calls = os.rename, []
 
     def one_rename_only(source: Path, to: Path) -> None:
@@ -98,7 +98,7 @@ def test_without_exchange_a_kill_between_the_renames_is_healed(
 
 
 def test_half_made_things_of_the_living_are_left_alone(tmp_path: Path) -> None:
-    from trace_assets.store.presence import announce
+    from trace_assets.store.locks import announce
 
     here = Home.open(tmp_path / "home")
     old = here.tables / "tasks" / ".all.1234.partial"

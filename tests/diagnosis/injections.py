@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.faults import contradiction
+from trace_assets.diagnosis.attribution import script
 from trace_assets.records import Check, Message, Trajectory
 
 
@@ -148,12 +148,12 @@ def wrong_value(one: Trajectory, told: str, rng: random.Random) -> Trajectory | 
     """The user gives another identifier, or another amount, than it was told."""
     if one.user_policy is None:
         return None
-    given = {value for _, value in contradiction._values(told)}
+    given = {value for _, value in script._values(told)}
     for number, said in enumerate(one.messages):
         if said.role != "user" or not said.content:
             continue
         for token in re.findall(r"[A-Za-z0-9#$][\w.$#-]*\d[\w-]*|\$\d+", said.content):
-            flat = [value for _, value in contradiction._values(token)]
+            flat = [value for _, value in script._values(token)]
             if len(flat) == 1 and flat[0] in given:
                 wrong = re.sub(
                     r"\d", lambda digit: str((int(digit.group(0)) + rng.randint(1, 8)) % 10), token

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from trace_assets.diagnosis.conformance import check_analyst, examine_analyst, load_analyst
-from trace_assets.diagnosis.conformance_checks import CHECKS
+from trace_assets.diagnosis.conformance import CHECKS
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
-from trace_assets.diagnosis.rehearsal import rehearse
+from trace_assets.diagnosis.llm.analyst import rehearse
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Capability, Label, Trajectory
 from trace_assets.settings import Discovery

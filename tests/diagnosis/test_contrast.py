@@ -14,9 +14,9 @@ from trace_assets.diagnosis.selection import shortcoming
 from trace_assets.records import Label, LabelValue, Triage
 from trace_assets.records.trajectory import Fault
 from trace_assets.settings import ContrastSection, Selection
-from trace_assets.statistics.bootstrap import resample_each
-from trace_assets.statistics.wilson import wilson
-from trace_assets.studies.speed import random_matrix
+from trace_assets.stats.intervals import resample_each
+from trace_assets.stats.intervals import wilson
+from tests.simulations.repeat import random_matrix
 
 QUICK = ContrastSection(resamples=200, permutations=200)
 

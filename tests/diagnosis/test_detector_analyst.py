@@ -13,13 +13,13 @@ from trace_assets.diagnosis.conformance import check_analyst
 from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst, capability_id
 from trace_assets.diagnosis.detectors.protocol import Proposal
-from trace_assets.diagnosis.rehearsal import rehearse
+from trace_assets.diagnosis.llm.analyst import rehearse
 from trace_assets.diagnosis.selection import select
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Trajectory
 from trace_assets.settings import ContrastSection, Discovery, Selection
-from trace_assets.targets.embedded.tools import TOOLS
+from trace_assets.targets.embedded.desk import TOOLS
 
 
 def play(tasks: int) -> tuple[list[Trajectory], Mapping[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trace_assets.diagnosis.contrast import contrast
-from trace_assets.diagnosis.outcome_leak import outcome_leak
+from trace_assets.diagnosis.leak import outcome_leak
 from trace_assets.records import Contrast, Label, Triage
 from trace_assets.settings import ContrastSection
 

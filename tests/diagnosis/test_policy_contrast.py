@@ -5,7 +5,7 @@ import pytest
 from trace_assets.diagnosis.policy_contrast import contrast_policies
 from trace_assets.records import Label, LabelValue, PolicyContrast, Triage
 from trace_assets.settings import ContrastSection
-from trace_assets.statistics.paired import mcnemar
+from trace_assets.stats.paired import mcnemar
 
 SECTION = ContrastSection(resamples=200, permutations=500)
 

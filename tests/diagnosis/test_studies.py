@@ -10,13 +10,13 @@ import pytest
 
 from trace_assets.diagnosis.selection import empty_contrast
 from trace_assets.settings import ContrastSection
-from trace_assets.statistics.power import GapDesign, gap_power
-from trace_assets.studies.page import Results, page_text, pooled, write_page
-from trace_assets.studies.picked import Picked, pick
-from trace_assets.studies.powers import Reached
-from trace_assets.studies.repeat import FIGURES, Outcome, Share, repeat, true_figures
-from trace_assets.studies.speed import Timing
-from trace_assets.studies.world import WORLDS, Planted, World, draw
+from trace_assets.stats.power import GapDesign, gap_power
+from tests.simulations.page import Results, page_text, pooled, write_page
+from tests.simulations.power import Picked, pick
+from tests.simulations.power import Reached
+from tests.simulations.repeat import FIGURES, Outcome, Share, repeat, true_figures
+from tests.simulations.repeat import Timing
+from tests.simulations.world import WORLDS, Planted, World, draw
 
 SMALL = World("small", tasks=60, trials=2, planted=(Planted("deficit", lack=0.5, cost=0.7), Planted("idle")))
 
@@ -58,7 +58,7 @@ def test_few_studies_come_near_the_truth() -> None:
 def test_the_page_says_what_was_found(tmp_path: Path) -> None:
     outcome = repeat(replace(SMALL, passes=2, error=0.05), 20, section=ContrastSection(resamples=100))
     results = Results(
-        command="python -m trace_assets.studies --studies 20",
+        command="python -m tests.simulations --studies 20",
         outcomes=[outcome],
         picked=Picked(Share(3, 20), Share(0, 20), Share(1, 20)),
         reached=[Reached(0.3, 0.2, tasks, 0.5, Share(9, 20)) for tasks in (50, 100)],

@@ -15,9 +15,9 @@ import pytest
 
 from tests.diagnosis.injections import KINDS, failed
 from trace_assets.diagnosis.triage import triage
-from trace_assets.importers import read_trajectories
+from trace_assets.formats import read_trajectories
 from trace_assets.records import Check, Message, ToldTask, ToolCall, Trajectory
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 
 REAL = "TRACE_TAU2_DATA"
 FOUND, FALSE = 0.90, 0.05

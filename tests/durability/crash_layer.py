@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import pytest
 
-from trace_assets.store import home as placing
+from trace_assets.store import files as placing
 
 Variant = Literal["synced", "empty", "torn", "all"]
 """What is left beside what was synced: nothing; names, of files that are empty then; names, of files that

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import polars as pl
 
-from trace_assets.diagnosis.model.account import read_calls, totals
+from trace_assets.diagnosis.llm.budget import read_calls, totals
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Adapter, BaseCheckpoint
-from trace_assets.rollout.journal import Journal
+from trace_assets.rollouts.runner import Journal
 from trace_assets.stages.base_model import base_folder
-from trace_assets.stages.inbox_files import batch_store
-from trace_assets.stages.ingest import batches
-from trace_assets.stages.ingested_files import IngestedFiles
+from trace_assets.workflows.ingest import batch_store
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.ingest import IngestedFiles
 from trace_assets.stages.model_files import files_in, whole_adapter, whole_router
 from trace_assets.store.lines import unsealed
 from trace_assets.store.warehouse import Warehouse
 from trace_assets.study import Study
-from trace_assets.synthesis.contract.description import read_description
+from trace_assets.environments.contract.description import read_description
 
 REFUSED = "refused"
 """What stands for a reading that ended in a sentence."""

@@ -14,13 +14,13 @@ import pytest
 from tests.durability.readings import differing, kept_files, readings
 from tests.durability.small_home import Small, quick_models, simulation_file
 from trace_assets.cli.checkup.files import files
-from trace_assets.diagnosis.model.account import open_account
-from trace_assets.diagnosis.model.answers import Answers
-from trace_assets.diagnosis.model.question import Answer, Question
-from trace_assets.rollout.journal import Journal
+from trace_assets.diagnosis.llm.budget import open_account
+from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.request import Answer, Question
+from trace_assets.rollouts.runner import Journal
 from trace_assets.settings import Analyst
 from trace_assets.store.trajectories import read_trajectories
-from trace_assets.synthesis.contract.description import TargetDescription, write_description
+from trace_assets.environments.contract.description import TargetDescription, write_description
 
 
 class _Reply(Answer):

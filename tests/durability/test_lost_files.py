@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.durability.small_home import Small, quick_models, simulation_file
-from trace_assets.assets.item_files import ItemFiles
+from trace_assets.orchestration.asset_files import ItemFiles
 from trace_assets.cli.checkup.files import accept_losses, files
 from trace_assets.cli.main import main
 from trace_assets.errors import InputError
@@ -26,7 +26,7 @@ from trace_assets.records import (
 )
 from trace_assets.report.data import gather
 from trace_assets.stages.base_model import base_folder
-from trace_assets.stages.ingest import ingest
+from trace_assets.workflows.ingest import ingest
 from trace_assets.stages.model_files import whole_adapter
 from trace_assets.stages.report import write_page
 from trace_assets.store.manifest import MANIFEST, manifest_of

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from trace_assets.evaluation.harm import acceptance, excluded, no_harm, own_skills
+from trace_assets.evaluation.non_inferiority import acceptance, excluded, no_harm, own_skills
 from trace_assets.records import Adapter, Evaluation, NoHarm, Task
-from trace_assets.routing.examples import RoutingExample
+from trace_assets.routing.router import RoutingExample
 
 
 def adapter(before: float, after: float, low: float) -> Adapter:

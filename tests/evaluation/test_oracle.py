@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from trace_assets.evaluation.oracle import best_single_choice, oracle_choice, rates_by_skill
+from trace_assets.evaluation.arms import best_single_choice, oracle_choice, rates_by_skill
 from trace_assets.records import Evaluation, Task
 
 

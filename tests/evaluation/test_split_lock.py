@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.evaluation.split_lock import Configuration, how_often, open_test_split, openings
+from trace_assets.evaluation.test_set_log import Configuration, how_often, open_test_split, openings
 
 
 def configuration(routing: str = "r1", target: str = "t1") -> Configuration:

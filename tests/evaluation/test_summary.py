@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from trace_assets.evaluation.summary import summarise
+from trace_assets.evaluation.non_inferiority import summarise
 from trace_assets.records import ArmSummary, Evaluation
 from trace_assets.settings import EvaluationSection
 

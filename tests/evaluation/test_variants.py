@@ -8,11 +8,11 @@ import pytest
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.evaluation.arms import evaluate
-from trace_assets.evaluation.oracle import best_single_choice, oracle_choice
+from trace_assets.evaluation.arms import best_single_choice, oracle_choice
 from trace_assets.evaluation.variants import Limits, play_variants, transformers_policy, trial_seed
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Evaluation, Message, Route
-from trace_assets.routing.regret import regret
+from trace_assets.routing.scores import regret
 from trace_assets.settings import EvaluationSection, Targets
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
@@ -166,7 +166,7 @@ def test_a_policy_that_is_down_gives_faults_and_no_failures(tmp_path: Path) -> N
 def test_two_processes_play_what_one_plays(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     from trace_assets.policies.lora import load_model
-    from trace_assets.training.tiny_agent import make_untrained
+    from trace_assets.training.demo_agent.model import make_untrained
 
     base = make_untrained(tmp_path / "base", seed=0)
     _random_adapter(load_model(base), tmp_path / "x")

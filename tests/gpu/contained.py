@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.training import word_target
-from trace_assets.assets.training_process import OnPoint, answer
+from trace_assets.orchestration.remote.process import OnPoint, answer
 
 
 def work(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:

@@ -122,7 +122,7 @@ def random_adapter(model_dir: Path, folder: Path, device: str, rank: int = 16, s
 
     from trace_assets.policies.lora import load_model
     from trace_assets.settings import Training
-    from trace_assets.training.adapter import write_adapter
+    from trace_assets.training.checkpoints import write_adapter
 
     if (folder / "adapter_config.json").is_file():
         return folder
@@ -143,7 +143,7 @@ def adapted(model: Any, section: Any, scale: float) -> Any:
     import torch
     from peft import get_peft_model
 
-    from trace_assets.training.adapter import lora_config
+    from trace_assets.training.checkpoints import lora_config
 
     torch.manual_seed(1)
     with warnings.catch_warnings():

@@ -10,8 +10,8 @@ import pytest
 from tests.importers import test_swe_agent, test_tau2_layouts
 from tests.importers.forms import CHAT, lines
 from trace_assets.errors import InputError
-from trace_assets.importers import read_trajectories
-from trace_assets.importers.registry import expand
+from trace_assets.formats import read_trajectories
+from trace_assets.formats.registry import expand
 
 
 def test_what_a_folder_holds_is_read_and_the_rest_is_told_of(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from tests.importers import test_swe_agent, test_tau2_layouts, test_tau_bench
 from tests.importers.forms import CALL, CHAT, USER, lines, one
 from tests.importers.span_forms import FORMS
 from tests.importers.test_inspect import RUN, SAMPLE, archive
-from trace_assets.importers import Imported, read_trajectories
-from trace_assets.importers.atif import AtifImporter
-from trace_assets.importers.registry import IMPORTERS, choose
+from trace_assets.formats import Imported, read_trajectories
+from trace_assets.formats.atif import AtifImporter
+from trace_assets.formats.registry import IMPORTERS, choose
 from trace_assets.records import Trajectory
 
 

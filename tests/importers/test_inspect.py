@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.importers.forms import CHAT, lines, one
-from trace_assets.importers import read_trajectories
+from trace_assets.formats import read_trajectories
 
 SAMPLE = {
     "id": "a",

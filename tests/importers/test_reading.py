@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trace_assets.importers.openai_chat import OpenAIChatImporter
-from trace_assets.importers.parquet import ParquetImporter
-from trace_assets.importers.problem import Problem
+from trace_assets.formats.openai_chat import OpenAIChatImporter
+from trace_assets.formats.parquet import ParquetImporter
+from trace_assets.formats.problem import Problem
 from trace_assets.records import Task, Trajectory
 
 Read = Callable[[Path], list[Task | Trajectory | Problem]]

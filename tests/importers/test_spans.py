@@ -10,8 +10,8 @@ import pytest
 
 from tests.importers import span_forms as forms
 from tests.importers.forms import lines
-from trace_assets.importers import read_trajectories
-from trace_assets.importers.spans.importer import SpanImporter
+from trace_assets.formats import read_trajectories
+from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.records import Trajectory
 from trace_assets.untrusted.allowance import Allowance
 

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.importers.test_tau2 import content, simulation, write
-from trace_assets.importers import Problem, read_trajectories, tau2_parts
-from trace_assets.importers.elements import find_array, settle
-from trace_assets.importers.load import load
-from trace_assets.importers.tau2 import open_tau2
-from trace_assets.importers.tau2_helper import Helper
+from trace_assets.formats import Problem, read_trajectories, tau2_parts
+from trace_assets.formats.reading import find_array, settle
+from trace_assets.formats.load import load
+from trace_assets.formats.tau2 import open_tau2
+from trace_assets.formats.tau2_helper import Helper
 from trace_assets.records import CheckRow, MessageRow, Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.store.trajectories import read_trajectories as read_stored
@@ -123,7 +123,7 @@ def test_both_ways_give_the_same_tables(
 
 
 def test_an_unsorted_batch_is_sorted_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_assets.importers.load.MESSAGES", 2)
+    monkeypatch.setattr("trace_assets.formats.load.MESSAGES", 2)
     chat = [{"role": "user", "content": "é"}, {"role": "assistant", "content": "x"}]
     path = tmp_path / "a.jsonl"
     names = [f"trajectory-number-{n}" for n in (5, 3, 9, 1)]
@@ -186,11 +186,11 @@ def test_elements_that_begin_otherwise_are_found_and_counted(tmp_path: Path) -> 
 
 
 def test_windows_may_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_assets.importers.elements._REACH", 128)
+    monkeypatch.setattr("trace_assets.formats.reading._REACH", 128)
     rows = [simulation(n) for n in range(12)]
     path = write(tmp_path / "a.json", json.dumps(content(*rows), indent=2))
     for window in (700, 1001, 4096):
-        monkeypatch.setattr("trace_assets.importers.elements.WINDOW", window)
+        monkeypatch.setattr("trace_assets.formats.reading.WINDOW", window)
         array = find_array(path, "simulations")
         assert array is not None and list(array.ids) == [f"sim-{n}" for n in range(12)]
 
@@ -216,7 +216,7 @@ _MEASURE = """
 import resource, sys
 from contextlib import ExitStack
 from pathlib import Path
-from trace_assets.importers.load import load
+from trace_assets.formats.load import load
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with ExitStack() as stack:
     read = load([Path(sys.argv[1])], Path(sys.argv[2]), stack)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from trace_assets.importers import read_trajectories
-from trace_assets.importers.batch import batch_of
+from trace_assets.formats import read_trajectories
+from trace_assets.formats.problem import batch_of
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
 HISTORY: list[dict[str, Any]] = [

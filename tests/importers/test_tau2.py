@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.importers import read_trajectories
+from trace_assets.formats import read_trajectories
 from trace_assets.records import Check
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.importers.test_streaming import by_parts
 from tests.importers.test_tau2 import content, simulation, write
-from trace_assets.importers import read_trajectories, tau2_parts
+from trace_assets.formats import read_trajectories, tau2_parts
 from trace_assets.records import CheckRow, MessageRow, Task, Trajectory, TrajectoryHead
 from trace_assets.store.trajectories import read_trajectories as read_stored
 

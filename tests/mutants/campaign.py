@@ -34,7 +34,7 @@ from copies import Copy  # noqa: E402
 from measured import Measured  # noqa: E402
 from mutation import Mutant, draw  # noqa: E402
 
-from trace_assets.statistics.wilson import wilson  # noqa: E402
+from trace_assets.stats.intervals import wilson  # noqa: E402
 
 CHUNKS = (15, 150, 10**6)
 """How many tests run together: most mutants die in the first few, and collecting many takes long."""

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("psutil")
 
 from trace_assets.errors import Unavailable
-from trace_assets.policies.bench import Engine, Figures, Round, against, measure, rows
+from tests.bench.policies import Engine, Figures, Round, against, measure, rows
 from trace_assets.policies.protocol import Conversation, Policy, Reply
 from trace_assets.policies.transformers_engine import TransformersPolicy
 from trace_assets.settings import Targets
@@ -24,7 +24,7 @@ OPTIONS = argparse.Namespace(rounds=2, max_turns=2)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from trace_assets.training.tiny_agent import make_untrained
+    from trace_assets.training.demo_agent.model import make_untrained
 
     return make_untrained(tmp_path_factory.mktemp("agent") / "model")
 

@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 from trace_assets.errors import InputError
 from trace_assets.policies.chat_template import ChatTemplate
-from trace_assets.policies.hermes import render_message
+from trace_assets.policies.chat_template import render_message
 from trace_assets.records import Message, ToolCall, ToolSpec
 
 TOOLS = (ToolSpec(name="look", description="Look.", parameters={"type": "object", "properties": {}}),)

@@ -14,7 +14,7 @@ from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault
 from trace_assets.policies.openai_server import OpenAIPolicy
-from trace_assets.policies.openai_servers import Servers
+from trace_assets.policies.openai_server import Servers
 from trace_assets.policies.protocol import Conversation
 from trace_assets.records import Message
 

@@ -197,7 +197,7 @@ def test_vllm_that_is_not_here_is_told(qwen3_folder: Path, monkeypatch: pytest.M
 def test_an_engine_of_one_of_several_processes_has_its_gpu(
     monkeypatch: pytest.MonkeyPatch, rank: str, seen: str, own: str
 ) -> None:
-    from trace_assets.policies.vllm_arguments import _own_gpu
+    from trace_assets.policies.vllm_engine import _own_gpu
 
     monkeypatch.setenv("LOCAL_RANK", rank)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)

@@ -12,10 +12,10 @@ from tests.routing.conftest import tiny_folder  # noqa: F401
 from trace_assets.records import Label, Lesson
 from trace_assets.report.data import ReportData
 from trace_assets.routing.classifier import ClassifierRouter
-from trace_assets.routing.hidden_states import base_fingerprint
+from trace_assets.routing.label_logits import base_fingerprint
 from trace_assets.store import Home, folder_version
 from trace_assets.study import Study
-from trace_assets.training.adapter import adapter_id
+from trace_assets.training.checkpoints import adapter_id
 
 TAUGHT = ("cancel", "multi", "window")
 

@@ -20,12 +20,12 @@ import pytest
 from tests.release.conftest import make_study
 from tests.routing.proxy.pretend_server import PretendServer
 from trace_assets.errors import InputError
-from trace_assets.ports import free_port
+from trace_assets.system.network import free_port
 from trace_assets.records import BaseCheckpoint
 from trace_assets.report.data import ReportData
-from trace_assets.routing.proxy.open import open_decider, routing_of_release
-from trace_assets.routing.proxy.upstream import Upstream
-from trace_assets.stages.release import write_release
+from trace_assets.serving.router.app import open_decider, routing_of_release
+from trace_assets.serving.router.upstream import Upstream
+from trace_assets.workflows.release import write_release
 from trace_assets.stages.routing import routing_of_study
 from trace_assets.store import folder_version
 
@@ -107,7 +107,7 @@ def test_a_fitted_classifier_routes_from_a_release(
     complete: ReportData, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from trace_assets.routing.classifier import fit_classifier
-    from trace_assets.routing.examples import RoutingExample
+    from trace_assets.routing.router import RoutingExample
     from trace_assets.settings import Routing
 
     study = make_study(tmp_path / "home", complete)

@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from tests.report.diagnosed_study import NAMES, SKILLS, SOLVED
-from trace_assets.evaluation.summary import summarise
+from trace_assets.evaluation.non_inferiority import summarise
 from trace_assets.records import (
     Adapter,
     Agreement,
@@ -25,7 +25,7 @@ from trace_assets.records import (
 )
 from trace_assets.report.data import ReportData
 from trace_assets.settings import EvaluationSection
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 
 LEVEL = {"attacker": "adversarial", "mutation": "mutation", "latency": "runtime"}
 

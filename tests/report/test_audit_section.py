@@ -10,9 +10,9 @@ import pytest
 
 from trace_assets.records import EnvironmentCheck
 from trace_assets.report.data import ReportData
-from trace_assets.report.exhibits.teaching import audit_exhibit
+from trace_assets.report.asset_report.training import audit_exhibit
 from trace_assets.report.page import render
-from trace_assets.report.views.audit import LEVELS, audit_view, kill_rate, strongest
+from trace_assets.report.views.environments import LEVELS, audit_view, kill_rate, strongest
 
 
 @pytest.fixture(scope="module")

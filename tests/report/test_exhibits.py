@@ -10,17 +10,12 @@ import pytest
 
 from trace_assets.records import BaseCheckpoint, Task, TrajectoryHead
 from trace_assets.report.data import ReportData
-from trace_assets.report.exhibits.diagnosis import (
-    contrast_exhibit,
-    dictionary_exhibit,
-    labels_exhibit,
-    selection_exhibit,
-)
-from trace_assets.report.exhibits.exhibit import Exhibit, shares
-from trace_assets.report.exhibits.result import evaluation_exhibit, routing_exhibit
-from trace_assets.report.exhibits.rollouts import base_model_exhibit, trajectories_exhibit, triage_exhibit
-from trace_assets.report.exhibits.teaching import adapter_exhibit, audit_exhibit, harm_exhibit
-from trace_assets.report.views.routing import oracle_choices
+from trace_assets.report.asset_report.diagnosis import contrast_exhibit, dictionary_exhibit, labels_exhibit, selection_exhibit
+from trace_assets.report.asset_report.rollouts import Exhibit, shares
+from trace_assets.report.asset_report.training import evaluation_exhibit, routing_exhibit
+from trace_assets.report.asset_report.rollouts import base_model_exhibit, trajectories_exhibit, triage_exhibit
+from trace_assets.report.asset_report.training import adapter_exhibit, audit_exhibit, harm_exhibit
+from trace_assets.report.views.result import oracle_choices
 
 
 def drawn(exhibit: Exhibit) -> dict[str, ET.Element]:

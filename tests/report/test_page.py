@@ -17,11 +17,11 @@ from trace_assets.diagnosis.selection import empty_contrast
 from trace_assets.records import Capability, MessageRow, ToolCall
 from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
-from trace_assets.report.samples import Sample
+from trace_assets.report.data import Sample
 from trace_assets.report.terminal import print_diagnosis
 from trace_assets.report.views.deficits import deficits_view
 from trace_assets.settings import Selection
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 

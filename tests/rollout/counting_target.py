@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from trace_assets.policies.protocol import Conversation
-from trace_assets.policies.scripted import ScriptedPolicy
+from trace_assets.policies.protocol import ScriptedPolicy
 from trace_assets.records import Check, Message, Split, Task, ToolCall, ToolSpec, Verdict
 from trace_assets.targets.protocol import Step
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
 from trace_assets.records import Check, Message, ToolCall, Trajectory
-from trace_assets.rollout.journal import Journal
+from trace_assets.rollouts.runner import Journal
 
 
 def trajectory(name: str, **changes: object) -> Trajectory:

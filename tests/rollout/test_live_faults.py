@@ -16,10 +16,10 @@ import pytest
 from tests.rollout.library_server import MODEL, LibraryServer
 from trace_assets.errors import Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
-from trace_assets.ports import free_port
+from trace_assets.system.network import free_port
 from trace_assets.records import Split, Trajectory
-from trace_assets.rollout.journal import Journal
-from trace_assets.rollout.runner import Trial, run_rollouts
+from trace_assets.rollouts.runner import Journal
+from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.template import write_template
 
@@ -336,7 +336,7 @@ def _trace(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def _rows(folder: Path) -> list[dict[str, object]]:
-    from trace_assets.store.home import Home
+    from trace_assets.store.files import Home
     from trace_assets.store.tables import Store
     from trace_assets.store.trajectories import read_trajectories
 

@@ -9,9 +9,9 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import Task
 from trace_assets.routing.classifier import ClassifierRouter, fit_classifier, load_classifier
-from trace_assets.routing.examples import RoutingExample
-from trace_assets.routing.protocol import Router
-from trace_assets.routing.scorecard import score
+from trace_assets.routing.router import RoutingExample
+from trace_assets.routing.router import Router
+from trace_assets.routing.scores import score
 from trace_assets.settings import Routing
 
 pytestmark = pytest.mark.train

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
 from trace_assets.records import Label, LabelValue, Task, Triage
-from trace_assets.routing.examples import called_for, routing_examples
+from trace_assets.routing.router import called_for, routing_examples
 
 
 def task(task_id: str, split: str = "discovery", text: str = "do it") -> Task:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.routing.hidden_states import HiddenStates, base_fingerprint, load_tokenizer
+from trace_assets.routing.label_logits import HiddenStates, base_fingerprint, load_tokenizer
 
 pytestmark = pytest.mark.train
 

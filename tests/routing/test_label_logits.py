@@ -8,7 +8,7 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Task
 from trace_assets.routing.label_logits import LabelLogitRouter, label_prompt, label_tokens, option_lines
-from trace_assets.routing.protocol import Router
+from trace_assets.routing.router import Router
 
 pytestmark = pytest.mark.train
 

@@ -4,7 +4,7 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.records import Evaluation, Route, RouterRegret
-from trace_assets.routing.regret import outcomes_by_choice, regret
+from trace_assets.routing.scores import outcomes_by_choice, regret
 
 
 def evaluations(passes: dict[str, list[list[bool | None]]]) -> list[Evaluation]:

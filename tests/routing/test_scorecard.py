@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_assets.records import Route
-from trace_assets.routing.scorecard import confusion, score
+from trace_assets.routing.scores import confusion, score
 
 NAMES = ("a", "b", "none")
 

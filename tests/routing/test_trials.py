@@ -1,8 +1,8 @@
 """Trials carry all that routers need of the diagnosis, and nothing that is not taught."""
 
 from trace_assets.records import Label, Task, Triage
-from trace_assets.routing.examples import routing_examples
-from trace_assets.routing.trials import examples_of_trials, routing_trials
+from trace_assets.routing.router import routing_examples
+from trace_assets.routing.scores import examples_of_trials, routing_trials
 
 TASKS = [
     Task(task_id=name, target="desk", task_batch="desk", instruction=f"please {name}", split=split)

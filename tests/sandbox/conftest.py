@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
-from trace_assets.sandbox.conditions import BARE
+from trace_assets.sandbox.config import BARE
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 

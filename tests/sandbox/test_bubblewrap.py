@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, Timeout, open_pool, replay
+from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, Timeout, open_pool, reward_verification
 from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.seccomp import compile_profile
+from trace_assets.sandbox.settings_of_containers import compile_profile
 from trace_assets.sandbox.session import Session
 
 Act = Callable[..., dict[str, object]]
@@ -53,7 +53,7 @@ def test_an_episode_and_its_replay(bubblewrap_pool: SandboxPool, counter: str) -
     session.step(environment.oracle(3)[0])
     verdict = session.verdict()
     assert verdict["reward"] == 1.0
-    assert replay(bubblewrap_pool, counter, 3, session.actions) == verdict
+    assert reward_verification(bubblewrap_pool, counter, 3, session.actions) == verdict
 
 
 def test_the_walls_stand(bubblewrap_pool: SandboxPool, hostile: Hostile, bare: Bare) -> None:

@@ -16,18 +16,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.sandbox import (
-    Died,
-    EnvironmentFault,
-    SandboxConfig,
-    SandboxError,
-    SandboxPool,
-    SandboxUnavailable,
-    Timeout,
-    open_pool,
-    reaper,
-    replay,
-)
+from trace_assets.sandbox import Died, EnvironmentFault, SandboxConfig, SandboxError, SandboxPool, SandboxUnavailable, Timeout, open_pool, image, reward_verification
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
@@ -44,7 +33,7 @@ def containers(pool: SandboxPool, **filters: str) -> list[dict[str, Any]]:
     backend = pool.backend
     assert isinstance(backend, DockerBackend)
     found: list[dict[str, Any]] = backend.client().api.containers(
-        all=True, filters={"label": f"{reaper.PROJECT}.pid={os.getpid()}", **filters}
+        all=True, filters={"label": f"{image.PROJECT}.pid={os.getpid()}", **filters}
     )
     return found
 
@@ -78,7 +67,7 @@ def test_an_episode_and_its_replay(any_transport: SandboxPool, counter: str) -> 
     for one in sessions:
         verdict = one.verdict()
         assert verdict["reward"] == 1.0
-    assert replay(any_transport, counter, 4, sessions[4].actions) == verdict
+    assert reward_verification(any_transport, counter, 4, sessions[4].actions) == verdict
 
 
 @pytest.mark.parametrize(
@@ -292,14 +281,14 @@ def test_a_dead_owners_containers_are_gone(docker_pool: SandboxPool, tmp_path: P
     backend = docker_pool.backend
     assert isinstance(backend, DockerBackend)
     api = backend.client().api
-    mine = {"label": f"{reaper.PROJECT}.pid={owner.pid}"}
+    mine = {"label": f"{image.PROJECT}.pid={owner.pid}"}
     assert len(api.containers(all=True, filters=mine)) == 1
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
-    reaper.sweep(backend.client())
-    reaper.sweep_folders(backend._folder.parent)  # type: ignore[union-attr]
+    image.sweep(backend.client())
+    image.sweep_folders(backend._folder.parent)  # type: ignore[union-attr]
     assert wait_until(lambda: not api.containers(all=True, filters=mine), 60)
-    assert not list(backend._folder.parent.glob(f"{reaper.FOLDER}-{owner.pid}-*"))  # type: ignore[union-attr]
+    assert not list(backend._folder.parent.glob(f"{image.FOLDER}-{owner.pid}-*"))  # type: ignore[union-attr]
     assert backend._folder.exists()  # type: ignore[union-attr]
 
 
@@ -310,8 +299,8 @@ def test_the_sweep_takes_only_what_the_dead_left(docker_pool: SandboxPool) -> No
     api = backend.client().api
 
     def leave(**changed: str) -> str:
-        labels = reaper.owner_labels() | {
-            f"{reaper.PROJECT}.{name}": value for name, value in changed.items()
+        labels = image.owner_labels() | {
+            f"{image.PROJECT}.{name}": value for name, value in changed.items()
         }
         body = {"Image": backend.image.reference, "Labels": labels, "HostConfig": {"NetworkMode": "none"}}
         return str(api.create_container_from_config(body)["Id"])
@@ -319,7 +308,7 @@ def test_the_sweep_takes_only_what_the_dead_left(docker_pool: SandboxPool) -> No
     alive, dead = leave(), leave(pid="1", start="0")
     elsewhere, expired = leave(boot="another"), leave(boot="another", expires="1")
     try:
-        reaper.sweep(backend.client())
+        image.sweep(backend.client())
         left = {one["Id"] for one in api.containers(all=True)}
         assert {alive, elsewhere} <= left and not {dead, expired} & left
     finally:

@@ -13,25 +13,17 @@ from typing import Any
 
 import pytest
 
-from trace_assets.sandbox import (
-    Died,
-    EnvironmentFault,
-    ProtocolError,
-    SandboxConfig,
-    SandboxError,
-    SandboxUnavailable,
-    files,
-)
+from trace_assets.sandbox import Died, EnvironmentFault, ProtocolError, SandboxConfig, SandboxError, SandboxUnavailable, settings_of_containers
 from trace_assets.sandbox.channel import Closed, SocketChannel
-from trace_assets.sandbox.conditions import CLOCK
-from trace_assets.sandbox.faults import Timeout
+from trace_assets.sandbox.config import CLOCK
+from trace_assets.sandbox.errors import Timeout
 from trace_assets.sandbox.protocol import PROTOCOL_VERSION
 from trace_assets.sandbox.sandbox import Sandbox, died, interpret
 
 HELLO = {
     "hello": "trace-sandbox",
     "protocol": PROTOCOL_VERSION,
-    "worker": files.worker_hash(),
+    "worker": settings_of_containers.worker_hash(),
     "python": "3.11.9",
 }
 HELD = {"sealed": True, "clock": "fixed"}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.sandbox import SandboxConfig, SandboxPool, Timeout, open_pool, reaper
-from trace_assets.sandbox.bench.damage import descriptors, resident
+from trace_assets.sandbox import SandboxConfig, SandboxPool, Timeout, open_pool, image
+from tests.bench.sandbox.damage import descriptors, resident
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.protocol import encode
 
@@ -79,7 +79,7 @@ def play(pool: SandboxPool, source: str, act: Act, seeds: range) -> None:
 def own_containers(pool: SandboxPool) -> list[str]:
     backend = pool.backend
     assert isinstance(backend, DockerBackend)
-    mine = {"label": f"{reaper.PROJECT}.pid={os.getpid()}"}
+    mine = {"label": f"{image.PROJECT}.pid={os.getpid()}"}
     return [one["Id"] for one in backend.client().api.containers(all=True, filters=mine)]
 
 
@@ -87,7 +87,7 @@ def leave_nothing(config: SandboxConfig, docker_pool: SandboxPool, source: str, 
     """Play `n` episodes in a pool that recycles often, and compare what this process holds."""
     for spare in docker_pool._spares:
         spare.result()
-    others, folders = set(own_containers(docker_pool)), set(Path("/tmp").glob(f"{reaper.FOLDER}-*"))
+    others, folders = set(own_containers(docker_pool)), set(Path("/tmp").glob(f"{image.FOLDER}-*"))
     with open_pool(config) as pool:
         play(pool, source, act, range(200))
         gc.collect()
@@ -98,7 +98,7 @@ def leave_nothing(config: SandboxConfig, docker_pool: SandboxPool, source: str, 
         assert resident() - before[1] < 8e6
         assert len(pool._live) <= 2 and len(set(own_containers(pool)) - others) <= 4
     assert wait_until(lambda: set(own_containers(docker_pool)) <= others, 60)
-    assert set(Path("/tmp").glob(f"{reaper.FOLDER}-{os.getpid()}-*")) <= folders
+    assert set(Path("/tmp").glob(f"{image.FOLDER}-{os.getpid()}-*")) <= folders
 
 
 @pytest.mark.docker

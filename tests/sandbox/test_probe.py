@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool
-from trace_assets.sandbox.bench.figure import figure
+from trace_assets.sandbox.timing import figure
 from trace_assets.sandbox.probe import probe
 
 
@@ -42,7 +42,7 @@ def test_a_target_is_held_against_the_figure_that_is_named() -> None:
 
 @pytest.mark.docker
 def test_the_benchmark_prints_every_target(docker_pool: SandboxPool) -> None:
-    command = [sys.executable, "-m", "trace_assets.sandbox.bench", "--json"]
+    command = [sys.executable, "-m", "tests.bench.sandbox", "--json"]
     small = ["--starts", "2", "--repeat", "100", "--episodes", "20"]
     done = subprocess.run([*command, *small], capture_output=True, text=True, check=True)
     document = json.loads(done.stdout)

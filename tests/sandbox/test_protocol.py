@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.sandbox.faults import ProtocolError
+from trace_assets.sandbox.errors import ProtocolError
 from trace_assets.sandbox.protocol import MAX_LINE, encode, open_reply, parse
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

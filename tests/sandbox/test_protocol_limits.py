@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trace_assets.sandbox.faults import ProtocolError
+from trace_assets.sandbox.errors import ProtocolError
 from trace_assets.sandbox.protocol import INT_MAX, INT_MIN, MAX_DEPTH, MAX_LINE, MAX_NODES, encode, parse
 
 Spelling = Callable[[object], bytes]

@@ -10,29 +10,22 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import CheckFailed, InputError
-from trace_assets.policies.scripted import replay as scripted
+from trace_assets.policies.protocol import replay as scripted
 from trace_assets.records import Environment, Message, UnconfirmedReward
-from trace_assets.rollout.runner import Trial, run_rollouts
-from trace_assets.sandbox import (
-    ProtocolError,
-    SandboxConfig,
-    SandboxPool,
-    SandboxUnavailable,
-    open_pool,
-    recompute,
-)
+from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.sandbox import ProtocolError, SandboxConfig, SandboxPool, SandboxUnavailable, open_pool, reward_verification
 from trace_assets.sandbox.controls import IDLE, TALKER, controls_for
-from trace_assets.sandbox.recompute import Recomputation, Recomputed, RewardMismatch, Sample
+from trace_assets.sandbox.reward_verification import Recomputation, Recomputed, RewardMismatch, Sample
 from trace_assets.settings import Synthesis
 from trace_assets.stages.permutations import permutation_for
 from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
 from trace_assets.stages.synthesis import training_target
 from trace_assets.store.locks import due_items
 from trace_assets.study import Study
-from trace_assets.synthesis.audit.battery import _run
-from trace_assets.synthesis.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.battery import _run
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.targets.sandboxed import SandboxedTarget
-from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import SeedPermutation
 
 SEEDS = SeedPermutation(bytes(32))
 Act = Callable[..., dict[str, object]]
@@ -250,7 +243,7 @@ def test_any_exception_in_a_replay_is_a_mismatch(
 
     one = Recomputation(pool, counter, name="the environment of 'x'", share=1.0)
     played(pool, counter, act, one, 3)
-    monkeypatch.setattr(recompute, "_verdict_in", stumble)
+    monkeypatch.setattr(reward_verification, "_verdict_in", stumble)
     with pytest.raises(RewardMismatch, match=f"ends in a fault .{type(raises).__name__}"):
         one.settle()
     one.close()

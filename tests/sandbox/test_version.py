@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from trace_assets.records import EnvironmentCheck
-from trace_assets.sandbox import SandboxConfig, files
-from trace_assets.sandbox import version as versions
-from trace_assets.sandbox.flags import BUBBLEWRAP, CONTAINER, host_flags
-from trace_assets.sandbox.version import sandbox_version
+from trace_assets.sandbox import SandboxConfig, settings_of_containers
+from trace_assets.sandbox import settings_of_containers as versions
+from trace_assets.sandbox.settings_of_containers import BUBBLEWRAP, CONTAINER, host_flags
+from trace_assets.sandbox.settings_of_containers import sandbox_version
 from trace_assets.store import Store
 
 BASE: dict[str, Any] = {
@@ -54,22 +54,22 @@ def test_every_flag_counts() -> None:
     assert len({sandbox_version("bubblewrap", {"options": BUBBLEWRAP[:n]}, BASE) for n in range(5)}) == 5
 
 
-@pytest.mark.parametrize("name", ["seccomp.json", *(f"worker/{path.name}" for path in files.worker_files())])
+@pytest.mark.parametrize("name", ["seccomp.json", *(f"worker/{path.name}" for path in settings_of_containers.worker_files())])
 def test_the_worker_and_the_seccomp_profile_count(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = version()
-    shutil.copytree(files.folder(), tmp_path / "sandboxes")
+    shutil.copytree(settings_of_containers.folder(), tmp_path / "sandboxes")
     monkeypatch.setenv("TRACE_SANDBOXES", str(tmp_path / "sandboxes"))
-    files.worker_hash.cache_clear()
+    settings_of_containers.worker_hash.cache_clear()
     try:
         assert version() == before
         with (tmp_path / "sandboxes" / name).open("a") as file:
             file.write("\n")
-        files.worker_hash.cache_clear()
+        settings_of_containers.worker_hash.cache_clear()
         assert version() != before
     finally:
-        files.worker_hash.cache_clear()
+        settings_of_containers.worker_hash.cache_clear()
 
 
 def test_the_protocol_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.sandbox import Died, EnvironmentFault, ProtocolError, SandboxPool, Timeout, TooLarge, replay
+from trace_assets.sandbox import Died, EnvironmentFault, ProtocolError, SandboxPool, Timeout, TooLarge, reward_verification
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 
@@ -34,7 +34,7 @@ def test_an_episode_from_reset_to_verdict(unsafe_pool: SandboxPool, counter: str
         assert session.verdict() is verdict
         with pytest.raises(InputError, match="over"):
             session.step(environment.oracle(7)[0])
-    assert replay(unsafe_pool, counter, 7, session.actions) == verdict
+    assert reward_verification(unsafe_pool, counter, 7, session.actions) == verdict
 
 
 def test_many_episodes_live_side_by_side(unsafe_pool: SandboxPool, counter: str, act: Act) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trace_assets.variables import variables
+from trace_assets.system.processes import variables
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,10 +17,10 @@ from threading import Timer
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.ports import free_port
-from trace_assets.serving.cpu import cpu_arguments
-from trace_assets.serving.launch import Launch, find_vllm, rank_of, served_name
-from trace_assets.serving.log import last_words
+from trace_assets.system.network import free_port
+from trace_assets.serving.server import cpu_arguments
+from trace_assets.serving.server import Launch, find_vllm, rank_of, served_name
+from trace_assets.serving.server import last_words
 from trace_assets.serving.server import ModelServer, models_of
 
 PRETEND = [sys.executable, str(Path(__file__).with_name("pretend_vllm.py"))]
@@ -194,7 +194,7 @@ def test_it_is_asked_to_end_when_its_parent_is_killed(adapter: Path, tmp_path: P
     port, log = free_port(), tmp_path / "log"
     script = (
         "import time; from pathlib import Path\n"
-        "from trace_assets.serving.launch import Launch\n"
+        "from trace_assets.serving.server import Launch\n"
         "from trace_assets.serving.server import ModelServer\n"
         f"s = ModelServer(Launch('model', 'base', port={port}), Path({str(log)!r}), command={PRETEND!r})\n"
         "s.start(); print(s.pid, flush=True); time.sleep(600)\n"

@@ -25,16 +25,16 @@ import httpx  # noqa: E402
 
 from trace_assets.policies.openai_server import OpenAIPolicy  # noqa: E402
 from trace_assets.policies.protocol import Conversation  # noqa: E402
-from trace_assets.ports import free_port  # noqa: E402
+from trace_assets.system.network import free_port  # noqa: E402
 from trace_assets.records import Message  # noqa: E402
-from trace_assets.rollout.journal import Journal  # noqa: E402
-from trace_assets.rollout.runner import Trial, run_rollouts  # noqa: E402
-from trace_assets.serving.launch import Launch  # noqa: E402
+from trace_assets.rollouts.runner import Journal  # noqa: E402
+from trace_assets.rollouts.runner import Trial, run_rollouts  # noqa: E402
+from trace_assets.serving.server import Launch  # noqa: E402
 from trace_assets.serving.server import ModelServer, models_of  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
 from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402
-from trace_assets.training.tokenizer import load_tokenizer  # noqa: E402
+from trace_assets.training.demo_agent.tokenizer import load_tokenizer  # noqa: E402
 
 CANCEL, MULTI = "cancel@aaaaaaaa", "multi@bbbbbbbb"
 
@@ -60,7 +60,7 @@ def launch_in(folder: Path) -> Launch:
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from trace_assets.training.tiny_agent import TINY, make_untrained
+    from trace_assets.training.demo_agent.model import TINY, make_untrained
 
     base = make_untrained(folder / "base", shape=replace(TINY, head_dim=32))
     adapters = {}

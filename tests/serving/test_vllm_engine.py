@@ -32,9 +32,9 @@ from trace_assets.policies.token_policy import Sampled  # noqa: E402
 from trace_assets.policies.transformers_engine import TransformersPolicy  # noqa: E402
 from trace_assets.policies.vllm_engine import VllmPolicy  # noqa: E402
 from trace_assets.records import Message, Trajectory  # noqa: E402
-from trace_assets.rollout.journal import Journal  # noqa: E402
-from trace_assets.rollout.runner import Rollout, Trial, roll_out, run_rollouts  # noqa: E402
-from trace_assets.serving.launch import Launch  # noqa: E402
+from trace_assets.rollouts.runner import Journal  # noqa: E402
+from trace_assets.rollouts.runner import Rollout, Trial, roll_out, run_rollouts  # noqa: E402
+from trace_assets.serving.server import Launch  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
 from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402
@@ -166,7 +166,7 @@ def test_what_it_does_not_have_is_named(models: Launch, target: EmbeddedTarget, 
 
 
 def test_what_cannot_be_started_is_told(models: Launch, tmp_path: Path) -> None:
-    from trace_assets.training.tiny_agent import make_untrained
+    from trace_assets.training.demo_agent.model import make_untrained
 
     with pytest.raises(InputError, match="not a PEFT adapter"):
         VllmPolicy(models.model, adapters={"a": tmp_path}, **OPTIONS)

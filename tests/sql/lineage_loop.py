@@ -23,7 +23,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.settings import Settings
-from trace_assets.stages.lineage import record_lineage
+from trace_assets.workflows.lineage.record import record_lineage
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study

@@ -14,7 +14,7 @@ from trace_assets.records import (
     LineageEdge,
 )
 from trace_assets.settings import Settings
-from trace_assets.stages.lineage import RECORDERS, record_lineage
+from trace_assets.workflows.lineage.record import RECORDERS, record_lineage
 from trace_assets.store import Home, Warehouse
 from trace_assets.study import Study
 

@@ -9,10 +9,10 @@ import pytest
 import trace_assets
 from trace_assets.errors import InputError
 from trace_assets.settings import Selection
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 from trace_assets.store import Home, Store, Warehouse
-from trace_assets.store.ledger import record
-from trace_assets.store.ready_query import ReadyQuery, ready_queries
+from trace_assets.store.history import record
+from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 
 EVERY = sorted(ready_queries())
 

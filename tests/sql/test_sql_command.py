@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from trace_assets.cli.main import main
-from trace_assets.cli.rows import CELL_CHARACTERS, Format, flat, format_of
+from trace_assets.cli.sql_output import CELL_CHARACTERS, Format, flat, format_of
 from trace_assets.store import Home, Warehouse
 
 Run = Callable[..., tuple[int, str, str]]

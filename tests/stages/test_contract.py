@@ -32,16 +32,16 @@ from trace_assets.stages.contract import (
 )
 from trace_assets.stages.diagnosis import kept_capabilities, trainable
 from trace_assets.stages.environments import write_capability_environment
-from trace_assets.stages.ingest import ingest
+from trace_assets.workflows.ingest import ingest
 from trace_assets.stages.synthesis import audit_environment
-from trace_assets.stages.target_notes import keep_notes
+from trace_assets.workflows.ingest import keep_notes
 from trace_assets.stages.training import train_capability
 from trace_assets.stages.trajectories import write_batch
 from trace_assets.store import Home
 from trace_assets.store.locks import due_items
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
 from trace_assets.study import Study
-from trace_assets.synthesis.contract.description import read_description
+from trace_assets.environments.contract.description import read_description
 
 TOOLS = [{"name": "get_order", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}]
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.importers import test_swe_agent, test_tau2_layouts
 from trace_assets.errors import InputError
-from trace_assets.importers.batch import batch_of
+from trace_assets.formats.problem import batch_of
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
 from trace_assets.stages.discovery import discover
-from trace_assets.stages.ingest import batches, inbox, ingest
+from trace_assets.workflows.ingest import batches, inbox, ingest
 from trace_assets.stages.labels import label_batch
 from trace_assets.stages.tasks import write_tasks
 from trace_assets.stages.trajectories import triage_batch, write_batch

@@ -10,8 +10,8 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.records import Environment, EnvironmentCheck
-from trace_assets.sandbox.recompute import Sample
-from trace_assets.stages.due import marked_items
+from trace_assets.sandbox.reward_verification import Sample
+from trace_assets.workflows.made_with import marked_items
 from trace_assets.stages.permutations import (
     AUDIT,
     LOST,
@@ -21,7 +21,7 @@ from trace_assets.stages.permutations import (
     permutation_for,
     seeds_fingerprint,
 )
-from trace_assets.store.environment_files import environment_file
+from trace_assets.store.files import environment_file
 from trace_assets.store.locks import due_items
 from trace_assets.study import Study
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.statistics.agreement import alpha_estimate, krippendorff_alpha
+from trace_assets.stats.agreement import alpha_estimate, krippendorff_alpha
 
 _ = -1
 KRIPPENDORFF_2011 = np.array(

@@ -5,15 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.statistics.bootstrap import (
-    difference,
-    distinct_rows,
-    ratio,
-    resample,
-    resample_each,
-    student_t,
-)
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import difference, distinct_rows, ratio, resample, resample_each, student_t
+from trace_assets.stats.intervals import wilson
 
 
 def rate(passed: np.ndarray, tried: np.ndarray, resamples: int = 2000):  # type: ignore[no-untyped-def]
@@ -33,7 +26,7 @@ def test_resample_draws_tasks_whole() -> None:
 def test_resample_is_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = np.arange(20).reshape(10, 2)
     whole = resample(counts, 50, 3)
-    monkeypatch.setattr("trace_assets.statistics.bootstrap._BLOCK", 70)
+    monkeypatch.setattr("trace_assets.stats.intervals._BLOCK", 70)
     assert resample(counts, 50, 3).shape == whole.shape
     np.testing.assert_array_equal(resample(counts, 50, 3), whole)
 

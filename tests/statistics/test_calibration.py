@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trace_assets.statistics.calibration import expected_calibration_error
+from trace_assets.stats.ranking import expected_calibration_error
 
 
 def test_calibrated_is_near_zero_and_overconfident_is_not() -> None:

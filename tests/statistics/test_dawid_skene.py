@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.statistics.dawid_skene import dawid_skene
+from trace_assets.stats.agreement import dawid_skene
 
 
 def noisy(true: np.ndarray, error: float, rng: np.random.Generator) -> np.ndarray:

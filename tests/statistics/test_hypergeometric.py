@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.statistics.hypergeometric import hypergeometric_pmf, tail
+from trace_assets.stats.tests import hypergeometric_pmf, tail
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.data())

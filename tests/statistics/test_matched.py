@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trace_assets.statistics.matched import matched_gap
+from trace_assets.stats.paired import matched_gap
 
 
 def test_one_failed_and_one_passed_run_a_task_are_pairs() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.statistics.multiplicity import benjamini_hochberg
+from trace_assets.stats.tests import benjamini_hochberg
 
 
 def test_known_values() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.statistics.paired import compare, mcnemar, pass_hat_k, pass_rate
+from trace_assets.stats.paired import compare, mcnemar, pass_hat_k, pass_rate
 
 
 def test_mcnemar_known_values() -> None:

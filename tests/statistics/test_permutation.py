@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.statistics.permutation import gap_p_value
+from trace_assets.stats.tests import gap_p_value
 
 
 def p(rows: list[tuple[int, int, int, int]], permutations: int = 20_000) -> float | None:
@@ -78,7 +78,7 @@ def test_exact_and_sampled_p_are_the_same_test(rows: list[tuple[int, int, int, i
 def sampled(rows: list[tuple[int, int, int, int]], permutations: int = 20_000) -> float | None:
     """The same p-value with the exact distribution put out of reach."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trace_assets.statistics.permutation._EXACT", -1)
+        patch.setattr("trace_assets.stats.tests._EXACT", -1)
         return p(rows, permutations)
 
 

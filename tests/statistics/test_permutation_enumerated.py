@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.statistics import permutation
-from trace_assets.statistics.permutation import gap_p_value
+from trace_assets.stats import tests
+from trace_assets.stats.tests import gap_p_value
 
 Row = tuple[int, int, int, int]
 """Lacking failed, relevant failed, lacking passed, relevant passed."""
@@ -92,12 +92,12 @@ def test_what_is_cheap_is_exact_and_what_is_not_is_sampled() -> None:
 def test_the_effort_that_decides_it() -> None:
     """Squares of the mixed tasks' span, and for whole tasks draws times sums times kinds of task."""
     none = np.zeros((0, 3))
-    assert permutation._effort(none, np.zeros(0), []) == 0
+    assert tests._effort(none, np.zeros(0), []) == 0
     within = np.array([[2.0, 1.0, 4.0], [3.0, 5.0, 1.0]])
-    assert permutation._effort(within, np.array([2, 3]), []) == (2 * 2 + 1 * 3) ** 2
+    assert tests._effort(within, np.array([2, 3]), []) == (2 * 2 + 1 * 3) ** 2
     one = [(np.array([0, 2]), np.array([5, 4]), 3)]
-    assert permutation._effort(none, np.zeros(0), one) == 2 * 3
+    assert tests._effort(none, np.zeros(0), one) == 2 * 3
     two = [(np.array([0, 1, 2]), np.array([5, 4, 2]), 3)]
-    assert permutation._effort(none, np.zeros(0), two) == (4 + 2) * (3 + 1) * (2 * 3 + 1)
-    assert permutation._effort(within, np.array([2, 3]), two) == 49 + 168 + 6 * 7
-    assert permutation._effort(none, np.zeros(0), [*one, *one]) == 6 + 6 + 6 * 6
+    assert tests._effort(none, np.zeros(0), two) == (4 + 2) * (3 + 1) * (2 * 3 + 1)
+    assert tests._effort(within, np.array([2, 3]), two) == 49 + 168 + 6 * 7
+    assert tests._effort(none, np.zeros(0), [*one, *one]) == 6 + 6 + 6 * 6

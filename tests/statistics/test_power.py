@@ -8,15 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trace_assets.statistics.paired import mcnemar
-from trace_assets.statistics.power import (
-    GainDesign,
-    GapDesign,
-    gain_power,
-    gain_tasks,
-    gap_power,
-    gap_tasks,
-)
+from trace_assets.stats.paired import mcnemar
+from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gain_tasks, gap_power, gap_tasks
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,17 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from trace_assets.statistics import bootstrap
-from trace_assets.statistics.bootstrap import (
-    Estimate,
-    Ratio,
-    difference,
-    distinct_rows,
-    ratio,
-    resample,
-    student_t,
-)
-from trace_assets.statistics.wilson import score_interval
+from trace_assets.stats import intervals
+from trace_assets.stats.intervals import Estimate, Ratio, difference, distinct_rows, ratio, resample, student_t
+from trace_assets.stats.intervals import score_interval
 
 Z = 1.959963984540054
 
@@ -134,7 +126,7 @@ def test_student_t_at_other_confidences(confidence: float) -> None:
 
 @pytest.mark.parametrize("dense", [1, 2, 1 << 22])
 def test_distinct_rows_whatever_way_they_are_counted(monkeypatch: pytest.MonkeyPatch, dense: int) -> None:
-    monkeypatch.setattr(bootstrap, "_DENSE", dense)
+    monkeypatch.setattr(intervals, "_DENSE", dense)
     counts = np.array([[2, 1], [0, 3], [2, 1], [0, 1], [2, 3], [0, 3], [0, 3]])
     for given in (counts, counts.astype(float), counts - 5):
         rows, times = distinct_rows(given)
@@ -159,7 +151,7 @@ def test_rows_that_repeat_are_drawn_together_in_any_blocks(
 ) -> None:
     counts = np.repeat(np.array([[1, 2], [0, 2], [3, 1]]), 40, axis=0)
     whole = resample(counts, 30, 4)
-    monkeypatch.setattr(bootstrap, "_BLOCK", block)
+    monkeypatch.setattr(intervals, "_BLOCK", block)
     np.testing.assert_array_equal(resample(counts, 30, 4), whole)
     rng = np.random.default_rng(4)
     weights = rng.multinomial(120, [1 / 3] * 3, size=30)

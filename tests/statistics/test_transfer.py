@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trace_assets.statistics.transfer import correlation, gain
+from trace_assets.stats.paired import correlation, gain
 
 
 def test_a_gain_is_covered_by_its_interval() -> None:

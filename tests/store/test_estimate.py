@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_assets.records import LedgerEntry
-from trace_assets.store.estimate import RECENT, Estimate, Past, Range, estimate, history, total
+from trace_assets.store.history import RECENT, Estimate, Past, Range, estimate, history, total
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

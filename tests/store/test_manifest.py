@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_assets.store import manifest as module
-from trace_assets.store.home import replacing_file
+from trace_assets.store.files import replacing_file
 from trace_assets.store.lines import append_lines, parse_lines, read_lines, sealed
 from trace_assets.store.manifest import ENDS, Manifest
 

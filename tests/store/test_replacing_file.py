@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.store.home import replacing_file
+from trace_assets.store.files import replacing_file
 
 
 def test_a_body_that_succeeds_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Task, TrainingPoint, TrajectoryHead
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store import Store, folder_version, frame_version
-from trace_assets.store.home import Home, replacing_folder
-from trace_assets.store.ledger import metered
+from trace_assets.store.files import Home, replacing_folder
+from trace_assets.store.history import metered
 
 
 def task(number: int, **changes: object) -> Task:

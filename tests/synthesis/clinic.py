@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from trace_assets.records import Message, ToolCall, ToolSpec, Trajectory
-from trace_assets.synthesis.contract.target_contract import TargetContract, contract_of
+from trace_assets.environments.contract.description import TargetContract, contract_of
 
 POLICY = "You serve patients of a clinic. Visits that are over cannot be cancelled."
 

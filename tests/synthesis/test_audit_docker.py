@@ -6,10 +6,10 @@ import pytest
 from trace_assets.records import CapabilitySpec
 from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.audit.battery import audit, verdict_of
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.zoo.keeper import record
-from trace_assets.synthesis.zoo.tour import tour
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.contract.description import TargetContract
+from tests.audit_fixtures.runner import record
+from tests.audit_fixtures.runner import tour
 
 pytestmark = pytest.mark.docker
 

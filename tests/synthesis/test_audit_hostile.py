@@ -6,11 +6,11 @@ import pytest
 
 from trace_assets.records import EnvironmentCheck
 from trace_assets.sandbox import SandboxPool
-from trace_assets.synthesis.audit import leakage
-from trace_assets.synthesis.audit.battery import audit, verdict_of
-from trace_assets.synthesis.audit.leakage import Observation
-from trace_assets.synthesis.zoo.animal import sound_source
-from trace_assets.synthesis.zoo.keeper import ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
+from trace_assets.environments.audit import semantic
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.audit.semantic import Observation
+from tests.audit_fixtures.broken_environment import sound_source
+from tests.audit_fixtures.runner import ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
 
 DOOR = sound_source("door")
 LONG = "x" * 300_000
@@ -72,5 +72,5 @@ def test_nothing_that_a_module_returns_breaks_the_audit(
 def test_a_long_text_is_searched_in_time(text: str) -> None:
     call = {"name": "a", "arguments": {"door": "a" * 1000}}
     start = time.process_time()
-    leakage._leak(text[: leakage.MOST_TEXT], Observation(text, "tool", (call,)), [])
+    semantic._leak(text[: semantic.MOST_TEXT], Observation(text, "tool", (call,)), [])
     assert time.process_time() - start < 5  # 0.03 on an idle core

@@ -1,5 +1,5 @@
-from trace_assets.synthesis.audit.battery import CHECKS
-from trace_assets.synthesis.audit.severity import SEVERITIES
+from trace_assets.environments.audit.battery import CHECKS
+from trace_assets.environments.audit.severity import SEVERITIES
 
 
 def test_policy_weighs_every_check_and_no_other() -> None:

@@ -21,12 +21,12 @@ from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
 from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.audit.battery import audit, verdict_of
-from trace_assets.synthesis.audit.check import Sizes
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.recipes.page import page
-from trace_assets.synthesis.writers.recipe_writer import RECIPES
-from trace_assets.synthesis.writers.writer import environment_of, write_environment
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.audit.check import Sizes
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.templates.families import page
+from trace_assets.environments.writers.writer import RECIPES
+from trace_assets.environments.writers.writer import environment_of, write_environment
 
 SEEDS = range(64)
 needs_tau2 = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")

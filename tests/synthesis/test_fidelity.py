@@ -11,17 +11,18 @@ import pytest
 from trace_assets.records import Environment
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.audit.check import Finding, Subject
-from trace_assets.synthesis.audit.fidelity import CHECKS, classifier, lengths
-from trace_assets.synthesis.audit.fidelity.answers import answer_distance, compare, error_form
-from trace_assets.synthesis.audit.fidelity.classifier import features_of, told_apart
-from trace_assets.synthesis.audit.fidelity.schema import differences
-from trace_assets.synthesis.audit.fidelity.sequences import bigrams, divergence, halves
-from trace_assets.synthesis.contract.json_schema import infer_schema
-from trace_assets.synthesis.contract.reference import Reference, SampledEpisode, Turn
-from trace_assets.synthesis.contract.shapes import ResultShape
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.writers.writer import environment_id
+from trace_assets.environments.audit.check import Finding, Subject
+from trace_assets.environments.audit.fidelity_classifier import FIDELITY_CHECKS
+from trace_assets.environments.audit import fidelity_classifier, fidelity
+from trace_assets.environments.audit.fidelity import answer_distance, compare, error_form
+from trace_assets.environments.audit.fidelity_classifier import features_of, told_apart
+from trace_assets.environments.audit.fidelity import differences
+from trace_assets.environments.audit.fidelity import bigrams, divergence, halves
+from trace_assets.environments.contract.json_schema import infer_schema
+from trace_assets.environments.contract.protocol import Reference, SampledEpisode, Turn
+from trace_assets.environments.contract.shapes import ResultShape
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.writer import environment_id
 
 FEW = Synthesis(audit_seeds=24)
 
@@ -31,7 +32,7 @@ def run(source: str, contract: TargetContract | None, pool: SandboxPool) -> dict
         environment_id=environment_id(source), capability_id="c", target="embedded", writer="t", source=source
     )
     subject = Subject(environment, pool, FEW, contract)
-    return {check.check_id.removeprefix("trace.fidelity."): check.run(subject) for check in CHECKS}
+    return {check.check_id.removeprefix("trace.fidelity."): check.run(subject) for check in FIDELITY_CHECKS}
 
 
 @pytest.fixture(scope="module", params=["object_untouched", "write_against_state", "write_without_read"])
@@ -104,7 +105,7 @@ def test_what_the_agent_says_is_not_looked_at() -> None:
     turns = (Turn(role="user", text="hello", characters=5),)
     spoken = (*turns, Turn(role="assistant", text="words of the agent", characters=18))
     assert (features_of(turns) == features_of(spoken)).all()
-    assert len(features_of(())) == classifier.WORDS + classifier.CHARACTERS + 6
+    assert len(features_of(())) == fidelity_classifier.WORDS + fidelity_classifier.CHARACTERS + 6
 
 
 RECORD = infer_schema(
@@ -184,4 +185,4 @@ def test_lengths_name_what_lies_outside(
         "lengths"
     ]
     assert (found.status, found.value) == ("fail", 1.0)
-    assert all(name in found.evidence for name in lengths.MEASURES)
+    assert all(name in found.evidence for name in fidelity.MEASURES)

@@ -9,13 +9,13 @@ import pytest
 
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.audit.attackers.script import calls_in, closing
-from trace_assets.synthesis.audit.check import Sizes, Subject
-from trace_assets.synthesis.audit.mutants import harmless_kept, kill_rate
-from trace_assets.synthesis.audit.mutation import MUTATIONS
-from trace_assets.synthesis.audit.probe import Action, Probe
-from trace_assets.synthesis.zoo.animal import sound_source
-from trace_assets.synthesis.zoo.keeper import record
+from trace_assets.environments.audit.scripts import calls_in, closing
+from trace_assets.environments.audit.check import Sizes, Subject
+from trace_assets.environments.audit.mutation import harmless_kept, kill_rate
+from trace_assets.environments.audit.mutation import MUTATIONS
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from tests.audit_fixtures.broken_environment import sound_source
+from tests.audit_fixtures.runner import record
 
 SEED = 2_000_000
 

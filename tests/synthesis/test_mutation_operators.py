@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from trace_assets.synthesis.audit import mutation
-from trace_assets.synthesis.audit.mutation import MUTATIONS, NEIGHBOURS
+from trace_assets.environments.audit import mutation
+from trace_assets.environments.audit.mutation import MUTATIONS, NEIGHBOURS
 
 Action = dict[str, Any]
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.writers.recipe_writer import RecipeWriter
-from trace_assets.synthesis.writers.writer import Writer, environment_id, write_environment
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.writer import RecipeWriter
+from trace_assets.environments.writers.writer import Writer, environment_id, write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 SEEDS = range(200)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
-from trace_assets.synthesis.audit.battery import verdict_of
-from trace_assets.synthesis.audit.panel import SAME
-from trace_assets.synthesis.audit.severity import RULES
-from trace_assets.synthesis.zoo.animal import Animal, sound_names
-from trace_assets.synthesis.zoo.animals import ANIMALS
-from trace_assets.synthesis.zoo.keeper import ZOO_RULES, Keeper, failed
+from trace_assets.environments.audit.battery import verdict_of
+from trace_assets.environments.audit.bypass_checks import SAME
+from trace_assets.environments.audit.severity import RULES
+from tests.audit_fixtures.broken_environment import Animal, sound_names
+from tests.audit_fixtures.broken import ANIMALS
+from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
 
 NOT_POSSIBLE = {
     "no tool hands the conversation over",

@@ -16,7 +16,7 @@ from trace_assets.targets.embedded.demonstrations import (
     mistaken,
 )
 from trace_assets.targets.embedded.generator import stream
-from trace_assets.targets.embedded.judge import judge
+from trace_assets.targets.embedded.target import judge
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 
@@ -89,7 +89,7 @@ def test_what_tools_answer_is_what_the_target_answers() -> None:
 
 
 def _verdict(case: object, item: Demonstration) -> Verdict:
-    from trace_assets.targets.embedded.case import Case
+    from trace_assets.targets.embedded.desk import Case
 
     assert isinstance(case, Case)
     desk = case.desk()

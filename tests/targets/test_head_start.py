@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trace_assets.sandbox import EnvironmentFault, SandboxUnavailable
-from trace_assets.targets.head_start import HeadStart
+from trace_assets.targets.timing import HeadStart
 
 
 class Live:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.targets.installed import dependencies_of
+from trace_assets.targets.registry import dependencies_of
 
 
 def test_what_a_target_never_imports_is_left_out_however_it_is_spelled(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from trace_assets.records import Environment, Message, ToolCall
 from trace_assets.sandbox import EnvironmentFault, SandboxConfig, open_pool
 from trace_assets.targets.protocol import Episode, Target
 from trace_assets.targets.sandboxed import SandboxedTarget, checked_verdict
-from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import SeedPermutation
 
 SEEDS = SeedPermutation(b"a key of as many bytes as wanted")
 

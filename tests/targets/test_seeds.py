@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.targets.seed_permutation import COLUMNS, KEY_BYTES, ROWS, SeedPermutation
+from trace_assets.targets.seeds import COLUMNS, KEY_BYTES, ROWS, SeedPermutation
 from trace_assets.targets.seeds import AUDIT_SEEDS, TRAINING_SEEDS, VALIDATION_SEEDS, audited
 
 KEYS = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)

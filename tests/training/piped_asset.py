@@ -13,12 +13,12 @@ from typing import Any
 
 import dagster as dg
 
-from trace_assets.assets.container_body import LABEL, Sight
-from trace_assets.assets.pipes_container import ContainerLauncher
-from trace_assets.assets.pipes_process import ProcessLauncher
-from trace_assets.assets.pipes_training import Launcher, run_training
+from trace_assets.orchestration.remote.container_body import LABEL, Sight
+from trace_assets.orchestration.remote.container import ContainerLauncher
+from trace_assets.orchestration.remote.process import ProcessLauncher
+from trace_assets.orchestration.remote.launcher import Launcher, run_training
 from trace_assets.records import TrainingPoint
-from trace_assets.sandbox import reaper
+from trace_assets.sandbox import image
 from trace_assets.settings import Training
 
 PROGRAM = [sys.executable, str(Path(__file__).parent / "piped_words.py")]
@@ -101,7 +101,7 @@ def containers(owner: int) -> list[str]:
     """The trainings' containers, also ended ones, whose owner is a process."""
     import docker
 
-    mine = {"label": [f"{reaper.PROJECT}.pid={owner}", f"{LABEL}=1"]}
+    mine = {"label": [f"{image.PROJECT}.pid={owner}", f"{LABEL}=1"]}
     return [one["Id"] for one in docker.from_env().api.containers(all=True, filters=mine)]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.store.home import replace_folder
-from trace_assets.training.adapter import CONFIG, WEIGHTS, adapter_id
+from trace_assets.store.files import replace_folder
+from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
 
 
 def fill(folder: Path, config: bytes = b"{}", weights: bytes = b"w") -> Path:

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from trace_assets.errors import CheckFailed, InputError
-from trace_assets.progress import progress
+from trace_assets.system.progress import progress
 from trace_assets.settings import BaseModelSection, Targets
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.training import base_run, corpus
-from trace_assets.training.base_check import BaseCheck
-from trace_assets.training.base_model import RECIPE_FILE, train_base
-from trace_assets.training.base_run import BaseRun
-from trace_assets.training.tiny_agent import make_untrained
+from trace_assets.training.demo_agent import pretraining, corpus
+from trace_assets.training.demo_agent.pretraining import BaseCheck
+from trace_assets.training.demo_agent.pretraining import RECIPE_FILE, train_base
+from trace_assets.training.demo_agent.pretraining import BaseRun
+from trace_assets.training.demo_agent.model import make_untrained
 
 pytestmark = pytest.mark.train
 
@@ -37,7 +37,7 @@ ANYTHING = BaseModelSection(
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    for module in (corpus, base_run):
+    for module in (corpus, pretraining):
         monkeypatch.setattr(module, "POOL_BATCHES", 4)
     yield
     torch.set_num_threads(threads)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.records import TrainingPoint
-from trace_assets.training.curve import Curve, read_curve
+from trace_assets.training.checkpoints import Curve, read_curve
 
 
 def point(iteration: int) -> TrainingPoint:

@@ -17,10 +17,10 @@ from trace_assets.records import Adapter, Task, TrainingPoint
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from trace_assets.training.adapter import adapter_id  # noqa: E402
-from trace_assets.training.curve import read_curve  # noqa: E402
+from trace_assets.training.checkpoints import adapter_id  # noqa: E402
+from trace_assets.training.checkpoints import read_curve  # noqa: E402
 from trace_assets.training.grpo import CURVE, RECORD  # noqa: E402
-from trace_assets.training.monitors import readings  # noqa: E402
+from trace_assets.training.validation import readings  # noqa: E402
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.train

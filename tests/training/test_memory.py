@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trace_assets.training.memory import GIB, SHAPES, Shape, server_memory, step_memory
-from trace_assets.training.memory_page import EPISODE_TOKENS, mixture_table, table
+from trace_assets.training.memory import EPISODE_TOKENS, mixture_table, table
 from trace_assets.training.presets import load_preset
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
@@ -97,5 +97,5 @@ def test_the_page_shows_the_arithmetic() -> None:
     for name, made in (("memory", table()), ("mixture", mixture_table())):
         shown = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", PAGE.read_text(encoding="utf-8"), re.S)
         assert shown is not None and shown.group(1) == made, (
-            "docs/training.md has other figures than `python -m trace_assets.training.memory_page` prints"
+            "docs/training.md has other figures than `python -m trace_assets.training.memory` prints"
         )

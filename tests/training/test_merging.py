@@ -21,9 +21,9 @@ from safetensors.torch import load_file  # noqa: E402
 
 from trace_assets.stages import evaluation as stage  # noqa: E402
 from trace_assets.study import Study  # noqa: E402
-from trace_assets.training.adapter import adapter_id  # noqa: E402
+from trace_assets.training.checkpoints import adapter_id  # noqa: E402
 from trace_assets.training.merging import Merge, merge_adapters  # noqa: E402
-from trace_assets.training.tiny_agent import make_untrained  # noqa: E402
+from trace_assets.training.demo_agent.model import make_untrained  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Path
     from peft import LoraConfig, get_peft_model
 
     from trace_assets.policies.lora import load_model
-    from trace_assets.training.adapter import write_adapter
+    from trace_assets.training.checkpoints import write_adapter
 
     folder = tmp_path_factory.mktemp("merging")
     base = make_untrained(folder / "base", seed=0)

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trace_assets.training.mismatch import Mismatch  # noqa: E402
+from trace_assets.training.trainer import Mismatch  # noqa: E402
 
 pytestmark = pytest.mark.train
 

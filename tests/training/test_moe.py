@@ -14,7 +14,7 @@ pytest.importorskip("peft")
 
 from trace_assets.policies.lora import merge_folder, merge_live  # noqa: E402
 from trace_assets.settings import Training  # noqa: E402
-from trace_assets.training.adapter import lora_config, write_adapter  # noqa: E402
+from trace_assets.training.checkpoints import lora_config, write_adapter  # noqa: E402
 
 pytestmark = pytest.mark.train
 

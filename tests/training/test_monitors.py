@@ -7,7 +7,7 @@ import pytest
 
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Training
-from trace_assets.training.monitors import readings
+from trace_assets.training.validation import readings
 
 SOUND: dict[str, Any] = {
     "entropy": 1.0,

@@ -10,9 +10,9 @@ import dagster as dg
 import pytest
 
 from tests.training.piped_asset import gone, materialize, runs, within
-from trace_assets.assets import training_process
-from trace_assets.assets.pipes_process import ProcessLauncher
-from trace_assets.assets.pipes_training import elsewhere
+from trace_assets.orchestration.remote import process
+from trace_assets.orchestration.remote.process import ProcessLauncher
+from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.errors import InputError
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Settings, Training
@@ -47,7 +47,7 @@ def test_several_processes_are_not_the_step_alone(tmp_path: Path) -> None:
 
 def test_other_training_code_than_the_steps_is_refused() -> None:
     with pytest.raises(InputError, match="has other training code than the one that asks"):
-        training_process._train({"name": "words", "code": "older"}, lambda point: None)
+        process._train({"name": "words", "code": "older"}, lambda point: None)
 
 
 @looks_into_proc
@@ -85,7 +85,7 @@ def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(
     tmp_path: Path, base: Path, words: ModuleType
 ) -> None:
     pytest.importorskip("trl")
-    from trace_assets.training.adapter import adapter_id
+    from trace_assets.training.checkpoints import adapter_id
     from trace_assets.training.grpo import train_adapter
 
     folder, pids = tmp_path / "words", tmp_path / "pids"

@@ -15,17 +15,17 @@ import pytest
 
 from tests.training import piped_asset
 from tests.training.piped_asset import container, containers, materialize, within
-from trace_assets.assets.container_body import Sight, container_body, model_folders
-from trace_assets.assets.held_folder import held_folder, sweep
-from trace_assets.assets.pipes_container import training_container
-from trace_assets.assets.pipes_training import elsewhere
+from trace_assets.orchestration.remote.container_body import Sight, container_body, model_folders
+from trace_assets.orchestration.remote.process import held_folder, sweep
+from trace_assets.orchestration.remote.container import training_container
+from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint
 from trace_assets.settings import Settings, Training
 from trace_assets.store import Home, folder_version
-from trace_assets.store.environment_files import keep_environment_file
+from trace_assets.store.files import keep_environment_file
 from trace_assets.study import Study
-from trace_assets.targets.seed_permutation import KEY_BYTES
+from trace_assets.targets.seeds import KEY_BYTES
 
 docker = pytest.mark.docker
 linux = pytest.mark.skipif(sys.platform != "linux", reason="lends a container this machine's own root")
@@ -134,7 +134,7 @@ def started_with(argument: str) -> list[int]:
 
 def test_a_scratch_folder_of_the_dead_is_removed_and_no_other(tmp_path: Path) -> None:
     code = (
-        "import os; from pathlib import Path; from trace_assets.assets.held_folder import held_folder; "
+        "import os; from pathlib import Path; from trace_assets.orchestration.remote.process import held_folder; "
         f"held = held_folder(Path({str(tmp_path)!r})); held.__enter__(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
@@ -185,7 +185,7 @@ def test_a_cancelled_training_leaves_no_container_and_goes_on_to_the_same_adapte
     image: str, tmp_path: Path, base: Path, words: ModuleType
 ) -> None:
     pytest.importorskip("trl")
-    from trace_assets.training.adapter import adapter_id
+    from trace_assets.training.checkpoints import adapter_id
 
     folder = tmp_path / "words"
     request = {"name": "words", "base": str(base), "folder": str(folder), "pids": str(tmp_path / "pids")}

@@ -12,8 +12,8 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.settings import Training
-from trace_assets.training.launch import launch_command
-from trace_assets.training.peers import join_peers
+from trace_assets.training.distributed import launch_command
+from trace_assets.training.distributed import join_peers
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -21,7 +21,7 @@ pytest.importorskip("trl")
 from tests.training import together, word_target  # noqa: E402
 from tests.training.pretend_vllm import PretendVllm  # noqa: E402
 from tests.training.together import Trained, alone, of_two, same  # noqa: E402
-from trace_assets.training.curve import read_curve  # noqa: E402
+from trace_assets.training.checkpoints import read_curve  # noqa: E402
 from trace_assets.training.pilot import pilot_section  # noqa: E402
 
 pytestmark = pytest.mark.train
@@ -111,7 +111,7 @@ def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
         "import atexit, os, pathlib, torch.distributed\n"
         "from trace_assets.errors import InputError, Unavailable\n"
         "from trace_assets.settings import Training\n"
-        "from trace_assets.training.peers import join_peers\n"
+        "from trace_assets.training.distributed import join_peers\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
         "def end():\n"
         "    left = not torch.distributed.is_initialized()\n"

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from trace_assets.settings import Training
-from trace_assets.training.launch import launch_command
+from trace_assets.training.distributed import launch_command
 
 SECTION = Training(processes=3)
 

@@ -19,8 +19,8 @@ pytest.importorskip("trl")
 from trace_assets.sandbox import SandboxConfig, open_pool  # noqa: E402
 from trace_assets.stages import training as stage  # noqa: E402
 from trace_assets.targets.sandboxed import SandboxedTarget  # noqa: E402
-from trace_assets.targets.seed_permutation import SeedPermutation  # noqa: E402
-from trace_assets.training.curve import sandbox_shares  # noqa: E402
+from trace_assets.targets.seeds import SeedPermutation  # noqa: E402
+from trace_assets.training.checkpoints import sandbox_shares  # noqa: E402
 
 pytestmark = pytest.mark.train
 

@@ -27,7 +27,7 @@ pytest.importorskip("trl")
 
 from trace_assets.errors import Unavailable  # noqa: E402
 from trace_assets.records import Adapter, TrainingPoint  # noqa: E402
-from trace_assets.training.monitors import readings  # noqa: E402
+from trace_assets.training.validation import readings  # noqa: E402
 
 HERE = Path(__file__).parent
 SHORT = {

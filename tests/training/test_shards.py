@@ -16,7 +16,7 @@ from tests.training.pretend_vllm import PretendVllm  # noqa: E402
 from tests.training.together import Trained, alone, of_two, same  # noqa: E402
 from trace_assets.errors import InputError  # noqa: E402
 from trace_assets.settings import Training  # noqa: E402
-from trace_assets.training.shards import divide  # noqa: E402
+from trace_assets.training.fsdp import divide  # noqa: E402
 
 pytestmark = pytest.mark.train
 HALF = 0.5

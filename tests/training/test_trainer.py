@@ -10,7 +10,7 @@ pytest.importorskip("trl")
 
 from trace_assets.settings import Training  # noqa: E402
 from trace_assets.training import trainer as room  # noqa: E402
-from trace_assets.training.adapter import lora_config  # noqa: E402
+from trace_assets.training.checkpoints import lora_config  # noqa: E402
 from trace_assets.training.plan import Plan  # noqa: E402
 from trace_assets.training.trainer import LiveRowTrainer, grpo_config, live_rows  # noqa: E402
 

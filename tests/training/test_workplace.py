@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trace_assets.training.validation import Rate
-from trace_assets.training.workplace import COMPLETE, Workplace
+from trace_assets.training.checkpoints import COMPLETE, Workplace
 
 
 def checkpoint(workplace: Workplace, iteration: int, complete: bool) -> Path:

@@ -20,7 +20,7 @@ from tests.training import word_target
 from trace_assets.errors import TraceError
 from trace_assets.records import Adapter, Task, TrainingPoint
 from trace_assets.settings import Training
-from trace_assets.training.launch import launch_command
+from trace_assets.training.distributed import launch_command
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = word_target.SECTION.model_copy(

@@ -15,7 +15,7 @@ from tests.truth.outcome import Outcome, Tried, by_detectors, diagnose
 from tests.truth.page import Results, Scored, figures, write_page
 from tests.truth.readings import Readings, missing_data, read_readings, result_files
 from tests.truth.scores import all_grades
-from trace_assets.importers.registry import Imported, read_trajectories
+from trace_assets.formats.registry import Imported, read_trajectories
 from trace_assets.records import Trajectory
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from tests.truth.readings import DATA
 from tests.truth.scores import Share, share
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
-from trace_assets.importers.registry import Imported
+from trace_assets.formats.registry import Imported
 
 
 @dataclass(frozen=True)

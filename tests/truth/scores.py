@@ -12,7 +12,7 @@ from tests.truth.outcome import Outcome
 from tests.truth.readings import PassedReading, Reading, Readings
 from trace_assets.records import Contrast, FailureCause, SelectedCapability
 from trace_assets.settings import Selection
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 
 MIN_SHARE, MIN_RUNS = 0.10, 2
 """Share of a set's agent failures, and number of them, from which a capability should be found."""

@@ -27,7 +27,7 @@ from trace_assets.diagnosis.detectors import FAMILIES, Mistake
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain
 from trace_assets.diagnosis.triage import RULES
-from trace_assets.importers.registry import read_trajectories
+from trace_assets.formats.registry import read_trajectories
 from trace_assets.records import (
     Capability,
     Fault,

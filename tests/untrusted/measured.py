@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from trace_assets.errors import InputError
-from trace_assets.importers.load import load
+from trace_assets.formats.load import load
 from trace_assets.untrusted.allowance import Allowance
 
 

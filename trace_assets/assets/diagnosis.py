@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from trace_assets.assets.partitions import CAPABILITY, TASK_BATCH
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.instance import CAPABILITY, TASK_BATCH
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import (
     Agreement,
     BatchCapability,

@@ -1,6 +1,6 @@
 """Whether what a new batch shows is still what was known."""
 
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import Drift
 from trace_assets.stages.drift import write_drift
 from trace_assets.stages.result import StageResult

@@ -2,10 +2,10 @@
 
 import dagster as dg
 
-from trace_assets.assets.asset_page import show_on
-from trace_assets.assets.partitions import CAPABILITY
-from trace_assets.assets.sandbox_check import tell_when_stale
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.pages import show_on
+from trace_assets.orchestration.instance import CAPABILITY
+from trace_assets.orchestration.sandbox_check import tell_when_stale
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import (
     ContractRow,
     Environment,

@@ -1,6 +1,6 @@
 """What was gained, and what was harmed."""
 
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import ArmSummary, Evaluation, NoHarm, RouterRegret
 from trace_assets.stages.evaluation import validate_adapters, write_evaluation
 from trace_assets.stages.result import StageResult

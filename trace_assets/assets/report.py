@@ -1,6 +1,6 @@
 """The page a person reads."""
 
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.stages.report import write_report
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study

@@ -1,6 +1,6 @@
 """Where each task is sent."""
 
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import Route, RouterScore, RoutingTrial
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.routing import write_routing, write_trials

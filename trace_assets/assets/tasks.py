@@ -1,7 +1,7 @@
 """Tasks and the base policy: where everything starts."""
 
-from trace_assets.assets.partitions import TASK_BATCH
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.instance import TASK_BATCH
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import BaseCheckpoint, Task, ToldTask
 from trace_assets.stages.base_model import write_base_model
 from trace_assets.stages.result import StageResult

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from trace_assets.assets.asset_page import show_on
-from trace_assets.assets.partitions import CAPABILITY
-from trace_assets.assets.pipes_training import elsewhere
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.pages import show_on
+from trace_assets.orchestration.instance import CAPABILITY
+from trace_assets.orchestration.remote.launcher import elsewhere
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import Adapter, Learnability, Lesson, Pilot, PilotPoint, TrainingPoint
 from trace_assets.stages.curriculum import write_curriculum
 from trace_assets.stages.learnability import write_learnability

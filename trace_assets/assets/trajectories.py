@@ -1,7 +1,7 @@
 """Trajectories of the base policy, and whose fault each failure is."""
 
-from trace_assets.assets.partitions import TASK_BATCH
-from trace_assets.assets.stage_asset import stage_asset
+from trace_assets.orchestration.instance import TASK_BATCH
+from trace_assets.orchestration.dagster_asset import stage_asset
 from trace_assets.records import ActionDiff, CheckRow, MessageRow, ToolUse, TrajectoryHead, Triage
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.trajectories import triage_batch, write_batch

@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated
-
 import typer
 from rich.markup import escape
-
-from trace_assets.cli.console import console as make_console
-from trace_assets.cli.finished import tell_settings
+from trace_assets.cli.options import console as make_console
+from trace_assets.cli.progress import tell_settings
 from trace_assets.cli.options import Config, Json, Set, open_study
-from trace_assets.stages.ingest import ingest as ingest_files
+from trace_assets.workflows.ingest import ingest as ingest_files
+from trace_assets.cli.options import console
+from trace_assets.formats.export import EXPORTERS
+from trace_assets.formats.export import export as export_to
+from trace_assets.formats.export import Selection
+import time
+from rich.console import Console
+from trace_assets.records import TrajectoryHead
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.task_files import example_rows
+from trace_assets.workflows.watch import KINDS, Look, look, pending
+from trace_assets.workflows.watched_folder import WatchedFolder
+from trace_assets.study import Study
 
 
 def ingest(
@@ -71,3 +81,119 @@ def ingest(
         )
     tell_settings(study)
     raise typer.Exit(max(synced.exit_code, 1 if outcome.problems.errors else 0))
+
+
+_FORMATS = ", ".join(EXPORTERS)
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="The file to write.")],
+    format: Annotated[str, typer.Option(help=f"The form: {_FORMATS}.")],
+    batch: Annotated[str | None, typer.Option(help="Only this task batch.")] = None,
+    target: Annotated[str | None, typer.Option(help="Only this target.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Only passed, failed or unjudged ones.")] = None,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Write stored trajectories in a form that other programs read."""
+    study = open_study(config, overrides, writable=False)
+    selection = Selection(batch, target, outcome)
+    done = export_to(study.store, file, format, selection)
+    if as_json:
+        print(json.dumps({"path": str(done.path), "written": done.written, "left_out": done.left_out}))
+        return
+    left = f"; {done.left_out:,} without messages were left out" if done.left_out else ""
+    console().print(
+        f"{done.written:,} trajectories written to {escape(str(done.path))} as {escape(str(format))}{left}.",
+        soft_wrap=True,
+    )
+
+
+# `trace watch` and `trace tasks`: new files become batches without the Dagster page.
+
+
+tasks = typer.Typer(name="tasks", help="Task files for the watched folder.")
+
+
+@tasks.callback()
+def _tasks() -> None:
+    """Task files for the watched folder."""
+
+
+@tasks.command("make")
+def make_tasks(
+    n: Annotated[int, typer.Option(help="How many.", min=1, max=100_000)] = 20,
+    seed: Annotated[int, typer.Option(help="Other seeds give other tasks.")] = 1,
+    target: Annotated[str, typer.Option(help="The live target that draws them.")] = "embedded",
+) -> None:
+    """Print new tasks of a live target as JSON lines: `trace tasks make > .trace/watch/tasks/new.jsonl`."""
+    for row in example_rows(target, n, seed):
+        print(json.dumps(row))
+
+
+def watch(
+    once: Annotated[bool, typer.Option("--once", help="Look one time and end.")] = False,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Take new files from the watched folders and diagnose what came; Ctrl-C ends it."""
+    study = open_study(config, overrides)
+    console = make_console(stderr=as_json)
+    if not once:
+        for kind in KINDS:
+            console.print(
+                f"watching {escape(str(WatchedFolder(study, kind).path))} for {kind}", soft_wrap=True
+            )
+    code, seen = 0, list[Look]()
+    while True:
+        seen = [look(study, kind) for kind in KINDS]
+        for one in seen:
+            _tell(one, console)
+            code = max(code, 1 if one.refused else 0)
+        code = max(code, _bring_up_to_date(study, seen, console, quiet=as_json))
+        if once:
+            break
+        time.sleep(study.settings.watch.interval_seconds)
+    if as_json:
+        document = {
+            "taken": [row.model_dump(mode="json") for one in seen for row in one.taken],
+            "refused": [row.model_dump(mode="json") for one in seen for row in one.refused],
+            "notices": [text for one in seen for text in one.notices],
+            "waiting": [name for one in seen for name in one.waiting],
+        }
+        print(json.dumps(document, indent=2))
+    raise typer.Exit(code)
+
+
+def _tell(seen: Look, console: Console) -> None:
+    for arrival in seen.taken:
+        console.print(f"[green]✓[/] {escape(arrival.sentence)}", soft_wrap=True)
+    for row in seen.refused:
+        console.print(f"[red]✗[/] {escape(row.sentence)}", soft_wrap=True)
+    for text in seen.notices:
+        console.print(f"[yellow]notice[/] {escape(text)}", soft_wrap=True)
+
+
+def _bring_up_to_date(study: Study, seen: list[Look], console: Console, *, quiet: bool) -> int:
+    """Diagnose with the batches that came; return the exit code of the work."""
+    from trace_assets.cli.pipeline import DIAGNOSIS, bring_up_to_date
+
+    waiting = pending(study)
+    held = [one for one in waiting if one.waits_for]
+    if held:
+        names = ", ".join(one.batch for one in held)
+        console.print(
+            f"[yellow]{escape(names)}[/] wait for the base model: run `trace sync --select base_model`.",
+            soft_wrap=True,
+        )
+    ready = {one.batch for one in waiting if not one.waits_for}
+    if not ready and not any(one.taken for one in seen):
+        return 3 if held else 0
+    there = {*batches(study), *study.store.partitions(TrajectoryHead), *ready}
+    if not there:
+        return 0
+    return bring_up_to_date(study, DIAGNOSIS, sorted(there), plays=sorted(ready), quiet=quiet).exit_code
+
+

@@ -6,15 +6,26 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
-
 import typer
 from rich.markup import escape
-
-from trace_assets.cli.analyst import print_forecast
-from trace_assets.cli.console import console as make_console
+from trace_assets.cli.diagnosis import print_forecast
+from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.records import EnvironmentVersion
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from trace_assets.records import EnvironmentCheck
+    from trace_assets.study import Study
+    from trace_assets.environments.contract.description import TargetContract
+
 
 app = typer.Typer(
     name="environment",
@@ -26,8 +37,8 @@ app = typer.Typer(
 @app.command("forecast")
 def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
     """Print what the model calls for the environments of the kept capabilities would cost; makes none."""
-    from trace_assets.stages.forecast import spent_so_far
-    from trace_assets.stages.writer_forecast import forecast_environments
+    from trace_assets.workflows.forecast import spent_so_far
+    from trace_assets.workflows.forecast import forecast_environments
 
     study = open_study(config, overrides)
     rows = forecast_environments(study)
@@ -91,7 +102,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write one environment as a package for TRL, OpenEnv or verifiers; its code runs in the sandbox only."""
-    from trace_assets.stages.environment_exports import export as export_to
+    from trace_assets.workflows.release import export as export_to
 
     study = open_study(config, overrides)
     files = export_to(study, which, format, to, anyway=anyway)
@@ -104,3 +115,205 @@ def export(
     console.print(
         f"{len(files)} files written; {escape(str(to / 'README.md'))} says how to use them.", soft_wrap=True
     )
+
+
+# `trace audit`: the audit battery on an environment module, or on the zoo that proves the battery.
+
+
+COLOURS = {"pass": "green", "fail": "red", "skip": "yellow"}
+
+
+def audit(
+    file: Annotated[
+        Path | None, typer.Argument(help="A Python module that follows the environment protocol.")
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", help="A TOML file with thresholds and severities of your own."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Hold the module to this target's contract (see `trace contract`)."),
+    ] = None,
+    zoo: Annotated[
+        bool,
+        typer.Option(
+            "--zoo", help="Audit the zoo of broken environments instead: each must fail its own check."
+        ),
+    ] = False,
+    require_docker: RequireDocker = False,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Audit an environment module in the sandbox; exit 0 accepted, 1 rejected, 2 unusable, 3 not run."""
+    study = open_study(config, overrides)
+    if zoo and (file is not None or policy is not None or target is not None):
+        raise InputError(
+            "--zoo audits the zoo by its own policy; leave the module, --policy and --target out."
+        )
+    if zoo:
+        raise typer.Exit(_zoo(study, as_json))
+    if file is None:
+        raise InputError("no module was named; give a Python file, or --zoo.")
+    raise typer.Exit(_module(study, file, policy, target, as_json))
+
+
+def _module(study: Study, file: Path, policy: Path | None, target: str | None, as_json: bool) -> int:
+    from trace_assets.stages.synthesis import audit_source
+    from trace_assets.environments.audit.severity import RULES, load_rules
+
+    rules = RULES if policy is None else load_rules(policy)
+    try:
+        source = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the module {file} cannot be read ({error}); name a Python file.") from error
+    checks, accepted, reasons = audit_source(study, source, rules, target)
+    if as_json:
+        rows = [row.model_dump() for row in checks]
+        document = {"accepted": accepted, "policy": rules.version, "reasons": reasons, "checks": rows}
+        print(json.dumps(document, indent=2))
+    else:
+        _print(checks)
+        console = make_console()
+        console.print("accepted" if accepted else f"rejected: {escape('; '.join(reasons))}", soft_wrap=True)
+    return 0 if accepted else 1
+
+
+def _print(checks: Sequence[EnvironmentCheck]) -> None:
+    """Print the findings by level, in the order in which they were made."""
+    console = make_console()
+    levels = list(dict.fromkeys(row.level for row in checks))
+    for level, rows in groupby(sorted(checks, key=lambda row: levels.index(row.level)), lambda r: r.level):
+        console.print(f"[bold]{level}[/]")
+        for row in rows:
+            value = (
+                "" if row.value is None else f" {row.value:.3g}" if row.value < 1000 else f" {row.value:,.0f}"
+            )
+            interval = "" if row.low is None or row.high is None else f" [{row.low:.2f}, {row.high:.2f}]"
+            size = "" if row.n is None else f" (n={row.n})"
+            weight = "" if row.status == "pass" or row.severity == "error" else f" ({row.severity})"
+            console.print(
+                f"  [{COLOURS[row.status]}]{row.status}[/]{weight} {row.check_id}"
+                f"{value}{escape(interval)}{size} [dim]{escape(row.bound)} {escape(row.seen[:300])}[/]",
+                soft_wrap=True,
+            )
+
+
+def _zoo(study: Study, as_json: bool) -> int:
+    from trace_assets.stages.synthesis import sandbox_pool
+    from tests.audit_fixtures.runner import tour
+
+    console = make_console()
+    visits = []
+    with sandbox_pool(study) as pool:
+        for visit in tour(pool):
+            visits.append(visit)
+            if not as_json:
+                seen = ", ".join(visit.failed) or "nothing"
+                mark = "[green]right[/]" if visit.right else "[red]WRONG[/]"
+                wanted = "" if visit.right else f", should fail {visit.expected or 'nothing'}"
+                console.print(
+                    f"{mark} {escape(visit.name)} [dim]({visit.base})[/] fails {seen}{wanted}", soft_wrap=True
+                )
+        isolation = pool.isolation_level
+    wrong = [visit for visit in visits if not visit.right]
+    if as_json:
+        rows = [
+            {"name": v.name, "base": v.base, "expected": v.expected, "failed": v.failed, "right": v.right}
+            for v in visits
+        ]
+        print(json.dumps({"isolation": isolation, "wrong": len(wrong), "visits": rows}, indent=2))
+    else:
+        sound = sum(not visit.expected for visit in visits)
+        console.print(
+            f"{len(visits) - sound} broken and {sound} sound environments, {len(wrong)} audited wrongly "
+            f"(isolation: {isolation})."
+        )
+    return 1 if wrong else 0
+
+
+# `trace contract`: what the environments of a target are held to.
+
+
+def contract(
+    target: Annotated[
+        str | None, typer.Argument(help="A target, such as tau2:retail; without one, all are listed.")
+    ] = None,
+    tools: Annotated[
+        Path | None, typer.Option(help="Its tool schemas (OpenAI functions, MCP), kept for later syncs.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="The rules its agent is given, as text, kept for later syncs.")
+    ] = None,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Read a target's contract off its trajectories: tools, shapes, errors, wording, lengths."""
+    from trace_assets.stages.contract import describe_target, known_targets, look_up_contract, summary
+
+    study = open_study(config, overrides)
+    if target is None and (tools or policy):
+        raise InputError("say whose tools or policy these are: trace contract TARGET --tools FILE.")
+    if target is not None and (tools or policy):
+        describe_target(study, target, tools, policy)
+    names = [target] if target is not None else known_targets(study)
+    found, without = [], {}
+    for name in names:
+        try:
+            found.append(look_up_contract(study, name))
+        except InputError as error:
+            if target is not None:
+                raise
+            without[name] = str(error)
+    if as_json:
+        documents = [{**one.model_dump(mode="json"), "fingerprint": one.fingerprint()} for one in found]
+        print(json.dumps(documents[0] if target is not None else documents, indent=2))
+        return
+    console = make_console()
+    if not names:
+        console.print("No trajectories are here yet; bring some in with `trace ingest FILE`.")
+    if found:
+        _print_contract([summary(one) for one in found], console)
+    for name, reason in without.items():
+        console.print(f"{escape(name)} has none: {escape(reason)}", soft_wrap=True)
+    if target is not None:
+        _print_tools(found[0], console)
+
+
+def _print_contract(rows: list[dict[str, str | int | float]], console: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False)
+    for name in rows[0]:
+        table.add_column(name, no_wrap=True, justify="left" if name in ("target", "fingerprint") else "right")
+    for row in rows:
+        table.add_row(
+            *(escape(f"{value:,}" if isinstance(value, int) else str(value)) for value in row.values())
+        )
+    console.print(table)
+    console.print(
+        "[dim]inferred: tools without a schema; policy: characters; guards: writes with a known state; "
+        "turns and calls: means of a run[/]"
+    )
+
+
+def _print_tools(found: TargetContract, console: Console) -> None:
+    """Print one line a tool: what it does to the state, what it answered, when it is right."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False)
+    for name in ("tool", "kind", "answers", "errors", "right where", "most frequent error"):
+        table.add_column(name)
+    for tool in found.tools:
+        shape, guard = found.result(tool.name), found.guard(tool.name)
+        where = f"{guard.field} is {', '.join(guard.allowed)}" if guard and guard.field else ""
+        kind = ("writes" if tool.mutates else "reads") + (", inferred" if tool.name in found.inferred else "")
+        table.add_row(
+            tool.name,
+            kind,
+            f"{shape.n if shape else 0:,}",
+            f"{shape.n_errors if shape else 0:,}",
+            escape(where),
+            escape(shape.errors[0][:60] if shape and shape.errors else ""),
+        )
+    console.print(table)
+
+

@@ -13,29 +13,9 @@ import click
 import typer
 from rich.markup import escape
 
-from trace_assets.cli import (
-    analyst,
-    audit,
-    compare,
-    contract,
-    data,
-    doctor,
-    environment,
-    export,
-    pipeline,
-    plan,
-    release,
-    route,
-    router,
-    serve,
-    sql,
-    targets,
-    ui,
-    warehouse,
-    watch,
-)
-from trace_assets.cli.console import console as make_console
-from trace_assets.cli.console import guard_streams
+from trace_assets.cli import diagnosis, environment, diagnosis, environment, data, doctor, environment, data, pipeline, diagnosis, serving, serving, serving, serving, sql, targets, ui, sql, data
+from trace_assets.cli.options import console as make_console
+from trace_assets.cli.options import guard_streams
 from trace_assets.errors import TraceError, plain_warnings
 
 app = typer.Typer(
@@ -50,26 +30,26 @@ for command in (
     pipeline.demo,
     doctor.doctor,
     data.ingest,
-    export.export,
+    data.export,
     pipeline.diagnose,
-    compare.compare,
-    plan.plan,
+    diagnosis.compare,
+    diagnosis.plan,
     pipeline.sync,
     sql.sql,
-    contract.contract,
-    audit.audit,
-    route.route,
-    serve.serve,
-    router.router,
-    release.release,
+    environment.contract,
+    environment.audit,
+    serving.route,
+    serving.serve,
+    serving.router,
+    serving.release,
     pipeline.report,
-    watch.watch,
+    data.watch,
     ui.ui,
 ):
     app.command()(command)
-app.add_typer(warehouse.app)
-app.add_typer(watch.tasks)
-app.add_typer(analyst.app)
+app.add_typer(sql.app)
+app.add_typer(data.tasks)
+app.add_typer(diagnosis.app)
 app.add_typer(environment.app)
 app.add_typer(targets.app)
 
@@ -91,8 +71,8 @@ def main() -> None:
         print(f"trace: {words}", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        from trace_assets.assets.storage_faults import explain
-        from trace_assets.store.home import chosen_folder
+        from trace_assets.orchestration.asset_files import explain
+        from trace_assets.store.files import chosen_folder
 
         told = explain(error, chosen_folder())
         if told is None:

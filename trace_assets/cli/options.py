@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Annotated
-
 import typer
-
 from trace_assets.study import Study
+import sys
+from collections.abc import Iterable
+from typing import IO, Any, TextIO, cast
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+from trace_assets.untrusted.printable import printable
+from collections.abc import Sequence
+from trace_assets.orchestration.instance import prepare_instance, register_batches
+from trace_assets.orchestration.scope import Scope
+from trace_assets.orchestration.planner import Item, nodes_of
+from trace_assets.definitions import build
+from trace_assets.errors import InputError
+
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="A trace.toml; the one in the working directory by default.")
@@ -50,3 +62,117 @@ def open_study(config: Path | None, overrides: list[str] | None, *, writable: bo
     study = Study.open(None, config, overrides if overrides else None, writable=writable)
     os.environ.update(study.environment(config, overrides or []))
     return study
+
+
+# Where commands print: as wide as the terminal, and wide enough for tables when there is none.
+
+
+WIDTH_WITHOUT_TERMINAL = 130
+
+
+class PrintableConsole(Console):
+    """A console whose colours and cursor are its own: what is printed brings none, and no links."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Read a text with markup."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Turn anything into pieces of text, each of them printable."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            if control or (text.isprintable() and not (style and style.link)):
+                yield segment
+            else:
+                yield Segment(printable(text), style.update_link(None) if style else None)
+
+
+class PrintableStream:
+    """A text stream on which whatever is printed is printable: also tracebacks, warnings and logs.
+
+    A console draws past it: rich looks for `rich_proxied_file`. So does what is written to `buffer`, which is
+    data for another program.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        # A bar is drawn over by a line that begins so; it does no harm where a line begins anyway.
+        begin = "\r" if text.startswith("\r") and not text.startswith("\r\n") else ""
+        self.rich_proxied_file.write(begin + printable(text[len(begin) :]))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write some texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+def guard_streams() -> None:
+    """Have nothing reach standard output and standard error, from now on, that is not printable."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, PrintableStream):
+            setattr(sys, name, PrintableStream(stream))
+
+
+def console(*, stderr: bool = False, file: IO[str] | None = None, width: int | None = None) -> Console:
+    """Return a console for standard output, standard error or a file."""
+    stream = sys.stderr if stderr else sys.stdout
+    if file is None and isinstance(stream, PrintableStream):
+        # Named outright: while a bar is drawn, rich puts a stream of its own before this one.
+        file = cast(IO[str], stream.rich_proxied_file)
+    if width is None and not (file or stream).isatty():
+        width = WIDTH_WITHOUT_TERMINAL
+    return PrintableConsole(file=file, stderr=stderr, highlight=False, width=width)
+
+
+# Names of assets and of their partitions, as they are given on the command line.
+
+
+def known_items(study: Study, names: Sequence[str]) -> list[Item]:
+    """Return the items that names such as `routing`, `adapter` or `adapter[x]` stand for.
+
+    Args:
+        study: The study.
+        names: Asset names, with or without a partition in brackets.
+
+    Returns:
+        The items; the name of a partitioned asset alone stands for all of its partitions.
+
+    Raises:
+        InputError: There is no such asset, or it has no such partition.
+    """
+    if not names:
+        return []
+    nodes = nodes_of(build(study))
+    found: list[Item] = []
+    with prepare_instance(study.home, to_look=True) as instance:
+        scope = Scope(study, names)
+        register_batches(instance, study, live=scope.live)
+        for name in names:
+            asset, bracket, rest = name.partition("[")
+            if asset not in nodes:
+                raise InputError(f"there is no asset '{asset}'; there are {', '.join(sorted(nodes))}.")
+            dimension = nodes[asset].dimension
+            keys = [""] if dimension is None else sorted(instance.get_dynamic_partitions(dimension))
+            if not bracket:
+                found += [Item(asset, key) for key in keys]
+                continue
+            partition = rest.removesuffix("]")
+            if dimension is None:
+                raise InputError(f"'{asset}' has no partitions; write '{asset}' in place of '{name}'.")
+            if partition not in keys or not rest.endswith("]"):
+                there = ", ".join(keys) or "none yet"
+                raise InputError(f"'{name}' names no partition of '{asset}'; there are: {there}.")
+            if scope(Item(asset, partition)) == "left out":
+                raise InputError(f"'{name}' cannot be made with these settings. {' '.join(scope.notes())}")
+            found.append(Item(asset, partition))
+    return found
+
+

@@ -7,20 +7,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
-
 import typer
 from rich.console import Console
 from rich.markup import escape
-
-from trace_assets.assets.scope import Scope
-from trace_assets.assets.sync import Synced
-from trace_assets.cli.console import console as make_console
-from trace_assets.cli.finished import Keep, Yes, refused, tell, tell_settings
+from trace_assets.orchestration.scope import Scope
+from trace_assets.orchestration.sync import Synced
+from trace_assets.cli.options import console as make_console
+from trace_assets.cli.progress import Keep, Yes, refused, tell, tell_settings
 from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.errors import InputError
 from trace_assets.records import TrajectoryHead
-from trace_assets.stages.ingest import batches
+from trace_assets.workflows.ingest import batches
 from trace_assets.study import Study
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+import httpx
+from trace_assets.system.network import through_proxies
+
 
 DIAGNOSIS = (
     "tasks",
@@ -85,7 +89,7 @@ def sync(
     where there is none.
     """
     from trace_assets.cli.forecast import forecast, show
-    from trace_assets.cli.items import known_items
+    from trace_assets.cli.options import known_items
     from trace_assets.cli.progress import run_sync
 
     if yes and keep:
@@ -150,9 +154,9 @@ def diagnose(
     as analyst (discovery.analyst and discovery.model, labels.model, triage.model): the forecast is printed
     first, analyst.cap_usd holds, and what was answered before is not asked again.
     """
-    from trace_assets.cli.analyst import agree_on_spending
+    from trace_assets.cli.diagnosis import agree_on_spending
     from trace_assets.cli.tables import print_diagnosis
-    from trace_assets.stages.forecast import asks_model
+    from trace_assets.workflows.forecast import asks_model
 
     study = open_study(config, overrides)
     there = sorted({*batches(study), *study.store.partitions(TrajectoryHead)})
@@ -196,7 +200,7 @@ def bring_up_to_date(
         quiet: Print only what went wrong.
     """
     from trace_assets.cli.progress import run_sync
-    from trace_assets.stages.forecast import paid_stages
+    from trace_assets.workflows.forecast import paid_stages
 
     return run_sync(study, selection, chosen, quiet=quiet, plays=plays, keep=True, again=paid_stages(study))
 
@@ -266,3 +270,65 @@ def _tell_end(console: Console, synced: Synced, made: int) -> None:
         console.print(f"{made} made.")
     elif not synced.at_risk:
         console.print("Everything is up to date.")
+
+
+# Tells a running Dagster page that the settings file changed, so that it reads the definitions anew.
+
+
+LOCATION = "trace_assets.definitions"
+"""The code location's name when it is loaded with `dagster dev -m`."""
+MUTATION = """
+mutation Reload($name: String!) {
+  reloadRepositoryLocation(repositoryLocationName: $name) { __typename }
+}
+"""
+EVERY_SECONDS = 1.0
+
+
+@contextmanager
+def reloading(page: str, settings: Path | None) -> Iterator[None]:
+    """Reload the code location of a page whenever a settings file changes, until the body ends.
+
+    Of an edit that cannot be read the page shows the error; the next edit is tried again.
+
+    Args:
+        page: The page's address, such as http://127.0.0.1:3000.
+        settings: The file; None, or a file that does not exist, is watched for nothing.
+    """
+    if settings is None or not settings.is_file():
+        yield
+        return
+    stop = threading.Event()
+    seen = _content(settings)  # before the thread runs: an edit in between must not be missed
+    thread = threading.Thread(target=_watch, args=(page, settings, seen, stop), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(EVERY_SECONDS + 1)
+
+
+def reload_definitions(page: str) -> bool:
+    """Have a page read its definitions anew; tell whether it heard. What is wrong with them it shows."""
+    query = {"query": MUTATION, "variables": {"name": LOCATION}}
+    with suppress(httpx.HTTPError):
+        answer = httpx.post(f"{page}/graphql", json=query, timeout=120, trust_env=through_proxies(page))
+        return answer.is_success
+    return False
+
+
+def _watch(page: str, settings: Path, seen: bytes | None, stop: threading.Event) -> None:
+    while not stop.wait(EVERY_SECONDS):
+        now = _content(settings)
+        if now is not None and now != seen and reload_definitions(page):
+            seen = now
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None  # an editor is putting another file in its place
+
+

@@ -12,18 +12,19 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
-
 import polars as pl
 import typer
 from rich.markup import escape
-
-from trace_assets.cli import rows
-from trace_assets.cli.console import console as make_console
+from trace_assets.cli import sql_output
+from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import Config, Set, open_study
-from trace_assets.cli.rows import Format
+from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
-from trace_assets.store.ready_query import ReadyQuery, ready_queries
+from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse
+from dataclasses import asdict
+from trace_assets.cli.options import Config, Json, Set, open_study
+
 
 TABLE_ROWS = 200
 
@@ -57,7 +58,7 @@ def sql(
     """Query every table in SQL. Without a query: list the tables and the ready queries."""
     given = _parameters(param or [])
     study = open_study(config, overrides, writable=False)
-    chosen = rows.format_of(format, output)
+    chosen = sql_output.format_of(format, output)
     with Warehouse(study.home) as warehouse:
         if query is None:
             if given:
@@ -90,15 +91,15 @@ def _ended_by_interrupt() -> Iterator[None]:
 
 def _write(frames: Iterable[pl.DataFrame], chosen: Format, output: Path | None, limit: int) -> int:
     if chosen is Format.table and output is None:
-        return rows.print_table(frames, make_console(), limit)
-    with rows.destination(output) as file:
+        return sql_output.print_table(frames, make_console(), limit)
+    with sql_output.destination(output) as file:
         if chosen is Format.csv:
-            return rows.write_csv(frames, file)
+            return sql_output.write_csv(frames, file)
         if chosen is Format.json:
-            return rows.write_json(frames, file)
+            return sql_output.write_json(frames, file)
         if chosen is Format.parquet:
-            return rows.write_parquet(frames, file)
-        return rows.write_table(frames, file, 0)
+            return sql_output.write_parquet(frames, file)
+        return sql_output.write_table(frames, file, 0)
 
 
 def _parameters(items: list[str]) -> dict[str, str]:
@@ -186,3 +187,45 @@ def _print_ready(query: ReadyQuery) -> None:
         console.print(
             f"[dim]  {'':20}   {parameter.name}: {escape(parameter.meaning + default)}[/]", soft_wrap=True
         )
+
+
+# `trace warehouse build`: the tables for tools that open a DuckDB file.
+
+
+app = typer.Typer(name="warehouse", help="The tables as a DuckDB file.", no_args_is_help=True)
+
+
+@app.callback()
+def warehouse() -> None:
+    """The tables as a DuckDB file, for BI tools, notebooks and the duckdb shell."""
+
+
+@app.command()
+def build(
+    file: Annotated[Path, typer.Argument(help="The file to make or replace, such as trace.duckdb.")],
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Put the rows themselves into the file, to give it away.")
+    ] = False,
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Write a DuckDB file with a view of every table, and every ready query as a view q_NAME."""
+    from trace_assets.store.warehouse_file import build_warehouse
+
+    made = build_warehouse(open_study(config, overrides, writable=False).home, file, copy=copy)
+    if as_json:
+        print(json.dumps(asdict(made), default=str, indent=2))
+        return
+    kind = "tables with their rows" if made.copied else f"views of the files in {made.home / 'tables'}"
+    console = make_console()
+    console.print(
+        f"{escape(str(made.file))}: {len(made.tables)} {escape(kind)}, {len(made.views)} further views, "
+        f"{len(made.queries)} ready queries (q_...).",
+        soft_wrap=True,
+    )
+    console.print(
+        f'Open it with: duckdb -readonly {escape(str(made.file))} -c "FROM q_gap_table"', soft_wrap=True
+    )
+
+

@@ -6,11 +6,11 @@ from itertools import combinations
 
 import numpy as np
 
-from trace_assets.diagnosis.consensus import MISSING, Codes, majority
+from trace_assets.diagnosis.label_matrix import MISSING, Codes, majority
 from trace_assets.diagnosis.label_matrix import CODES, LabelMatrix
 from trace_assets.records import Agreement, Consensus
 from trace_assets.settings import ContrastSection
-from trace_assets.statistics.agreement import alpha_estimate
+from trace_assets.stats.agreement import alpha_estimate
 
 
 def agreement_of(matrix: LabelMatrix, section: ContrastSection, target: str) -> list[Agreement]:

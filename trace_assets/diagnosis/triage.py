@@ -8,17 +8,22 @@ messages, or the task.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-
 from trace_assets.diagnosis.expected.facts import Told
-from trace_assets.diagnosis.faults.case import Case, Known, Rule, Ruling
-from trace_assets.diagnosis.faults.contradiction import contradiction
-from trace_assets.diagnosis.faults.ending import agents_end, broken_stop, outage, recorded_fault
-from trace_assets.diagnosis.faults.grading import not_judged, tool_exception
-from trace_assets.diagnosis.faults.ground_truth import superseded_step, wrong_demand
-from trace_assets.diagnosis.faults.script import denied_state, users_choice
-from trace_assets.diagnosis.faults.serving import lost_call
-from trace_assets.diagnosis.faults.simulator import out_of_part, stopped_first, stuck
+from trace_assets.diagnosis.attribution.case import Case, Known, Rule, Ruling
+from trace_assets.diagnosis.attribution.script import contradiction
+from trace_assets.diagnosis.attribution.ending import agents_end, broken_stop, outage, recorded_fault
+from trace_assets.diagnosis.attribution.grading import not_judged, tool_exception
+from trace_assets.diagnosis.attribution.grading import superseded_step, wrong_demand
+from trace_assets.diagnosis.attribution.script import denied_state, users_choice
+from trace_assets.diagnosis.attribution.ending import lost_call
+from trace_assets.diagnosis.attribution.simulator import out_of_part, stopped_first, stuck
 from trace_assets.records import Trajectory, Triage
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from trace_assets.records import Triage
+from trace_assets.stats.intervals import wilson
+
 
 RULES: tuple[Rule, ...] = (
     recorded_fault,
@@ -101,3 +106,29 @@ def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
 
 
 __all__ = ["RULES", "Known", "Ruling", "SecondLook", "triage"]
+
+
+FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure")
+
+
+def fault_shares(rows: Sequence[Triage]) -> list[dict[str, Any]]:
+    """Return for each fault its failures, their share of all, a 95 % Wilson interval, and the rules."""
+    failures = [row for row in rows if row.outcome != "passed"]
+    shares = []
+    for fault in FAULTS:
+        own = [row for row in failures if row.fault == fault]
+        low, high = wilson(len(own), len(failures))
+        shares.append(
+            {
+                "fault": fault,
+                "n": len(own),
+                "of": len(failures),
+                "share": len(own) / len(failures) if failures else None,
+                "share_low": low,
+                "share_high": high,
+                "rules": dict(Counter(row.rule for row in own).most_common()),
+            }
+        )
+    return shares
+
+

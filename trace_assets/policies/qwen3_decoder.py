@@ -52,7 +52,7 @@ class _Layer:
 
 
 class Qwen3Decoder:
-    """See `trace_assets.policies.decoder.Decoder`.
+    """See `trace_assets.policies.transformers_engine.Decoder`.
 
     Args:
         config: The model's.

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
+import gc
+import sys
 
 if TYPE_CHECKING:
     import torch
+
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -93,3 +95,23 @@ def choose(
     chosen = torch.searchsorted(below, point, right=True).clamp_(max=logits.shape[-1] - 1)
     picked = probabilities.gather(1, chosen)
     return chosen[:, 0].tolist(), picked.log()[:, 0].tolist()
+
+
+def accelerator() -> str:
+    """Return the present GPU's name for torch where there is one, else that of the CPU."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def give_back() -> None:
+    """Hand the memory of models that are gone back to the GPU, for whatever comes next in any process.
+
+    A trainer refers to itself, and so holds its model until somebody looks; torch keeps what is free.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()
+
+

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.policies.vllm_arguments import engine_arguments, engine_variables
-from trace_assets.serving.launch import Launch
-from trace_assets.serving.log import last_words
-from trace_assets.variables import variables
+from trace_assets.policies.vllm_engine import engine_arguments, engine_variables
+from trace_assets.serving.server import Launch
+from trace_assets.serving.server import last_words
+from trace_assets.system.processes import variables
 
 CLOSE_SECONDS = 10.0
 """How long the engine's processes may take to end before they are killed."""

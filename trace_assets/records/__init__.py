@@ -1,41 +1,41 @@
 """Pydantic records: one schema each, the same names in Python, Parquet and SQL."""
 
-from trace_assets.records.action_diff import ActionDiff
-from trace_assets.records.adapter import Adapter, BaseCheckpoint, TrainingPoint
-from trace_assets.records.agreement import Agreement, Consensus
-from trace_assets.records.arrival import Arrival, ArrivalKind, Quarantined
+from trace_assets.records.triage import ActionDiff
+from trace_assets.records.training import Adapter, BaseCheckpoint, TrainingPoint
+from trace_assets.records.contrast import Agreement, Consensus
+from trace_assets.records.history import Arrival, ArrivalKind, Quarantined
 from trace_assets.records.base import Json, Record, Split
-from trace_assets.records.batch_capability import BatchCapability
+from trace_assets.records.capability import BatchCapability
 from trace_assets.records.capability import Capability, Label, LabelValue
 from trace_assets.records.contrast import CapabilitySpec, Contrast, SelectedCapability
-from trace_assets.records.curriculum import EnvironmentVerdict, Lesson
-from trace_assets.records.drift import Drift
+from trace_assets.records.training import EnvironmentVerdict, Lesson
+from trace_assets.records.contrast import Drift
 from trace_assets.records.environment import ContractRow, Environment, EnvironmentCheck
-from trace_assets.records.environment_version import EnvironmentVersion, FailedCheck
+from trace_assets.records.environment import EnvironmentVersion, FailedCheck
 from trace_assets.records.evaluation import ArmSummary, Evaluation
-from trace_assets.records.failure_cause import FailureCause
-from trace_assets.records.harm import NoHarm
-from trace_assets.records.label_leak import LabelLeak
-from trace_assets.records.learnability import Learnability, SeedOutcome
-from trace_assets.records.ledger import LedgerEntry
-from trace_assets.records.lineage import LineageEdge, LineageMember, LineageNode
-from trace_assets.records.made_with import MadeWith
-from trace_assets.records.message import Message, MessageRow, Role, ToolCall, ToolSpec
-from trace_assets.records.pilot import Pilot, PilotPoint
-from trace_assets.records.policy_contrast import PolicyContrast
-from trace_assets.records.proposal import Proposal
-from trace_assets.records.route import NO_ADAPTER, Route, RouterRegret, RouterScore
-from trace_assets.records.routing_trial import RoutingTrial
-from trace_assets.records.sandbox_check import SandboxCheck
-from trace_assets.records.served_parity import ServedParity
-from trace_assets.records.shown_transcript import ShownTranscript
-from trace_assets.records.stability import Stability
-from trace_assets.records.suspect_task import SuspectTask
-from trace_assets.records.task import ExpectedAction, Task, ToldTask
-from trace_assets.records.tool_use import ToolUse
+from trace_assets.records.triage import FailureCause
+from trace_assets.records.evaluation import NoHarm
+from trace_assets.records.capability import LabelLeak
+from trace_assets.records.training import Learnability, SeedOutcome
+from trace_assets.records.history import LedgerEntry
+from trace_assets.records.history import LineageEdge, LineageMember, LineageNode
+from trace_assets.records.history import MadeWith
+from trace_assets.records.trajectory import Message, MessageRow, Role, ToolCall, ToolSpec
+from trace_assets.records.training import Pilot, PilotPoint
+from trace_assets.records.contrast import PolicyContrast
+from trace_assets.records.capability import Proposal
+from trace_assets.records.evaluation import NO_ADAPTER, Route, RouterRegret, RouterScore
+from trace_assets.records.evaluation import RoutingTrial
+from trace_assets.records.environment import SandboxCheck
+from trace_assets.records.training import ServedParity
+from trace_assets.records.capability import ShownTranscript
+from trace_assets.records.contrast import Stability
+from trace_assets.records.triage import SuspectTask
+from trace_assets.records.trajectory import ExpectedAction, Task, ToldTask
+from trace_assets.records.triage import ToolUse
 from trace_assets.records.trajectory import Fault, Trajectory, TrajectoryHead, Triage
-from trace_assets.records.unconfirmed_reward import UnconfirmedReward
-from trace_assets.records.verdict import Check, CheckKind, CheckRow, Stop, Verdict
+from trace_assets.records.environment import UnconfirmedReward
+from trace_assets.records.trajectory import Check, CheckKind, CheckRow, Stop, Verdict
 
 TABLES: tuple[type[Record], ...] = (
     Task,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
-
 from trace_assets.records.base import Json, Record
+from trace_assets.records.base import Record
+from typing import ClassVar
+
 
 LabelValue = Literal["NA", "PRESENT", "LACKING"]
 
@@ -57,3 +59,119 @@ class Label(Record):
     input_hash: str = ""
     """Hash of all that decides this label: the blind transcript as shown, the capability's definition, the
     labeller's code, prompt and model. A stored label with the same hash is not asked for again."""
+
+
+# What a model proposed in one discovery pass, and what became of it.
+
+
+Recognised = Literal["none", "name", "model", "wording"]
+"""Who found that a capability is one that the dictionary held before; `none`: it is new."""
+
+
+class Proposal(Record):
+    """Row of the table `proposals`: one proposal of one pass; merging loses none of them."""
+
+    table: ClassVar[str] = "proposals"
+    key: ClassVar[tuple[str, ...]] = ("target", "analyst", "proposal_id")
+
+    target: str
+    analyst: str
+    """Who proposed it, as in `Capability.analyst`."""
+    proposal_id: str
+    """`p<pass>-<number>`, unique within target and analyst."""
+    discovery_pass: int
+    """The pass whose batch led to it, from 1."""
+    name: str
+    description: str
+    trajectories: tuple[str, ...] = ()
+    """Failures of the batch that were named as showing the lack."""
+    n_failures: int = 0
+    """Failures in the batch."""
+    n_successes: int = 0
+    """Successes in the batch."""
+    merged_into: str | None = None
+    """Capability that it became, alone or with others; null when it was left out."""
+    merged_by: Literal["model", "name", "none"] = "none"
+    """Who put it there: the merging model, equal names where that gave no usable answer, or nobody."""
+    recognised_by: Recognised = "none"
+    """How that capability was found to be one of the dictionary before this discovery, whose id it keeps: by
+    an equal name, by the model, or by nearly equal words where the model gave no usable answer."""
+
+
+class BatchCapability(Record):
+    """Row of the table `batch_capabilities`: a candidate of one of the batch's targets.
+
+    This is a firewall: it holds what decides a label and nothing else, so that a new batch, another target's
+    candidates or a changed count of proposals do not have old batches labelled again.
+    """
+
+    table: ClassVar[str] = "batch_capabilities"
+    key: ClassVar[tuple[str, ...]] = ("task_batch", "capability_id")
+
+    task_batch: str
+    capability_id: str
+    target: str
+    name: str
+    description: str
+    analyst: str
+    detector: str | None = None
+    detector_args: Json = {}
+
+
+class ShownTranscript(Record):
+    """Row of the table `shown_transcripts`: nothing is cut from a transcript without being counted here."""
+
+    table: ClassVar[str] = "shown_transcripts"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id",)
+
+    trajectory_id: str
+    rule: str
+    """Compaction rule that was applied; `whole` when nothing was shortened."""
+    n_messages: int
+    """Messages in the trajectory."""
+    n_shown: int
+    """Messages that were shown, shortened ones among them; evidence may cite only these."""
+    n_shortened: int
+    """Messages shown with their middle left out."""
+    n_withheld: int
+    """Messages withheld, or with words struck out, because they may give the outcome away."""
+    n_left_out: int
+    """Messages left out because the transcript was too long."""
+    tokens: int
+    """Estimated tokens of what was shown."""
+    view_hash: str
+    """Hash of the text that was shown."""
+
+
+# How much of the outcome shows through what labellers see beside the agent's own behaviour.
+
+
+class LabelLeak(Record):
+    """Row of the table `label_leak`: how well one channel of the blind transcripts predicts the outcome."""
+
+    table: ClassVar[str] = "label_leak"
+    key: ClassVar[tuple[str, ...]] = ("target", "channel")
+
+    target: str
+    channel: str
+    """`opening`, `replies`, `results`, `shape`, or `withheld`: what the redaction took away."""
+    auc: float | None
+    """Out-of-fold area under the ROC curve; 0.5 tells nothing, 1 tells all. Null without both outcomes."""
+    auc_low: float | None
+    auc_high: float | None
+    within_task: bool
+    """Whether only pairs of trials of one task were compared, which sets the tasks' difficulty aside."""
+    n_pairs: int
+    """Pairs of a success and a failure behind the figure."""
+    n_passed: int
+    """Successes behind it."""
+    n_failed: int
+    """Failures behind it."""
+    n_tasks: int
+    """Tasks behind it: folds and the bootstrap keep a task together."""
+    judged: bool
+    """Whether this channel decides the check `labels_blind`; the others are shown for comparison."""
+    leaks: bool
+    """Whether the interval lies above 0.5, and above `opening` where trials of one task were not compared."""
+
+

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import ClassVar
-
 from trace_assets.records.base import Json, Record
+from typing import ClassVar, Literal
+from trace_assets.records.base import Record
+from trace_assets.records.capability import LabelValue
 
 
 class Contrast(Record):
@@ -101,3 +103,185 @@ class CapabilitySpec(Record):
     description: str
     detector: str | None = None
     detector_args: Json = {}
+
+
+# What several labellers agree on: how far, and the label that follows.
+
+
+class Agreement(Record):
+    """Row of the table `agreement`: Krippendorff's alpha of one capability between some of its labellers.
+
+    There are rows only where an item was labelled more than once.
+    """
+
+    table: ClassVar[str] = "agreement"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "between", "coders")
+
+    capability_id: str
+    target: str
+    between: Literal["all", "passes", "labellers"]
+    """All labels; the passes of one labeller; or two labellers, each by what most of its passes say."""
+    coders: str
+    """Who, such as `model` for passes, or `detectors, model` for labellers."""
+    alpha: float | None
+    """Null where only one label occurs, so that agreement cannot be told from chance."""
+    alpha_low: float | None
+    alpha_high: float | None
+    n_items: int
+    """Trajectories with two labels or more of these."""
+    n_coders: int
+
+
+class Consensus(Record):
+    """Row of the table `consensus`: the label of an item that several labellers or passes labelled.
+
+    Probabilities are those of Dawid and Skene's model. The label is the most probable one; null where none
+    is probable enough, and then the item enters no rate: it is no evidence either way.
+    """
+
+    table: ClassVar[str] = "consensus"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "trajectory_id")
+
+    trajectory_id: str
+    capability_id: str
+    target: str
+    label: LabelValue | None
+    p_na: float
+    p_present: float
+    p_lacking: float
+    n_coders: int
+    """Labels behind it."""
+    unanimous: bool
+
+
+# Two policies on the same tasks: what one lacks and the other does not.
+
+
+class PolicyContrast(Record):
+    """Row of the table `policy_contrast`: one capability under a weaker and a stronger policy.
+
+    The stronger one is that with the higher pass rate on the tasks both were tried on. A row with an empty
+    `capability_id` compares the pass rates: `rate` is then the share of failures put down to the agent.
+    Rates are null where no shared task needs the capability under both.
+    """
+
+    table: ClassVar[str] = "policy_contrast"
+    key: ClassVar[tuple[str, ...]] = ("target", "weak", "strong", "capability_id")
+
+    target: str
+    weak: str
+    strong: str
+    capability_id: str
+    name: str
+    weak_rate: float | None
+    """LACKING / (LACKING + PRESENT) under the weaker policy: mean over shared tasks."""
+    weak_low: float | None
+    weak_high: float | None
+    strong_rate: float | None
+    strong_low: float | None
+    strong_high: float | None
+    difference: float | None
+    """Weak minus strong: how much less the stronger one lacks it; paired by task."""
+    difference_low: float | None
+    difference_high: float | None
+    p_value: float | None
+    """Two-sided, from swapping the policies within tasks."""
+    q_value: float | None
+    """Benjamini-Hochberg over the capabilities of this pair."""
+    n_tasks: int
+    """Tasks that need it under both policies."""
+    n_weak: int
+    """Trials behind it under the weaker policy."""
+    n_strong: int
+    n_mended: int
+    """Tasks in which it is lacking less under the stronger policy."""
+    n_broken: int
+    """Tasks in which it is lacking more."""
+    n_gained: int
+    """Tasks that the stronger policy passes more often (those mended among them, for a capability)."""
+    n_lost: int
+    """Tasks that it passes less often (those broken among them, for a capability)."""
+
+
+# How far a capability moved between what was known and what came new.
+
+
+class Drift(Record):
+    """Row of the table `drift`: one figure of one capability, in a new batch against all earlier ones.
+
+    Intervals are simultaneous over all rows of the batch and target: see `diagnosis/drift.py`.
+    """
+
+    table: ClassVar[str] = "drift"
+    key: ClassVar[tuple[str, ...]] = ("task_batch", "capability_id", "measure")
+
+    task_batch: str
+    """The newest batch of the target."""
+    target: str
+    capability_id: str
+    measure: Literal["gap", "coverage"]
+    """`gap` is ER- minus ER+, `coverage` the share of the agent's failures that lack the capability."""
+    before: float | None
+    """In the batches that came earlier; null where it is undefined, as everywhere."""
+    before_low: float | None
+    before_high: float | None
+    now: float | None
+    """In the new batch."""
+    now_low: float | None
+    now_high: float | None
+    change: float | None
+    """`now` minus `before`."""
+    change_low: float | None
+    change_high: float | None
+    n_before: int
+    """Trajectories behind `before`: relevant ones for a gap, failures for a coverage."""
+    n_now: int
+    confidence: float
+    """Of each interval, so that all of them hold together at the confidence of the section `contrast`."""
+    drifted: bool
+    """The interval of the change leaves out 0."""
+
+
+# Would another study of the same size have found and kept the same?
+
+
+class Stability(Record):
+    """Row of the table `stability`: what becomes of a candidate on resampled tasks.
+
+    Beside each row stands the null: the same procedure on outcomes shuffled within the target. All shares
+    have Wilson intervals at the confidence of the contrast.
+    """
+
+    table: ClassVar[str] = "stability"
+    key: ClassVar[tuple[str, ...]] = ("target", "capability_id")
+
+    capability_id: str
+    target: str
+    name: str
+    rediscovers: bool
+    """Whether discovery was repeated too (detectors); otherwise only contrast and selection were."""
+    n_resamples: int
+    discovered: float
+    """Share of resamples in which it, or a twin that labels alike, was among the candidates."""
+    discovered_low: float
+    discovered_high: float
+    kept: float
+    """Share of resamples in which it, or such a twin, was selected."""
+    kept_low: float
+    kept_high: float
+    gap_mean: float | None
+    """Over the resamples in which its gap was defined."""
+    gap_sd: float | None
+    n_shuffles: int
+    null_kept: float
+    """Share of shuffles in which it, or such a twin, was selected: by chance alone."""
+    null_kept_high: float
+    """Upper bound of that share."""
+    null_any: float
+    """Share of shuffles in which anything of this target was selected."""
+    null_any_low: float
+    null_any_high: float
+    null_mean: float
+    """Capabilities selected in a shuffle, on average, over the target."""
+
+

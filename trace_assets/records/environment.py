@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
-
 from trace_assets.records.base import Json, Record
+from trace_assets.records.base import Record
+from datetime import datetime
+from typing import ClassVar
 
 
 class Environment(Record):
@@ -75,3 +77,114 @@ class ContractRow(Record):
     """Discovery trajectories that it was read from."""
     contract: Json
     """A `TargetContract`."""
+
+
+# A version of a generated environment: what was written in one round, and why it was not the last.
+
+
+class FailedCheck(Record):
+    """One reason why a version was not accepted."""
+
+    check_id: str
+    """Id of the audit's check; `trace.reply` where there was nothing to audit."""
+    severity: Literal["error", "warning", "info"]
+    evidence: str
+    bound: str = ""
+
+
+class EnvironmentVersion(Record):
+    """Row of the table `environment_versions`: one round of writing and mending."""
+
+    table: ClassVar[str] = "environment_versions"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "round")
+
+    capability_id: str
+    round: int
+    """0 is the first draft, each further one mends what the audit found in the one before."""
+    environment_id: str
+    """Hash of the source; empty where the reply held no module."""
+    source: str
+    """The module as it was written; empty where the reply held none."""
+    writer: str
+    """`recipe:<name>` or `model:<name>`."""
+    prompt_version: str = ""
+    """Version of the prompts and of the code that fills them; empty for recipes."""
+    question: str = ""
+    """Hash of the question that was asked: equal questions are answered from memory."""
+    reply: Literal["module", "refusal", "empty", "cut", "no_code"] = "module"
+    """What the model's reply was."""
+    remark: str = ""
+    """The words of a reply without a module, shortened."""
+    prompt_tokens: int = 0
+    """Of all requests of the round, when they were made."""
+    completion_tokens: int = 0
+    failed: tuple[FailedCheck, ...] = ()
+    """What the repair audit held against it."""
+    n_passed: int = 0
+    """Checks that passed."""
+    audited: str = ""
+    """What it was audited with: versions of audit, contract and sandbox; empty where it was not."""
+    isolation_level: str = ""
+    accepted: bool = False
+    """Whether the repair audit had nothing against it."""
+    kept: bool = False
+    """Whether this is the version in the table `environments`."""
+    outcome: str = ""
+    """On the last row: why the writing ended."""
+    excerpts: str = ""
+    """The transcripts that the model was shown, kept so that later labels do not change the question."""
+    excerpts_of: str = ""
+    """Hash of the capability's words and of the settings that chose the excerpts."""
+
+
+# One attack on this machine's sandbox, and what came of it.
+
+
+class SandboxCheck(Record):
+    """Row of the table `sandbox_checks`: one attack of `trace doctor --sandbox`, the latest run a backend."""
+
+    table: ClassVar[str] = "sandbox_checks"
+    key: ClassVar[tuple[str, ...]] = ("isolation_level", "attack")
+    volatile: ClassVar[frozenset[str]] = frozenset({"detail", "seconds", "control_ms", "checked_at"})
+    restored_by: ClassVar[str] = "trace doctor --sandbox"
+
+    attack: str
+    """Name of the attack."""
+    family: Literal["exhaustion", "escape", "integrity", "placement", "recovery"]
+    """What it is after: time and space, a way out, a reward, the reward's place, what a kill leaves."""
+    tries: str
+    """What it tries, in words."""
+    status: Literal["pass", "fail", "skip"]
+    expected: str
+    """Outcomes that are good."""
+    outcome: str
+    """What came of it, such as `contained`, `timeout`, `died oom`; empty for a skip."""
+    detail: str = ""
+    """What shows it, or why it was skipped."""
+    effects: tuple[str, ...] = ()
+    """What was found on the host afterwards; none is good."""
+    seconds: float = 0.0
+    control_ms: float | None = None
+    """Milliseconds from the deadline until the host was at work again; null where no deadline passed."""
+    isolation_level: str
+    sandbox_version: str
+    checked_at: datetime
+    """When it was played, UTC."""
+
+
+class UnconfirmedReward(Record):
+    """Row of the table `unconfirmed_rewards`: this text of an environment is trained on no more, unasked."""
+
+    table: ClassVar[str] = "unconfirmed_rewards"
+    key: ClassVar[tuple[str, ...]] = ("environment_id",)
+    restored_by: ClassVar[str] = ""
+
+    environment_id: str
+    capability_id: str
+    """What the environment was to teach."""
+    isolation_level: str
+    """Where the episodes ran."""
+    detail: str
+    """Seed, number of actions, and how the two verdicts differ."""
+
+

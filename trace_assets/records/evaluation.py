@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import ClassVar
-
 from trace_assets.records.base import Record, Split
+from typing import ClassVar, Literal
+from trace_assets.records.base import Record
+from trace_assets.records.base import Json, Record
 
 
 class Evaluation(Record):
@@ -53,3 +55,131 @@ class ArmSummary(Record):
     """Exact McNemar on per-task majority outcomes against base; null for base itself."""
     pass_hat_k: float | None
     """Probability that all k trials pass, k = trials a task."""
+
+
+# What an adapter does to tasks that it was not trained for.
+
+
+class NoHarm(Record):
+    """Row of the table `no_harm`: one adapter on validation tasks of the target, own skill and the rest.
+
+    Differences are the adapter's pass rate minus the base model's on the same tasks; intervals are
+    paired bootstraps over tasks, 95 %.
+    """
+
+    table: ClassVar[str] = "no_harm"
+    key: ClassVar[tuple[str, ...]] = ("adapter",)
+
+    adapter: str
+    """The adapter's name."""
+    own_skills: tuple[str, ...]
+    """The generator's tags that count as its own; empty when none was found."""
+    own_n: int
+    """Own tasks judged under both the base model and the adapter."""
+    own_base: float | None
+    own_adapter: float | None
+    own_delta: float | None
+    own_delta_low: float | None
+    own_delta_high: float | None
+    other_n: int
+    """Tasks of other skills judged under both."""
+    other_base: float | None
+    other_adapter: float | None
+    other_delta: float | None
+    other_delta_low: float | None
+    other_delta_high: float | None
+    verdict: Literal["harmless", "unclear", "harmful"]
+    """Harmful: the interval on other tasks lies below 0. Harmless: its lower bound is above minus the
+    margin. Unclear: neither is shown."""
+    reason: str
+    """The verdict in words with the figures."""
+
+
+# Where a task was sent, and how good the router is.
+
+
+NO_ADAPTER = "none"
+"""The choice of a router that leaves the base model as it is."""
+
+
+class Route(Record):
+    """Row of the table `routes`: one router's decision on one task."""
+
+    table: ClassVar[str] = "routes"
+    key: ClassVar[tuple[str, ...]] = ("router", "task_id")
+
+    router: str
+    """`classifier`, `label_logits` or `oracle`."""
+    task_id: str
+    choice: str
+    """Adapter name, or `none`."""
+    probabilities: Json
+    """Choice -> probability; sums to 1."""
+
+
+class RouterScore(Record):
+    """Row of the table `router_scores`: how good a router is, over tasks with a known best choice."""
+
+    table: ClassVar[str] = "router_scores"
+    key: ClassVar[tuple[str, ...]] = ("router", "split")
+
+    router: str
+    split: str
+    n: int
+    accuracy: float | None
+    """Share of tasks sent to the choice that the diagnosis' labels call for."""
+    accuracy_low: float | None
+    accuracy_high: float | None
+    calibration_error: float | None
+    """Expected calibration error over ten equal-width bins."""
+    majority_share: float | None
+    """What always choosing the most frequent choice would score: the floor."""
+
+
+class RouterRegret(Record):
+    """Row of the table `router_regrets`: what following a router gains or loses against another choice.
+
+    Both sides are composed from the same episodes, so nothing but the choices differs between them.
+    """
+
+    table: ClassVar[str] = "router_regrets"
+    key: ClassVar[tuple[str, ...]] = ("router", "split", "reference")
+
+    router: str
+    split: str
+    reference: Literal["oracle", "best_single", "base", "random"]
+    """`random` is the expectation over a uniform choice among the base model and the adapters."""
+    choice: str
+    """The one variant that `best_single` or `base` always takes; empty for the others."""
+    n_tasks: int
+    """Tasks judged on both sides: the bootstrap resamples these."""
+    router_rate: float | None
+    """Mean over tasks of the pass rate under the router's choices."""
+    reference_rate: float | None
+    regret: float | None
+    """Reference minus router: positive where the router loses."""
+    regret_low: float | None
+    regret_high: float | None
+    """Paired bootstrap over tasks, 95 %."""
+
+
+class RoutingTrial(Record):
+    """Row of the table `routing_trials`: what a discovery trial of the live target lacked.
+
+    A firewall: trajectories of other targets, and labels of capabilities that are not taught, fit no router
+    and play no adapter anew.
+    """
+
+    table: ClassVar[str] = "routing_trials"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id",)
+
+    trajectory_id: str
+    """The trial; those that broke through no fault of the agent are left out."""
+    task_id: str
+    """Its task."""
+    text: str
+    """What the task is routed by: its first user message."""
+    lacking: Json
+    """Labelling pass -> ids of the taught capabilities that were labelled LACKING."""
+
+

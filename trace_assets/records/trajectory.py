@@ -3,10 +3,122 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
-
+from trace_assets.records.base import Json, Record
+from trace_assets.records.base import Record
 from trace_assets.records.base import Int64, Json, Record, Split
-from trace_assets.records.message import Message, MessageRow
-from trace_assets.records.verdict import Check, CheckRow, Stop
+from trace_assets.records.base import Json, Record, Split
+
+
+# Messages and tools, in the OpenAI chat form that agents, servers and logs already speak.
+
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class ToolSpec(Record):
+    """A tool the agent may call."""
+
+    name: str
+    description: str = ""
+    parameters: Json = {}
+    """JSON schema of the arguments (an `object` schema)."""
+    mutates: bool | None = None
+    """Whether a call changes the environment's state; None when not known."""
+
+    def openai(self) -> dict[str, object]:
+        """Return the tool in OpenAI function form."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
+        }
+
+
+class ToolCall(Record):
+    """One call of a tool inside an assistant (or simulated user's) message."""
+
+    id: str
+    name: str
+    arguments: Json = {}
+
+
+class Message(Record):
+    """One turn of a conversation."""
+
+    role: Role
+    content: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    """For `tool` messages: the call that this answers."""
+    tool_name: str | None = None
+    """For `tool` messages: the tool that was called."""
+    is_error: bool = False
+    """For `tool` messages: the tool refused or failed."""
+    requestor: Literal["assistant", "user"] = "assistant"
+    """Who called the tool (a simulated user may have tools of its own)."""
+    metadata: Json = {}
+    """What the source held besides: reasoning, parts that are not text, the tokens generated for an empty
+    message. Exporters read it, and rules on faults; labellers never do."""
+
+
+class MessageRow(Message):
+    """A message in its place: row of the table `messages`."""
+
+    table: ClassVar[str] = "messages"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id", "index")
+
+    trajectory_id: str
+    index: int
+    """Position in the trajectory, from 0; evidence refers to it."""
+
+
+# How an episode was judged: named checks, a reward, success.
+
+
+CheckKind = Literal["state", "action", "communicate", "judge", "milestone", "minefield", "protocol"]
+
+Stop = Literal[
+    "completed",  # the agent or its user ended the conversation
+    "transferred",  # handed to a person
+    "max_turns",
+    "context_overflow",
+    "agent_error",  # the agent's output could not be used
+    "user_error",  # the user simulator failed
+    "environment_error",  # the target failed
+    "infrastructure_error",  # server, network, sandbox: nobody's answer
+    "unknown",
+]
+
+
+class Check(Record):
+    """One thing the grader looked at."""
+
+    name: str
+    kind: CheckKind
+    passed: bool | None
+    """None: the check did not run, so success may not be claimed."""
+    score: float | None = None
+    gates: bool = True
+    """Whether success requires this check."""
+    detail: str = ""
+
+
+class CheckRow(Check):
+    """Row of the table `checks`."""
+
+    table: ClassVar[str] = "checks"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id", "name")
+
+    trajectory_id: str
+
+
+class Verdict(Record):
+    """What an episode earned."""
+
+    reward: float | None
+    """Finite; None when nothing may be said (a fault, a judge that did not run)."""
+    success: bool | None
+    checks: tuple[Check, ...] = ()
+
 
 Fault = Literal["agent", "user_simulator", "ground_truth", "environment", "infrastructure"]
 
@@ -135,3 +247,69 @@ class Triage(Record):
     evidence: tuple[int, ...] = ()
     """Message indices that show it."""
     detail: str = ""
+
+
+# A task: one thing an agent is asked to do in a target environment.
+
+
+class ExpectedAction(Record):
+    """One call that a task's ground truth holds: what its grader would have wanted done."""
+
+    name: str
+    """Tool."""
+    arguments: Json = {}
+    requestor: Literal["assistant", "user"] = "assistant"
+    """Who should call it."""
+    compared: tuple[str, ...] | None = None
+    """Arguments that the grader looks at; None: all of them."""
+
+
+class Task(Record):
+    """Row of the table `tasks`."""
+
+    table: ClassVar[str] = "tasks"
+    key: ClassVar[tuple[str, ...]] = ("task_id",)
+
+    task_id: str
+    """Unique over all targets, such as `embedded/000123` or `tau2:airline/13`."""
+    target: str
+    """Environment the task lives in; diagnosis never mixes targets."""
+    split: Split = "discovery"
+    task_batch: str
+    """Partition in which the task arrived."""
+    instruction: str = ""
+    """What is asked, as the agent or its simulated user reads it; empty when not known."""
+    tags: tuple[str, ...] = ()
+    """Labels for reports only, such as the skill a generator planted. Diagnosis must not read them."""
+    payload: Json = {}
+    """What the target needs to build the episode, such as a seed. Never shown to the agent."""
+    has_expected: bool = False
+    """Whether the source says what should be done; with no expected actions then: nothing."""
+    expected_actions: tuple[ExpectedAction, ...] = ()
+    """The ground truth's calls, in order. Never shown to the agent, nor to anybody who labels."""
+    expected_outputs: tuple[str, ...] = ()
+    """What the agent should tell the user. Never shown either."""
+    domain_policy: str = ""
+    """The rules of the domain that the source records beside its transcripts; empty where it has none, or
+    where they stand in the transcript itself. The agent need not have been shown these very words."""
+
+
+class ToldTask(Record):
+    """Row of the table `told_tasks`: what a batch's own file says of a task that another batch brought first.
+
+    A task is in the table `tasks` once, with the batch that brought it. What the simulated user was told in
+    another batch's episodes stands in that batch's file: kept here, so that nobody looks at all batches.
+    """
+
+    table: ClassVar[str] = "told_tasks"
+    key: ClassVar[tuple[str, ...]] = ("task_id",)
+
+    task_id: str
+    instruction: str = ""
+    """As in `Task`, and so are the others."""
+    has_expected: bool = False
+    expected_actions: tuple[ExpectedAction, ...] = ()
+    expected_outputs: tuple[str, ...] = ()
+    domain_policy: str = ""
+
+

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-
 from trace_assets.records import Triage
-from trace_assets.report import figures
+from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
+
 
 _FAULTS = {
     "agent": "failed by the agent",
@@ -23,33 +23,33 @@ def headline(data: ReportData) -> str:
     """Return the result in one sentence, as far as the study has come; it claims only what is shown."""
     base, routed = data.overall.get("base"), data.overall.get("routed")
     if base and routed and routed.delta is not None and routed.delta_low is not None:
-        n = figures.count(routed.n_tasks, "task")
-        gain = figures.points(routed.delta, routed.delta_low, routed.delta_high)
+        n = formatting.count(routed.n_tasks, "task")
+        gain = formatting.points(routed.delta, routed.delta_low, routed.delta_high)
         rates = (
-            f"the agent passes {figures.percent(routed.pass_rate)} on {n} it had never seen, "
-            f"against {figures.percent(base.pass_rate)} before: {gain} points"
+            f"the agent passes {formatting.percent(routed.pass_rate)} on {n} it had never seen, "
+            f"against {formatting.percent(base.pass_rate)} before: {gain} points"
         )
         adapters = sum(row.kind == "capability" for row in data.adapters)
-        taught = figures.count(adapters, "capability", "capabilities")
+        taught = formatting.count(adapters, "capability", "capabilities")
         if routed.delta_low > 0:
             return f"Taught {taught} and routed to the right one, {rates}."
         return f"No gain is shown: taught {taught} and routed, {rates}."
     if data.selected:
         failures = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
-        candidates = figures.count(len(data.selected), "candidate capability", "candidate capabilities")
+        candidates = formatting.count(len(data.selected), "candidate capability", "candidate capabilities")
         if not data.kept:
             return (
                 f"None of {candidates} is shown to separate the agent's failures from its successes: "
-                f"{figures.count(failures, 'failure')}, each candidate with its reason below."
+                f"{formatting.count(failures, 'failure')}, each candidate with its reason below."
             )
         return (
             f"{len(data.kept)} of {candidates} separate the agent's failures from its successes: "
-            f"{explained(data):,} of {figures.count(failures, 'failure')} lack one of them."
+            f"{explained(data):,} of {formatting.count(failures, 'failure')} lack one of them."
         )
     if data.nothing_found and data.triage:
         return nothing_found(data)
     if data.triage:
-        n = figures.count(len(data.triage), "trajectory", "trajectories")
+        n = formatting.count(len(data.triage), "trajectory", "trajectories")
         return f"{n} in the store, not diagnosed yet: run `trace diagnose`."
     return "Nothing has been run yet: run `trace sync`, or `trace ingest FILE...` for your own trajectories."
 
@@ -59,8 +59,8 @@ def nothing_found(data: ReportData) -> str:
     failed = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
     passed = sum(row.outcome == "passed" for row in data.triage)
     return (
-        f"No candidate capability was found in {figures.count(failed, 'failure')} of the agent and "
-        f"{figures.count(passed, 'success', 'successes')}."
+        f"No candidate capability was found in {formatting.count(failed, 'failure')} of the agent and "
+        f"{formatting.count(passed, 'success', 'successes')}."
     )
 
 
@@ -86,3 +86,5 @@ def fault_shares(triage: Sequence[Triage]) -> dict[str, tuple[int, dict[str, int
         order = ["passed", *_FAULTS.values()]
         counted[target] = (len(own), {name: counts[name] for name in order if counts[name]})
     return counted
+
+

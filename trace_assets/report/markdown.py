@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-
 from trace_assets.records import TrainingPoint
-from trace_assets.report import figures
+from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
 from trace_assets.report.drawing import svg_markdown
 from trace_assets.report.headline import headline
 from trace_assets.report.views.deficits import gap_plot
 from trace_assets.report.views.result import arms_plot, basis
-from trace_assets.report.views.teaching import adapters_plot, curve_plot
+from trace_assets.report.views.environments import adapters_plot, curve_plot
 
 
 def plot_pages(data: ReportData) -> dict[str, str]:
@@ -20,7 +19,7 @@ def plot_pages(data: ReportData) -> dict[str, str]:
     for target in sorted({row.target for row in data.contrasts}):
         n = max(row.n_tasks for row in data.contrasts if row.target == target)
         plot = svg_markdown(gap_plot(data, target), "gap and coverage")
-        pages[f"gap and coverage in {target}"] = f"{plot}\n\n95 % intervals over {figures.count(n, 'task')}."
+        pages[f"gap and coverage in {target}"] = f"{plot}\n\n95 % intervals over {formatting.count(n, 'task')}."
     if data.summary:
         largest = max(data.overall.values(), key=lambda row: row.n_trials)
         pages["pass rates"] = (
@@ -29,7 +28,7 @@ def plot_pages(data: ReportData) -> dict[str, str]:
     if data.adapters:
         n = min(row.validation_n for row in data.adapters)
         plot = svg_markdown(adapters_plot(data.adapters, data.names), "adapters")
-        pages["adapters"] = f"{plot}\n\nHeld-out seeds, at least {figures.count(n, 'episode')} a figure."
+        pages["adapters"] = f"{plot}\n\nHeld-out seeds, at least {formatting.count(n, 'episode')} a figure."
     curves: dict[str, list[TrainingPoint]] = defaultdict(list)
     for point in data.curves:
         curves[point.name].append(point)
@@ -37,3 +36,5 @@ def plot_pages(data: ReportData) -> dict[str, str]:
         plot = svg_markdown(curve_plot(points, data.names.get(name, name)), "learning curve")
         pages[f"learning curve {name}"] = f"{plot}\n\n{max(p.n for p in points)} rollouts an iteration."
     return pages
+
+

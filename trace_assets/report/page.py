@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from importlib import resources
 from typing import Any
-
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-
-from trace_assets.report import figures
-from trace_assets.report.costs import stage_costs
+from trace_assets.report import formatting
+from trace_assets.report.data import stage_costs
 from trace_assets.report.data import ReportData
 from trace_assets.report.drawing import stylesheet
 from trace_assets.report.headline import headline
-from trace_assets.report.samples import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED
-from trace_assets.report.views.audit import audit_view
+from trace_assets.report.data import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED
+from trace_assets.report.views.environments import audit_view
 from trace_assets.report.views.deficits import deficits_view
 from trace_assets.report.views.evidence import evidence_view
 from trace_assets.report.views.result import basis, result_view
-from trace_assets.report.views.routing import routing_view
-from trace_assets.report.views.teaching import teaching_view
-from trace_assets.report.views.trust import trust_view
+from trace_assets.report.views.result import routing_view
+from trace_assets.report.views.environments import teaching_view
+from trace_assets.report.views.result import trust_view
 from trace_assets.untrusted.printable import printable
 
 
@@ -34,16 +32,16 @@ def render(data: ReportData) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        share=figures.share,
-        percent=figures.percent,
-        points=figures.points,
-        points_ci=figures.points,
-        p=figures.p_value,
-        count=figures.count,
+        share=formatting.share,
+        percent=formatting.percent,
+        points=formatting.points,
+        points_ci=formatting.points,
+        p=formatting.p_value,
+        count=formatting.count,
         commas=lambda n: f"{n:,.0f}",
-        duration=figures.duration,
-        money=figures.money,
-        arm=lambda arm: figures.arm_name(arm, data.names),
+        duration=formatting.duration,
+        money=formatting.money,
+        arm=lambda arm: formatting.arm_name(arm, data.names),
     )
     environment.globals["elsewhere"] = data.elsewhere
     style = resources.files("trace_assets.report").joinpath("page.css").read_text(encoding="utf-8")
@@ -71,18 +69,18 @@ def tiles(data: ReportData) -> list[dict[str, str]]:
     shown = []
     base, routed = data.overall.get("base"), data.overall.get("routed")
     if base and base.pass_rate is not None:
-        interval = figures.percent(base.pass_rate, base.pass_rate_low, base.pass_rate_high)
+        interval = formatting.percent(base.pass_rate, base.pass_rate_low, base.pass_rate_high)
         shown.append(_tile("Base model passes", interval, basis(base)))
     if routed and routed.pass_rate is not None:
-        interval = figures.percent(routed.pass_rate, routed.pass_rate_low, routed.pass_rate_high)
+        interval = formatting.percent(routed.pass_rate, routed.pass_rate_low, routed.pass_rate_high)
         shown.append(_tile("Routed adapters pass", interval, basis(routed)))
         if routed.delta is not None:
-            gain = figures.points(routed.delta, routed.delta_low, routed.delta_high)
-            shown.append(_tile("Gain, points", gain, f"paired over {figures.count(routed.n_tasks, 'task')}"))
+            gain = formatting.points(routed.delta, routed.delta_low, routed.delta_high)
+            shown.append(_tile("Gain, points", gain, f"paired over {formatting.count(routed.n_tasks, 'task')}"))
     if data.triage:
         failed = [row for row in data.triage if row.outcome == "failed"]
         own = sum(row.fault == "agent" for row in failed)
-        of = f"of {figures.count(len(failed), 'failure')} in {len(data.triage):,} trajectories"
+        of = f"of {formatting.count(len(failed), 'failure')} in {len(data.triage):,} trajectories"
         shown.append(_tile("The agent's own failures", f"{own:,}", of))
     if data.selected:
         shown.append(
@@ -90,9 +88,9 @@ def tiles(data: ReportData) -> list[dict[str, str]]:
         )
     total = costs_view(data)["total"]
     if data.ledger:
-        paid = figures.money(max(0.0, total["usd"] - data.imported_usd))
-        imported = f", imported runs {figures.money(data.imported_usd)}" if data.imported_usd else ""
-        shown.append(_tile("CPU time", figures.duration(total["cpu"]), f"money: {paid}{imported}"))
+        paid = formatting.money(max(0.0, total["usd"] - data.imported_usd))
+        imported = f", imported runs {formatting.money(data.imported_usd)}" if data.imported_usd else ""
+        shown.append(_tile("CPU time", formatting.duration(total["cpu"]), f"money: {paid}{imported}"))
     return shown
 
 
@@ -121,3 +119,5 @@ def costs_view(data: ReportData) -> dict[str, Any]:
 def _tile(name: str, figure: str, basis: str) -> dict[str, str]:
     value, bracket, interval = figure.partition(" [")
     return {"name": name, "figure": value, "basis": f"[{interval} · {basis}" if bracket else basis}
+
+

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from trace_assets.records import Contrast, EnvironmentCheck, SelectedCapability
-from trace_assets.report import figures
-from trace_assets.report.costs import stage_costs
+from trace_assets.report import formatting
+from trace_assets.report.data import stage_costs
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found
 
@@ -61,7 +61,7 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
     for row in sorted(data.contrasts, key=rank):
         decision = decisions.get((row.target, row.capability_id))
         name = escape(data.names.get(row.capability_id, row.capability_id))
-        p, q = figures.p_value(row.p_value), figures.p_value(row.q_value)
+        p, q = formatting.p_value(row.p_value), formatting.p_value(row.q_value)
         rates = (
             _stacked(row.er_failed, row.er_failed_low, row.er_failed_high, row.n_failed_relevant),
             _stacked(row.er_passed, row.er_passed_low, row.er_passed_high, row.n_passed_relevant),
@@ -78,7 +78,7 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
 
 
 def _stacked(value: float | None, low: float | None, high: float | None, n: int) -> str:
-    return escape(figures.share(value, low, high).replace(" [", "\n[")) + f"\n[dim]n = {n}[/]"
+    return escape(formatting.share(value, low, high).replace(" [", "\n[")) + f"\n[dim]n = {n}[/]"
 
 
 def _decision(decision: SelectedCapability | None) -> str:
@@ -100,9 +100,9 @@ def environment_table(data: ReportData) -> Table:
             escape(data.names.get(environment.capability_id, environment.capability_id)),
             escape(environment.writer),
             audit_outcome(own),
-            f"{figures.percent(band.value)} (n = {band.n})"
+            f"{formatting.percent(band.value)} (n = {band.n})"
             if band and band.value is not None
-            else figures.NONE,
+            else formatting.NONE,
             escape("; ".join(f"{row.check_id}: {row.evidence}" for row in own if row.status == "fail"))
             or "none",
         )
@@ -133,11 +133,11 @@ def adapter_table(data: ReportData) -> Table:
     for row in data.adapters:
         table.add_row(
             escape(data.names.get(row.name, row.name)),
-            figures.percent(row.validation_before, row.validation_before_low, row.validation_before_high),
-            figures.percent(row.validation_after, row.validation_after_low, row.validation_after_high),
+            formatting.percent(row.validation_before, row.validation_before_low, row.validation_before_high),
+            formatting.percent(row.validation_after, row.validation_after_low, row.validation_after_high),
             str(row.validation_n),
             f"{row.rollouts:,}",
-            figures.duration(row.seconds),
+            formatting.duration(row.seconds),
         )
     return table
 
@@ -158,11 +158,11 @@ def evaluation_table(data: ReportData) -> Table:
     for arm, row in data.overall.items():
         style = "bold" if arm == "routed" else ""
         table.add_row(
-            escape(figures.arm_name(arm, data.names)),
-            figures.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),
-            figures.points(row.delta, row.delta_low, row.delta_high),
-            figures.p_value(row.mcnemar_p),
-            figures.percent(row.pass_hat_k),
+            escape(formatting.arm_name(arm, data.names)),
+            formatting.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),
+            formatting.points(row.delta, row.delta_low, row.delta_high),
+            formatting.p_value(row.mcnemar_p),
+            formatting.percent(row.pass_hat_k),
             f"{row.n_tasks} x {row.n_trials / max(1, row.n_tasks):.3g}",
             str(row.n_faults),
             style=style,
@@ -188,10 +188,10 @@ def cost_table(data: ReportData) -> Table:
 def _spent(spent: dict[str, float]) -> tuple[str, str, str, str]:
     episodes = spent.get("rollouts", 0.0)
     return (
-        figures.duration(spent.get("wall", 0.0)),
-        figures.duration(spent.get("cpu", 0.0)),
-        f"{episodes:,.0f}" if episodes else figures.NONE,
-        figures.money(spent.get("usd", 0.0)),
+        formatting.duration(spent.get("wall", 0.0)),
+        formatting.duration(spent.get("cpu", 0.0)),
+        f"{episodes:,.0f}" if episodes else formatting.NONE,
+        formatting.money(spent.get("usd", 0.0)),
     )
 
 

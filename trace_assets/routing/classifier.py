@@ -7,18 +7,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
-
 from trace_assets.errors import InputError
 from trace_assets.records import NO_ADAPTER, Route, Task
-from trace_assets.routing.examples import RoutingExample
-from trace_assets.routing.hidden_states import POOLING, HiddenStates, base_fingerprint
+from trace_assets.routing.router import RoutingExample
+from trace_assets.routing.label_logits import POOLING, HiddenStates, base_fingerprint
 from trace_assets.routing.logistic import Logistic, fit_calibrated
-from trace_assets.routing.protocol import all_choices, opening, to_routes
+from trace_assets.routing.router import all_choices, opening, to_routes
 from trace_assets.settings import Routing
-from trace_assets.store.home import replacing_folder
+from trace_assets.store.files import replacing_folder
+
 
 NAME = "classifier"
 
@@ -142,7 +141,7 @@ def fit_classifier(
 
     Args:
         base_dir: Hugging Face folder of the base model.
-        examples: One a discovery task; see `trace_assets.routing.examples`.
+        examples: One a discovery task; see `trace_assets.routing.router`.
         choices: Names of the usable adapters, none included; `none` is added where it is not named.
         section: The routing settings.
 
@@ -226,3 +225,5 @@ def load_classifier(folder: Path, base_dir: Path) -> ClassifierRouter:
             f"in '{base_dir}'; fit it again on this model."
         )
     return router
+
+

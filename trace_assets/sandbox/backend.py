@@ -7,7 +7,7 @@ import warnings
 from typing import Literal, Protocol
 
 from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.faults import SandboxUnavailable
+from trace_assets.sandbox.errors import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Sandbox
 
 REQUIRE_DOCKER = "TRACE_REQUIRE_DOCKER"
@@ -51,11 +51,11 @@ def make_backend(config: SandboxConfig) -> Backend:
             f"{REQUIRE_DOCKER}): drop one of the two"
         )
     if config.backend == "unsafe-subprocess":
-        from trace_assets.sandbox.unsafe import UnsafeBackend
+        from trace_assets.sandbox.local import UnsafeBackend
 
         return UnsafeBackend(config)
     if config.backend == "bubblewrap":
-        from trace_assets.sandbox.bubblewrap import BubblewrapBackend
+        from trace_assets.sandbox.local import BubblewrapBackend
 
         return BubblewrapBackend(config)
     from trace_assets.sandbox.docker import DockerBackend
@@ -65,7 +65,7 @@ def make_backend(config: SandboxConfig) -> Backend:
     except SandboxUnavailable as error:
         if config.backend == "docker" or docker_required():
             raise
-        from trace_assets.sandbox.bubblewrap import BubblewrapBackend
+        from trace_assets.sandbox.local import BubblewrapBackend
 
         try:
             backend = BubblewrapBackend(config)

@@ -9,7 +9,7 @@ import socket
 import time
 from typing import Protocol
 
-from trace_assets.sandbox.faults import ProtocolError, Timeout, TooLarge
+from trace_assets.sandbox.errors import ProtocolError, Timeout, TooLarge
 from trace_assets.sandbox.protocol import MAX_LINE
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field
+from trace_assets.system.processes import memory_bytes, whole_cores
+from dataclasses import dataclass
 
-from trace_assets.allotment import memory_bytes, whole_cores
 
 Backend = Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"]
 
@@ -60,3 +60,36 @@ class SandboxConfig(BaseModel):
         if self.max_sandboxes:
             return self.max_sandboxes
         return max(2, min(2 * whole_cores(), memory_bytes() // (self.memory_mb << 20)))
+
+
+# What an episode finds of the world beside its seed and its actions: the same in every phase.
+
+
+CLOCK = 1_735_732_800
+"""1 January 2025, noon, in UTC: when every episode takes place."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is varied by nobody but the audit and the sandbox's own battery.
+
+    Attributes:
+        clock: Seconds since 1970 that every wall clock shows, and goes on showing.
+        process: Number that an episode takes for that of its process.
+        first_request: Number of an episode's first request.
+        sealed: Whether an episode gives up the kernel before its code runs. The battery alone leaves it out,
+            to attack the walls behind that one.
+    """
+
+    clock: int = CLOCK
+    process: int = 2
+    first_request: int = 1
+    sealed: bool = True
+
+
+EVERYWHERE = Conditions()
+"""The conditions of every episode that is played in earnest."""
+BARE = Conditions(process=0, sealed=False)
+"""Of an episode that is held by its container alone."""
+
+

@@ -10,9 +10,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from trace_assets.sandbox import settings_of_containers
+from trace_assets.sandbox.errors import SandboxUnavailable
+import contextlib
+import os
+import shutil
+import time
 
-from trace_assets.sandbox import files
-from trace_assets.sandbox.faults import SandboxUnavailable
 
 REGISTRY_BASE = "python:3.11-slim"
 OFFLINE_BASE = "trace-python-base:offline"
@@ -33,8 +37,8 @@ class ImageInfo:
 
 def image_tag() -> str:
     """Name of the project's image; it changes with the worker and the Dockerfile."""
-    digest = hashlib.sha256((files.folder() / "Dockerfile").read_bytes())
-    digest.update(files.worker_hash().encode())
+    digest = hashlib.sha256((settings_of_containers.folder() / "Dockerfile").read_bytes())
+    digest.update(settings_of_containers.worker_hash().encode())
     return f"trace-sandbox:{digest.hexdigest()[:12]}"
 
 
@@ -115,7 +119,7 @@ def make_offline_base(client: Any, reference: str) -> None:
     with tempfile.TemporaryDirectory(prefix="trace-base-") as folder:
         tar = Path(folder) / "base.tar"
         done = subprocess.run(
-            ["sh", str(files.folder() / "make_base_image.sh"), "--tar", str(tar)],
+            ["sh", str(settings_of_containers.folder() / "make_base_image.sh"), "--tar", str(tar)],
             capture_output=True,
             text=True,
             timeout=600,
@@ -140,9 +144,9 @@ def build(client: Any, tag: str, base: str) -> None:
 
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
-        for path in (files.folder() / "Dockerfile", *files.worker_files()):
+        for path in (settings_of_containers.folder() / "Dockerfile", *settings_of_containers.worker_files()):
             data = path.read_bytes()
-            member = tarfile.TarInfo(path.relative_to(files.folder()).as_posix())
+            member = tarfile.TarInfo(path.relative_to(settings_of_containers.folder()).as_posix())
             member.size, member.mode = len(data), 0o644
             tar.addfile(member, io.BytesIO(data))
     context.seek(0)
@@ -157,3 +161,114 @@ def build(client: Any, tag: str, base: str) -> None:
         )
     except (docker.errors.BuildError, docker.errors.APIError) as error:
         raise SandboxUnavailable(f"the sandbox's image could not be built on {base}: {error}") from None
+
+
+# Whose container is it: labels that outlive their owner, and the removal of what dead owners left behind.
+
+
+PROJECT = "trace-assets.sandbox"
+FOLDER = "trace-sandbox"
+_LIFETIME = 24 * 3600
+"""Seconds after which a container may be removed by who cannot tell whether its owner lives."""
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "unknown"
+
+
+def _start_time(pid: int) -> str | None:
+    """Clock ticks after boot at which a process began; None when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return stat.rsplit(")", 1)[1].split()[19]
+
+
+def owner_labels() -> dict[str, str]:
+    """Labels for a container that this process starts now."""
+    pid = os.getpid()
+    return {
+        PROJECT: "1",
+        f"{PROJECT}.pid": str(pid),
+        f"{PROJECT}.start": _start_time(pid) or "",
+        f"{PROJECT}.boot": _boot_id(),
+        f"{PROJECT}.namespace": _pid_namespace(),
+        f"{PROJECT}.expires": str(int(time.time()) + _LIFETIME),
+    }
+
+
+def _short_folder() -> Path:
+    """A folder whose socket paths stay below the kernel's 108 bytes."""
+    folder = tempfile.gettempdir()
+    return Path(folder if len(folder) <= 24 else "/tmp")
+
+
+def owner_folder(parent: Path | None = None) -> Path:
+    """A new private folder for this process's sockets, its name telling whose it is."""
+    parent, pid = parent or _short_folder(), os.getpid()
+    prefix = f"{FOLDER}-{pid}-{_start_time(pid) or 0}-{_pid_namespace().strip('pid:[]')}-"
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+
+
+def sweep_folders(parent: Path | None = None) -> None:
+    """Remove the folders that dead owners of this user left in `parent`, the one for sockets by default."""
+    parent = parent or _short_folder()
+    here = _pid_namespace().strip("pid:[]")
+    for folder in parent.glob(f"{FOLDER}-*-*-*-*"):
+        pid, start, namespace = folder.name.removeprefix(f"{FOLDER}-").split("-")[:3]
+        with contextlib.suppress(OSError):
+            mine = folder.lstat().st_uid == os.geteuid() and namespace == here and pid.isdigit()
+            if mine and (_start_time(int(pid)) or "0") != start:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_leftover(labels: dict[str, str], now: float) -> bool:
+    """Whether the owner of a container with these labels is gone for sure.
+
+    An owner on another boot or in another pid namespace cannot be looked up: its containers are left alone
+    until they expire.
+    """
+    here = (labels.get(f"{PROJECT}.boot"), labels.get(f"{PROJECT}.namespace")) == (
+        _boot_id(),
+        _pid_namespace(),
+    )
+    try:
+        if here:
+            pid = int(labels[f"{PROJECT}.pid"])
+            return _start_time(pid) != labels[f"{PROJECT}.start"]
+        return float(labels[f"{PROJECT}.expires"]) < now
+    except (KeyError, ValueError):
+        return True
+
+
+def sweep(client: Any) -> int:
+    """Remove the containers that dead owners left on this daemon.
+
+    Args:
+        client: A `docker.DockerClient`.
+
+    Returns:
+        How many were removed.
+    """
+    import docker.errors
+
+    removed = 0
+    for container in client.api.containers(all=True, filters={"label": f"{PROJECT}=1"}):
+        if is_leftover(container.get("Labels") or {}, time.time()):
+            with contextlib.suppress(docker.errors.APIError):  # someone else was faster
+                client.api.remove_container(container["Id"], force=True)
+                removed += 1
+    return removed
+
+

@@ -10,9 +10,9 @@ from typing import Self
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox.backend import Backend, IsolationLevel, make_backend
-from trace_assets.sandbox.conditions import EVERYWHERE, Conditions
+from trace_assets.sandbox.config import EVERYWHERE, Conditions
 from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.faults import SandboxUnavailable
+from trace_assets.sandbox.errors import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Leaf, Sandbox
 from trace_assets.sandbox.session import SandboxedEnvironment
 

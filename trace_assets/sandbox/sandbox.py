@@ -10,17 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from trace_assets.sandbox import files
+from trace_assets.sandbox import settings_of_containers
 from trace_assets.sandbox.channel import Channel, Closed, SocketChannel
-from trace_assets.sandbox.conditions import EVERYWHERE, Conditions
+from trace_assets.sandbox.config import EVERYWHERE, Conditions
 from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.faults import (
-    Died,
-    EnvironmentFault,
-    ProtocolError,
-    SandboxError,
-    SandboxUnavailable,
-)
+from trace_assets.sandbox.errors import Died, EnvironmentFault, ProtocolError, SandboxError, SandboxUnavailable
 from trace_assets.sandbox.protocol import PROTOCOL_VERSION, encode, open_reply, parse
 
 _KILLED = "the sandbox was killed for a fault of another episode in it: play this one again"
@@ -107,7 +101,7 @@ class Sandbox:
             or set(hello) != {"hello", "protocol", "python", "worker"}
             or hello["hello"] != "trace-sandbox"
             or hello["protocol"] != PROTOCOL_VERSION
-            or hello["worker"] != files.worker_hash()
+            or hello["worker"] != settings_of_containers.worker_hash()
             or type(hello["python"]) is not str
             or not _PYTHON.fullmatch(hello["python"])
         ):

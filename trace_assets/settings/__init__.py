@@ -14,12 +14,12 @@ from trace_assets.settings.diagnosis import (
     StabilitySection,
     TriageSection,
 )
-from trace_assets.settings.load import load_settings
-from trace_assets.settings.remedy import EvaluationSection, Routing, SandboxSection, Synthesis, Training
+from trace_assets.settings.settings import load_settings
+from trace_assets.settings.loop import EvaluationSection, Routing, SandboxSection, Synthesis, Training
 from trace_assets.settings.section import Section
-from trace_assets.settings.serving import Serving
-from trace_assets.settings.unattended import Automation, Ingest, Schedule, Watch
-from trace_assets.settings.whole import SECTIONS, SERVICES, Settings
+from trace_assets.settings.loop import Serving
+from trace_assets.settings.loop import Automation, Ingest, Schedule, Watch
+from trace_assets.settings.settings import SECTIONS, SERVICES, Settings
 
 __all__ = [
     "SECTIONS",

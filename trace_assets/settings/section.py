@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import Any, ClassVar
-
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
-
-from trace_assets.settings.addresses import refuse_secrets
+import re
+from typing import Any
+from urllib.parse import urlsplit
+from pydantic_core import PydanticCustomError
 
 
 class Section(BaseModel):
@@ -48,3 +49,57 @@ class Section(BaseModel):
                 del values[name]
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# Addresses in settings: they are stored, hashed and shown, so none may hold a password or a key.
+
+
+NOT_SHOWN = "secret"
+"""Type of the error about a value that must not be repeated."""
+_LOGIN = re.compile(r"//[^\s,]*@|\b[^\s,:/@]+:[^\s,/@]+@[\w.-]+", re.I)
+_KEY = re.compile(r"[?&;#][^=&#\s]*(key|token|secret|passw|pwd|sig|auth|credential)[^=&#\s]*=", re.I)
+
+
+def refuse_secrets(name: str, value: Any) -> None:
+    """Refuse a value in which an address holds a user, password, token or key.
+
+    Args:
+        name: Of the setting; one that ends in `url` holds addresses and nothing else.
+        value: Any; tables and lists are looked through.
+
+    Raises:
+        PydanticCustomError: It does; the message does not repeat it.
+    """
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            refuse_secrets(str(key), inner)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for inner in value:
+            refuse_secrets(name, inner)
+    elif isinstance(value, str):
+        if _LOGIN.search(value) or _KEY.search(value):
+            raise _refused("an address in it holds a user, password, token or key")
+        if name.endswith("url") and any(not is_plain(one.strip()) for one in value.split(",") if one.strip()):
+            raise _refused("it must look like http://127.0.0.1:8000/v1, without user, password, ? and #")
+
+
+def is_plain(url: str) -> bool:
+    """Tell whether an address is that of a server and nothing else.
+
+    >>> [is_plain(url) for url in ("https://host:8000/v1", "http://me:x@host", "http://host?a=b", "host:80")]
+    [True, False, False, False]
+    """
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+    return known and not any(mark in url for mark in "@?#\\ \t\n")
+
+
+def _refused(why: str) -> PydanticCustomError:
+    return PydanticCustomError(
+        NOT_SHOWN, f"{why}, and settings are stored: keys come from the environment, such as OPENAI_API_KEY"
+    )
+
+

@@ -7,19 +7,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
-from trace_assets.diagnosis.model.account import open_account
-from trace_assets.diagnosis.model.answers import Answers
-from trace_assets.diagnosis.model.model_analyst import ModelAnalyst
-from trace_assets.diagnosis.model.server import ModelServer
+from trace_assets.diagnosis.llm.budget import open_account
+from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.analyst import ModelAnalyst
+from trace_assets.diagnosis.llm.client import ModelServer
 from trace_assets.records import Capability, Trajectory
 from trace_assets.stages.result import Figure
 from trace_assets.study import Study
-from trace_assets.synthesis.contract.description import (
-    TargetDescription,
-    read_description,
-    write_description,
-)
-from trace_assets.synthesis.contract.tool_list import GivenTools
+from trace_assets.environments.contract.description import TargetDescription, read_description, write_description
+from trace_assets.environments.contract.description import GivenTools
 
 PLAYED = "rolled out"
 """Where the tools of a target are known from that was live when its trajectories were made."""

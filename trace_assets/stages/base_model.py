@@ -8,7 +8,7 @@ from pathlib import Path
 from trace_assets.errors import InputError, require_extra
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import BaseCheckpoint
-from trace_assets.report.exhibits.rollouts import base_model_exhibit
+from trace_assets.report.asset_report.rollouts import base_model_exhibit
 from trace_assets.settings import EvaluationSection, Rollouts
 from trace_assets.stages.model_files import enter, whole_base
 from trace_assets.stages.result import StageCheck, StageResult
@@ -22,7 +22,7 @@ def write_base_model(study: Study) -> StageResult:
     A model that was trained under the same settings on the same target before is not trained again.
     """
     require_extra("torch", "train", "the base model")
-    from trace_assets.training.base_model import train_base
+    from trace_assets.training.demo_agent.pretraining import train_base
 
     section, folder = study.settings.base_model, trained_folder(study)
     base = train_base(study.target, section, folder)

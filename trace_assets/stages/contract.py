@@ -12,19 +12,16 @@ import polars as pl
 from trace_assets.errors import InputError
 from trace_assets.records import ContractRow, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema
-from trace_assets.stages.ingest import batches, inbox
+from trace_assets.workflows.ingest import batches, inbox
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store import Store
 from trace_assets.store.locks import mark_due
 from trace_assets.store.tables import WHOLE
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
-from trace_assets.synthesis.contract.description import (
-    read_description,
-    write_description,
-)
-from trace_assets.synthesis.contract.target_contract import TargetContract, contract_of, extract_contract
-from trace_assets.synthesis.contract.tool_list import GivenTools, read_tools, tools_in
+from trace_assets.environments.contract.description import read_description, write_description
+from trace_assets.environments.contract.description import TargetContract, contract_of, extract_contract
+from trace_assets.environments.contract.description import GivenTools, read_tools, tools_in
 
 MAX_TRAJECTORIES = 2000
 """A contract is read from so many trajectories at most: those with the smallest hashes of their ids."""

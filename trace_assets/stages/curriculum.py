@@ -20,7 +20,7 @@ from trace_assets.records import (
 from trace_assets.stages.diagnosis import trainable
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.study import Study
-from trace_assets.synthesis.audit.battery import verdict_of
+from trace_assets.environments.audit.battery import verdict_of
 
 
 def write_verdict(study: Study, capability_id: str) -> StageResult:

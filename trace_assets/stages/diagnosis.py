@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from trace_assets.diagnosis.agreement import agreement_of, consensus_of
 from trace_assets.diagnosis.contrast import contrast_matrix
-from trace_assets.diagnosis.halves import considered_tests
+from trace_assets.diagnosis.contrast import considered_tests
 from trace_assets.diagnosis.label_matrix import LabelMatrix
-from trace_assets.diagnosis.outcome_leak import outcome_leak
+from trace_assets.diagnosis.leak import outcome_leak
 from trace_assets.diagnosis.selection import select
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -20,10 +20,7 @@ from trace_assets.records import (
     Contrast,
     SelectedCapability,
 )
-from trace_assets.report.exhibits.diagnosis import (
-    contrast_exhibit,
-    selection_exhibit,
-)
+from trace_assets.report.asset_report.diagnosis import contrast_exhibit, selection_exhibit
 from trace_assets.stages.evidence import evidence_by_target
 from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trace_assets.diagnosis.halves import in_first_half
+from trace_assets.diagnosis.contrast import in_first_half
 from trace_assets.records import Capability, Proposal, Trajectory, Triage
-from trace_assets.report.exhibits.diagnosis import dictionary_exhibit
+from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
 from trace_assets.stages.analysts import by_target, model_figures, open_detectors, open_model
 from trace_assets.stages.result import Figure, StageCheck, StageResult
 from trace_assets.stages.suspect_tasks import aside_tasks

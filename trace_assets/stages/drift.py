@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.diagnosis.drift import drift
+from trace_assets.diagnosis.stability import drift
 from trace_assets.records import Arrival, Drift, Label, TrajectoryHead
 from trace_assets.stages.evidence import evidence_by_target
 from trace_assets.stages.result import StageCheck, StageResult

@@ -10,9 +10,9 @@ from functools import cache
 import polars as pl
 
 from trace_assets.code_versions import code_version
-from trace_assets.diagnosis.model.account import open_account
-from trace_assets.diagnosis.model.answers import Answers
-from trace_assets.diagnosis.model.server import Unanswered
+from trace_assets.diagnosis.llm.budget import open_account
+from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.client import Unanswered
 from trace_assets.errors import CheckFailed, InputError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion, Label
@@ -25,12 +25,12 @@ from trace_assets.stages.result import Figure
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
-from trace_assets.synthesis.audit.battery import audit, verdict_of
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.writers.drafting import Examiner
-from trace_assets.synthesis.writers.excerpts import excerpts, pick
-from trace_assets.synthesis.writers.model_writer import ModelWriter, NotAnswered
-from trace_assets.synthesis.writers.module_server import ModuleQuestion, ModuleServer, Reply
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.drafting import Examiner
+from trace_assets.environments.writers.prompt import excerpts, pick
+from trace_assets.environments.writers.llm_writer import ModelWriter, NotAnswered
+from trace_assets.environments.writers.reply import ModuleQuestion, ModuleServer, Reply
 
 ASSET = "environment"
 

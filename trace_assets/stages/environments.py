@@ -11,10 +11,10 @@ from trace_assets.stages.environment_writers import WriterDesk, examiner, open_m
 from trace_assets.stages.result import Figure, StageCheck, StageResult
 from trace_assets.stages.synthesis import sandbox_pool
 from trace_assets.study import Study
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.writers.drafting import Drafted, draft_environment
-from trace_assets.synthesis.writers.model_writer import NotAnswered
-from trace_assets.synthesis.writers.writer import environment_of, write_environment
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.drafting import Drafted, draft_environment
+from trace_assets.environments.writers.llm_writer import NotAnswered
+from trace_assets.environments.writers.writer import environment_of, write_environment
 
 
 def write_capability_environment(study: Study, capability_id: str) -> StageResult:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.arms import MERGED, PROCESSES
-from trace_assets.evaluation.harm import excluded, no_harm, own_skills
-from trace_assets.evaluation.oracle import best_single_choice, oracle_choice
-from trace_assets.evaluation.split_lock import Configuration, how_often, open_test_split, openings
-from trace_assets.evaluation.summary import summarise
+from trace_assets.evaluation.non_inferiority import excluded, no_harm, own_skills
+from trace_assets.evaluation.arms import best_single_choice, oracle_choice
+from trace_assets.evaluation.test_set_log import Configuration, how_often, open_test_split, openings
+from trace_assets.evaluation.non_inferiority import summarise
 from trace_assets.evaluation.variants import Limits, PolicyMaker
 from trace_assets.records import (
     Adapter,
@@ -25,9 +25,9 @@ from trace_assets.records import (
     Trajectory,
 )
 from trace_assets.report.data import shown_names
-from trace_assets.report.exhibits.result import evaluation_exhibit
-from trace_assets.report.exhibits.teaching import harm_exhibit
-from trace_assets.routing.regret import regret
+from trace_assets.report.asset_report.training import evaluation_exhibit
+from trace_assets.report.asset_report.training import harm_exhibit
+from trace_assets.routing.scores import regret
 from trace_assets.stages.base_model import base_checkpoint, base_folder, open_vllm
 from trace_assets.stages.model_files import whole_adapter
 from trace_assets.stages.result import StageCheck, StageResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from trace_assets.diagnosis.halves import estimation_share
+from trace_assets.diagnosis.contrast import estimation_share
 from trace_assets.records import Capability, Label, Triage
 from trace_assets.stages.suspect_tasks import aside_tasks
 from trace_assets.study import Study

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_assets.diagnosis.analyst import Analyst
-from trace_assets.diagnosis.model.model_analyst import shortfall
+from trace_assets.diagnosis.detector_analyst import Analyst
+from trace_assets.diagnosis.llm.analyst import shortfall
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
-from trace_assets.report.exhibits.diagnosis import labels_exhibit
+from trace_assets.report.asset_report.diagnosis import labels_exhibit
 from trace_assets.stages.analysts import by_target, model_figures, open_detectors, open_model
 from trace_assets.stages.batch_capabilities import capabilities_of
 from trace_assets.stages.result import Figure, StageCheck, StageResult

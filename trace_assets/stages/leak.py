@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trace_assets.diagnosis.leak import measure_leak
 from trace_assets.records import LabelLeak, Triage
-from trace_assets.report import figures
+from trace_assets.report import formatting
 from trace_assets.report.drawing import svg_markdown
-from trace_assets.report.exhibits.exhibit import Row
+from trace_assets.report.asset_report.rollouts import Row
 from trace_assets.report.plots import Dot, interval_dots
 from trace_assets.stages.analysts import by_target
 from trace_assets.stages.result import StageCheck, StageResult
@@ -57,14 +57,14 @@ def _check(rows: list[LabelLeak]) -> StageCheck:
 
 def _auc(row: LabelLeak) -> str:
     pairs = f"{row.n_pairs} pairs of trials of one task" if row.within_task else f"{row.n_pairs} pairs"
-    return f"{figures.share(row.auc, row.auc_low, row.auc_high)} (n = {pairs})"
+    return f"{formatting.share(row.auc, row.auc_low, row.auc_high)} (n = {pairs})"
 
 
 def _row(row: LabelLeak) -> Row:
     return {
         "target": row.target,
         "channel": row.channel,
-        "AUC": figures.share(row.auc, row.auc_low, row.auc_high),
+        "AUC": formatting.share(row.auc, row.auc_low, row.auc_high),
         "pairs": row.n_pairs,
         "within a task": row.within_task,
         "failures": row.n_failed,
@@ -80,7 +80,7 @@ def _page(rows: list[LabelLeak], target: str) -> str:
             value=row.auc,
             low=row.auc if row.auc_low is None else row.auc_low,
             high=row.auc if row.auc_high is None else row.auc_high,
-            text=figures.share(row.auc, row.auc_low, row.auc_high),
+            text=formatting.share(row.auc, row.auc_low, row.auc_high),
             note=f"n = {row.n_pairs} pairs",
             tone="strong" if row.judged else "",
         )

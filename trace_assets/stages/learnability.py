@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trace_assets.records import Adapter, Environment, Learnability, SeedOutcome, TrainingPoint
-from trace_assets.report import figures
+from trace_assets.report import formatting
 from trace_assets.stages.result import StageCheck, StageResult, TableRow
-from trace_assets.statistics.beta_binomial import group_size_for
+from trace_assets.stats.beta_binomial import group_size_for
 from trace_assets.study import Study
-from trace_assets.synthesis.learnability.dead_groups import Forecast, Seen, forecast, seen
-from trace_assets.training.curve import sandbox_shares
+from trace_assets.environments.learnability import Forecast, Seen, forecast, seen
+from trace_assets.training.checkpoints import sandbox_shares
 
 MAX_ERROR = 0.10
 """By how much the foretold share of dead groups may differ from the one seen."""
@@ -116,9 +116,9 @@ def _foretold_check(study: Study, row: Learnability) -> StageCheck:
     return StageCheck(
         name,
         abs(row.error) < MAX_ERROR,
-        f"{figures.percent(row.dead_predicted, row.dead_low, row.dead_high)} of groups of {row.group_size} "
+        f"{formatting.percent(row.dead_predicted, row.dead_low, row.dead_high)} of groups of {row.group_size} "
         f"foretold dead (n = {row.n_seeds} seeds), "
-        f"{figures.percent(row.dead_seen, row.dead_seen_low, row.dead_seen_high)} seen (n = {row.n_groups} "
+        f"{formatting.percent(row.dead_seen, row.dead_seen_low, row.dead_seen_high)} seen (n = {row.n_groups} "
         f"groups of iterations 1 to {row.n_iterations}): {100 * row.error:+.1f} points, allowed "
         f"{100 * MAX_ERROR:.0f}.",
         "warning",
@@ -143,7 +143,7 @@ def _table(row: Learnability) -> list[TableRow]:
     return [
         {
             "share of groups": name,
-            "value": figures.percent(value, low, high),
+            "value": formatting.percent(value, low, high),
             "n": n,
         }
         for name, value, low, high, n in (

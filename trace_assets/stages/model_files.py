@@ -14,8 +14,8 @@ from trace_assets.records import Adapter, BaseCheckpoint
 from trace_assets.store.content import folder_version, text_version
 from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.study import Study
-from trace_assets.training.adapter import adapter_id
-from trace_assets.training.base_model import RECIPE_FILE
+from trace_assets.training.checkpoints import adapter_id
+from trace_assets.training.demo_agent.pretraining import RECIPE_FILE
 
 ADAPTERS = {"adapter": "", "mixed_adapter": "mixed"}
 """Asset to the partition of the table `adapters` that it writes; empty for its own."""

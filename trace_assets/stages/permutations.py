@@ -10,15 +10,11 @@ from collections.abc import Sequence
 
 from trace_assets.errors import InputError
 from trace_assets.records import Environment, EnvironmentCheck
-from trace_assets.sandbox.recompute import Sample
-from trace_assets.store.environment_files import (
-    environment_file,
-    keep_environment_file,
-    read_environment_file,
-)
+from trace_assets.sandbox.reward_verification import Sample
+from trace_assets.store.files import environment_file, keep_environment_file, read_environment_file
 from trace_assets.store.locks import mark_due
 from trace_assets.study import Study
-from trace_assets.targets.seed_permutation import KEY_BYTES, SeedPermutation
+from trace_assets.targets.seeds import KEY_BYTES, SeedPermutation
 
 AUDIT = "environment_audit"
 LOST = "the key of its seeds is not there"

@@ -18,12 +18,12 @@ from trace_assets.stages.curriculum import read_verdict
 from trace_assets.stages.permutations import seeds_fingerprint
 from trace_assets.stages.result import StageCheck, StageResult, TableRow
 from trace_assets.stages.synthesis import read_environment, training_target
-from trace_assets.statistics.bootstrap import Estimate
-from trace_assets.statistics.transfer import Gain, correlation, gain
+from trace_assets.stats.intervals import Estimate
+from trace_assets.stats.paired import Gain, correlation, gain
 from trace_assets.store.content import text_version
-from trace_assets.store.home import replacing_file
+from trace_assets.store.files import replacing_file
 from trace_assets.study import Study
-from trace_assets.synthesis.learnability.rule import decide
+from trace_assets.environments.learnability import decide
 
 if TYPE_CHECKING:
     from trace_assets.training.pilot import Piloted

@@ -10,7 +10,7 @@ from trace_assets.diagnosis import policy_contrast as library
 from trace_assets.diagnosis.policy_contrast import policies_by_target
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, PolicyContrast, TrajectoryHead, Triage
-from trace_assets.report.figures import share
+from trace_assets.report.formatting import share
 from trace_assets.stages.result import StageResult
 from trace_assets.stages.suspect_tasks import aside_tasks
 from trace_assets.study import Study

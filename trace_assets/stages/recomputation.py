@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.sandbox.recompute import Recomputed, RewardMismatch
+from trace_assets.sandbox.reward_verification import Recomputed, RewardMismatch
 from trace_assets.stages.result import StageCheck
 
 CHECK = "rewards_recomputed"

@@ -7,8 +7,8 @@ from pathlib import Path
 from trace_assets.errors import InputError
 from trace_assets.stages.result import Figure, StageResult
 from trace_assets.store.content import text_version
-from trace_assets.store.durable import make_folder
-from trace_assets.store.home import replacing_file
+from trace_assets.store.files import make_folder
+from trace_assets.store.files import replacing_file
 from trace_assets.store.manifest import manifest_of
 from trace_assets.study import Study
 

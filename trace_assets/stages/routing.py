@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import InputError, require_extra
-from trace_assets.evaluation.harm import acceptance, excluded
-from trace_assets.evaluation.oracle import oracle_choice
+from trace_assets.evaluation.non_inferiority import acceptance, excluded
+from trace_assets.evaluation.arms import oracle_choice
 from trace_assets.records import (
     NO_ADAPTER,
     Adapter,
@@ -23,11 +23,11 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.report.data import shown_names
-from trace_assets.report.exhibits.result import routing_exhibit
-from trace_assets.routing.examples import RoutingExample
-from trace_assets.routing.scorecard import score
-from trace_assets.routing.trials import examples_of_trials, routing_trials
-from trace_assets.serving.launch import BASE, served_name
+from trace_assets.report.asset_report.training import routing_exhibit
+from trace_assets.routing.router import RoutingExample
+from trace_assets.routing.scores import score
+from trace_assets.routing.scores import examples_of_trials, routing_trials
+from trace_assets.serving.server import BASE, served_name
 from trace_assets.stages.base_model import base_folder
 from trace_assets.stages.curriculum import taught
 from trace_assets.stages.model_files import whole_router
@@ -37,7 +37,7 @@ from trace_assets.store.content import text_version
 from trace_assets.study import Study
 
 if TYPE_CHECKING:
-    from trace_assets.routing.proxy.open import RouterName, ServedRouting
+    from trace_assets.serving.router.app import RouterName, ServedRouting
 
 
 def usable_adapters(study: Study) -> list[str]:
@@ -155,7 +155,7 @@ def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRo
         router: Which router; None takes the one of the settings.
     """
     from trace_assets.routing.label_logits import option_lines
-    from trace_assets.routing.proxy.open import ServedRouting
+    from trace_assets.serving.router.app import ServedRouting
 
     choices = usable_adapters(study)
     named = {row.capability_id: row for row in study.store.read(Capability)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trace_assets.diagnosis.halves import considered_tests
+from trace_assets.diagnosis.contrast import considered_tests
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.stability import Candidates, Sections, stability
-from trace_assets.progress import progress
+from trace_assets.system.progress import progress
 from trace_assets.records import SelectedCapability, Stability
 from trace_assets.stages.analysts import open_detectors
 from trace_assets.stages.evidence import Evidence, evidence_by_target

@@ -16,12 +16,12 @@ from trace_assets.records import (
     Trajectory,
     UnconfirmedReward,
 )
-from trace_assets.report.exhibits.teaching import audit_exhibit
-from trace_assets.rollout.runner import closing_policy
+from trace_assets.report.asset_report.training import audit_exhibit
+from trace_assets.rollouts.runner import closing_policy
 from trace_assets.sandbox import SandboxConfig, open_pool
 from trace_assets.sandbox.controls import controls_for
 from trace_assets.sandbox.pool import SandboxPool
-from trace_assets.sandbox.recompute import RewardMismatch, Sample
+from trace_assets.sandbox.reward_verification import RewardMismatch, Sample
 from trace_assets.stages.base_model import open_policy
 from trace_assets.stages.contract import look_up_contract, read_contract, rollout_obstacle
 from trace_assets.stages.permutations import (
@@ -34,12 +34,12 @@ from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store.content import text_version
 from trace_assets.store.locks import mark_due
 from trace_assets.study import Study
-from trace_assets.synthesis.audit.battery import audit, verdict_of
-from trace_assets.synthesis.audit.probe import Played
-from trace_assets.synthesis.audit.severity import RULES, Rules
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.contract.tool_list import mutation_marked
-from trace_assets.synthesis.learnability.dead_groups import seed_outcomes
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.audit.scripted_rollouts import Played
+from trace_assets.environments.audit.severity import RULES, Rules
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.contract.description import mutation_marked
+from trace_assets.environments.learnability import seed_outcomes
 from trace_assets.targets.sandboxed import SandboxedTarget
 
 

@@ -7,10 +7,10 @@ from typing import get_args
 
 from trace_assets.errors import InputError
 from trace_assets.records import Split, Task, ToldTask
-from trace_assets.stages.finished import finished_work, refusal, would_replace
-from trace_assets.stages.ingest import batches, inbox
+from trace_assets.workflows.finished_work import finished_work, refusal, would_replace
+from trace_assets.workflows.ingest import batches, inbox
 from trace_assets.stages.result import StageResult
-from trace_assets.stages.task_inbox import task_batches, task_inbox
+from trace_assets.workflows.task_inbox import task_batches, task_inbox
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from trace_assets.errors import require_extra
 from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint
-from trace_assets.report.exhibits.teaching import adapter_exhibit
-from trace_assets.report.figures import marked
+from trace_assets.report.asset_report.training import adapter_exhibit
+from trace_assets.report.formatting import marked
 from trace_assets.stages.base_model import base_checkpoint, base_folder
 from trace_assets.stages.contract import training_obstacle
 from trace_assets.stages.curriculum import read_verdict, taught
@@ -22,11 +22,11 @@ from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.stages.synthesis import read_environment, training_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.training.curve import sandbox_shares
-from trace_assets.training.monitors import readings
+from trace_assets.training.checkpoints import sandbox_shares
+from trace_assets.training.validation import readings
 
 if TYPE_CHECKING:
-    from trace_assets.sandbox.recompute import Recomputed
+    from trace_assets.sandbox.reward_verification import Recomputed
     from trace_assets.training.parity import Parity
 
 OnPoint = Callable[[TrainingPoint], None]
@@ -82,10 +82,10 @@ def make_adapter(
         The adapter, its curve, and how many of its rewards were recomputed in fresh sandboxes.
     """
     require_extra("torch", "train", "training an adapter")
-    from trace_assets.sandbox.recompute import Recomputed
-    from trace_assets.training.curve import read_curve
+    from trace_assets.sandbox.reward_verification import Recomputed
+    from trace_assets.training.checkpoints import read_curve
     from trace_assets.training.grpo import CURVE, train_adapter
-    from trace_assets.training.workplace import clear_workplace
+    from trace_assets.training.checkpoints import clear_workplace
 
     environment, base = read_environment(study, capability_id), base_checkpoint(study)
     folder = _folder(study, capability_id)
@@ -264,7 +264,7 @@ def _result(
         made: Points that were made now; none when the same run was finished before and read from its folder.
         recomputed: How many of its rewards were recomputed in fresh sandboxes; None without a sandbox.
     """
-    from trace_assets.evaluation.harm import acceptance
+    from trace_assets.evaluation.non_inferiority import acceptance
 
     if recomputed:
         told = {"recomputed": recomputed.recomputed, "recomputed_of": recomputed.episodes}

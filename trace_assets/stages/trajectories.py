@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from trace_assets.diagnosis.expected import action_diffs
-from trace_assets.diagnosis.model.triage import ModelTriage
-from trace_assets.diagnosis.tool_use import tool_use
+from trace_assets.diagnosis.llm.labelling import ModelTriage
+from trace_assets.diagnosis.failure_causes import tool_use
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -22,17 +22,17 @@ from trace_assets.records import (
     TrajectoryHead,
     Triage,
 )
-from trace_assets.report.exhibits.rollouts import trajectories_exhibit, triage_exhibit
-from trace_assets.report.figures import count
-from trace_assets.rollout.episode import run_identity, trajectory_id
-from trace_assets.rollout.journal import Journal
-from trace_assets.rollout.runner import Trial, closing_policy, run_rollouts
+from trace_assets.report.asset_report.rollouts import trajectories_exhibit, triage_exhibit
+from trace_assets.report.formatting import count
+from trace_assets.rollouts.episode import run_identity, trajectory_id
+from trace_assets.rollouts.runner import Journal
+from trace_assets.rollouts.runner import Trial, closing_policy, run_rollouts
 from trace_assets.stages.analysts import keep_described, model_figures, open_model
 from trace_assets.stages.base_model import open_policy, policy_home
-from trace_assets.stages.finished import refusal, would_replace
-from trace_assets.stages.ingest import batches, inbox
+from trace_assets.workflows.finished_work import refusal, would_replace
+from trace_assets.workflows.ingest import batches, inbox
 from trace_assets.stages.result import Figure, StageCheck, StageResult
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import link_trajectories, read_trajectories, write_trajectories
 from trace_assets.study import Study

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_assets.store.durable import sync_folder
+from trace_assets.store.files import sync_folder
 
 _SEALED = re.compile(rb"[0-9a-f]{8} ")
 

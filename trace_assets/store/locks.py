@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
+from trace_assets.store.files import make_folder, sync_file, sync_folder
+from trace_assets.store.files import Home
 
-from trace_assets.store.durable import make_folder, sync_file, sync_folder
-from trace_assets.store.home import Home
 
 INTERRUPTED = "its last materialization was interrupted"
 
@@ -266,3 +266,73 @@ def _wait(descriptor: int, path: Path, patience: float | None) -> None:
         if time.monotonic() > give_up:
             raise TimeoutError(f"{path} was held for more than {patience:g} s by {holder(path) or 'another'}")
         time.sleep(0.05)
+
+
+# Which processes work on a home: each keeps a lock of its own as long as it lives, and not a moment longer.
+
+
+_own: dict[tuple[int, Path], tuple[str, int]] = {}
+"""(process id, home) to name and descriptor: kept open until the process ends."""
+
+
+def announce(home: Home) -> str:
+    """Let it be seen that this process works on a home, until it ends.
+
+    Call before anything is written that a killed process would leave half done. Calling again costs nothing.
+
+    Returns:
+        The name under which it is known there.
+    """
+    mine = (os.getpid(), home.path)  # a forked child is somebody else
+    if mine not in _own:
+        folder = _folder_presence(home)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = uuid4().hex
+        building = folder / f".{name}.new"
+        descriptor = os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, str(os.getpid()).encode())
+        os.rename(building, folder / name)  # it is never seen without its lock
+        _own[mine] = (name, descriptor)
+    return _own[mine][0]
+
+
+def is_alive(home: Home, name: str) -> bool:
+    """Whether the process of that name still lives."""
+    return is_held(_folder_presence(home) / name)
+
+
+def living(home: Home) -> dict[str, float]:
+    """Return the processes at work on a home by name, with the time at which each announced itself (Unix)."""
+    found = {}
+    for path in _folder_presence(home).glob("[0-9a-f]*"):
+        if is_held(path):
+            found[path.name] = _time(path)
+    return found
+
+
+def forget_dead(home: Home) -> list[str]:
+    """Remove what dead processes left here.
+
+    Returns:
+        Their names.
+    """
+    gone = [path for path in _folder_presence(home).glob("[0-9a-f]*") if not is_held(path)]
+    long_ago = time.time() - 60  # a younger one may not have its lock yet
+    unborn = [path for path in _folder_presence(home).glob(".*.new") if _time(path) < long_ago and not is_held(path)]
+    for path in (*gone, *unborn):
+        path.unlink(missing_ok=True)
+    return [path.name for path in gone]
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
+
+
+def _folder_presence(home: Home) -> Path:
+    return home.path / "locks" / "processes"
+
+

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from trace_assets.store.durable import make_folder, sync_file, sync_folder
-from trace_assets.store.home import replacing_file
+from trace_assets.store.files import make_folder, sync_file, sync_folder
+from trace_assets.store.files import replacing_file
 from trace_assets.store.lines import append_lines, read_lines, sealed
 
 MANIFEST = "manifest.jsonl"

@@ -8,18 +8,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
-
 import duckdb
 import polars as pl
-
-from trace_assets.allotment import memory_bytes
+from trace_assets.system.processes import memory_bytes
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Record
-from trace_assets.store.catalog import quoted, scripts, statements
-from trace_assets.store.home import Home
-from trace_assets.store.ready_query import ready_queries
+from trace_assets.store.files import Home
+from trace_assets.store.saved_queries import ready_queries
 from trace_assets.store.tables import Store
-from trace_assets.store.touched import touched
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from trace_assets.records.table import polars_schema
+from trace_assets.store.saved_queries import sql_folder
+from trace_assets.store.tables import way_back
+from collections.abc import Collection, Iterable, Mapping
+
 
 READS = frozenset({"SELECT", "CALL"})
 """Statement types that only read. `WITH ... INSERT` counts as SELECT, but no table is there to take it."""
@@ -201,3 +204,160 @@ class Warehouse:
             ) from error
         except duckdb.Error as error:
             raise InputError(f"the query failed: {str(error).strip()}") from error
+
+
+# What SQL sees of a home: one view a table, then the macros and views of `sql/views/`, as statements.
+
+
+_TYPES: dict[type[pl.DataType], str] = {
+    pl.String: "VARCHAR",
+    pl.Int64: "BIGINT",
+    pl.Float64: "DOUBLE",
+    pl.Boolean: "BOOLEAN",
+    pl.Datetime: "TIMESTAMPTZ",
+}
+
+
+def sql_type(dtype: pl.DataType) -> str:
+    """Return DuckDB's name of a column type that records use.
+
+    >>> sql_type(pl.List(pl.Struct({"id": pl.String(), "n": pl.Int64()})))
+    'STRUCT("id" VARCHAR, "n" BIGINT)[]'
+    """
+    if isinstance(dtype, pl.List):
+        return f"{sql_type(_made(dtype.inner))}[]"
+    if isinstance(dtype, pl.Struct):
+        fields = ", ".join(f'"{field.name}" {sql_type(_made(field.dtype))}' for field in dtype.fields)
+        return f"STRUCT({fields})"
+    return _TYPES[type(dtype)]
+
+
+def _made(dtype: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
+    return dtype() if isinstance(dtype, type) else dtype
+
+
+def quoted(text: object) -> str:
+    """Return a SQL string literal.
+
+    >>> quoted("it's")
+    "'it''s'"
+    """
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def table_select(connection: duckdb.DuckDBPyConnection, tables: Path, record: type[Record]) -> str:
+    """Return the SELECT that gives a table with exactly its record's columns, in the record's order.
+
+    A column that the files do not have (they were written by an earlier version) is there and NULL; a table
+    that was not written yet has no rows.
+
+    Args:
+        connection: Reads the files' columns.
+        tables: The home's folder of tables.
+        record: The table's record type.
+
+    Raises:
+        InputError: A file is not Parquet.
+    """
+    columns = {name: sql_type(dtype) for name, dtype in polars_schema(record).items()}
+    folder = tables / record.table
+    if not any(folder.glob("*.parquet")):
+        return no_rows(record)
+    source = f"read_parquet({quoted(folder)} || '/*.parquet', union_by_name = true)"
+    try:
+        present = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    except duckdb.Error as error:
+        raise InputError(
+            f"table '{record.table}' cannot be read ({str(error).splitlines()[0]}); {way_back(record)}."
+        ) from error
+    parts = [
+        f'"{name}"' if name in present else f'NULL::{kind} AS "{name}"' for name, kind in columns.items()
+    ]
+    return f"SELECT {', '.join(parts)} FROM {source}"
+
+
+def no_rows(record: type[Record]) -> str:
+    """Return the SELECT that gives a table without rows."""
+    kinds = {name: sql_type(dtype) for name, dtype in polars_schema(record).items()}
+    nulls = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in kinds.items())
+    return f"SELECT {nulls} WHERE false"
+
+
+def scripts() -> list[str]:
+    """Return the SQL that makes the views and macros of `sql/views/`, in the order in which it is run."""
+    return [file.read_text(encoding="utf-8") for file in sorted((sql_folder() / "views").glob("*.sql"))]
+
+
+def statements(
+    connection: duckdb.DuckDBPyConnection,
+    tables: Path,
+    *,
+    copy: bool = False,
+    only: Sequence[type[Record]] = (),
+    broken: dict[str, str] | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, statement) for everything that SQL sees, in an order in which each can be run.
+
+    Args:
+        connection: Where they will be run; it is asked for the files' columns.
+        tables: The home's folder of tables.
+        copy: Make tables that hold the rows instead of views of the files.
+        only: These tables alone, without the views of `sql/views/`; none stands for everything.
+        broken: Takes the sentence about each table that cannot be read, which then has no rows; None raises
+            it.
+    """
+    what = "TABLE" if copy else "VIEW"
+    for record in only or TABLES:
+        try:
+            select = table_select(connection, tables, record)
+        except InputError as error:
+            if broken is None:
+                raise
+            broken[record.table], select = str(error), no_rows(record)
+        yield record.table, f'CREATE {what} "{record.table}" AS {select}'
+    for number, script in enumerate([] if only else scripts()):
+        yield f"sql/views {number}", script
+
+
+# Which tables a query may read: by the words in it, and in the views and macros that it names.
+
+
+_WORD = re.compile(r"\w+")
+_MADE = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:VIEW|MACRO|FUNCTION|TABLE)\s+\"?(\w+)", re.IGNORECASE)
+_ANYTHING = frozenset({"query", "query_table", "glob"})
+"""Functions that read what a text says, which may be put together from parts."""
+
+
+def touched(sql: str, tables: Collection[str], scripts: Iterable[str]) -> set[str]:
+    """Return the tables that a query may read; rather too many than too few.
+
+    Args:
+        sql: The query.
+        tables: Names of all tables.
+        scripts: SQL that makes views and macros.
+
+    >>> views = ["CREATE VIEW failures AS SELECT * FROM trajectories WHERE NOT success"]
+    >>> sorted(touched("SELECT count(*) FROM Failures", ["labels", "trajectories"], views))
+    ['trajectories']
+    >>> sorted(touched("FROM read_parquet('x/*.parquet')", ["labels", "trajectories"], views))
+    ['labels', 'trajectories']
+    """
+    defined = _definitions(scripts)
+    words, new = set[str](), _words(sql)
+    while new - words:
+        words |= new
+        new = set().union(*(_words(defined[word]) for word in words & defined.keys()))
+    if words & _ANYTHING or any("parquet" in word or word.startswith("read_") for word in words):
+        return set(tables)
+    return words & set(tables)
+
+
+def _definitions(scripts: Iterable[str]) -> Mapping[str, str]:
+    """Return the script that makes a view or macro by its name."""
+    return {name.lower(): script for script in scripts for name in _MADE.findall(script)}
+
+
+def _words(sql: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(sql)}
+
+

@@ -15,11 +15,11 @@ from trace_assets.errors import InputError
 from trace_assets.records import Environment, Message, Split, Task, ToolSpec, Verdict
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session
 from trace_assets.sandbox.controls import IDLE, TALKER, Control
-from trace_assets.sandbox.recompute import Recomputation
-from trace_assets.targets.head_start import HeadStart
-from trace_assets.targets.meter import Meter
+from trace_assets.sandbox.reward_verification import Recomputation
+from trace_assets.targets.timing import HeadStart
+from trace_assets.targets.timing import Meter
 from trace_assets.targets.protocol import Step
-from trace_assets.targets.seed_permutation import SeedPermutation
+from trace_assets.targets.seeds import SeedPermutation
 from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS
 
 TURNS = 6

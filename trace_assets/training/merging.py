@@ -9,7 +9,7 @@ from typing import Literal
 
 from trace_assets.errors import InputError, require_extra
 from trace_assets.store.content import text_version
-from trace_assets.training.adapter import adapter_id, write_adapter
+from trace_assets.training.checkpoints import adapter_id, write_adapter
 
 Merge = Literal["linear", "ties", "dare_linear", "dare_ties"]
 """As PEFT's `add_weighted_adapter` names them: the mean of the factors; trimmed, with signs elected (TIES,

@@ -138,7 +138,7 @@ def _reference(
     import torch
     from peft import PeftModel
 
-    from trace_assets.policies.accelerator import accelerator
+    from trace_assets.policies.sampling import accelerator
     from trace_assets.policies.lora import load_model
 
     base = load_model(Path(base_dir), device=accelerator())

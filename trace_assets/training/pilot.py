@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.errors import InputError, Unavailable, require_extra
-from trace_assets.progress import progress
+from trace_assets.system.progress import progress
 from trace_assets.records import Task, Trajectory
 from trace_assets.settings import Training
 from trace_assets.targets.protocol import Target
@@ -120,7 +120,7 @@ def run_pilot(
     from trace_assets.training.grpo import calm
     from trace_assets.training.run import Run
     from trace_assets.training.sampler import open_sampler
-    from trace_assets.training.workplace import Workplace
+    from trace_assets.training.checkpoints import Workplace
 
     own = pilot_section(section)
     plan = make_plan(target.tasks("discovery"), own)

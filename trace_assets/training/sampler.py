@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-
 from trace_assets.errors import InputError
-from trace_assets.ports import free_port
-from trace_assets.serving.launch import Launch, find_vllm
+from trace_assets.system.network import free_port
+from trace_assets.serving.server import Launch, find_vllm
 from trace_assets.serving.server import ModelServer
 from trace_assets.settings import Training
-from trace_assets.training.peers import ALONE, Peers
+from trace_assets.training.distributed import ALONE, Peers
 
 if TYPE_CHECKING:
     from trace_assets.training.run import TrainablePolicy
+
 
 EAGER = ("--enforce-eager",)
 """On a CPU compiling kernels takes longer than it saves."""
@@ -60,7 +60,7 @@ def open_sampler(
 
 
 def _of_this_package(base_dir: Path | str, section: Training) -> TrainablePolicy:
-    from trace_assets.policies.accelerator import accelerator
+    from trace_assets.policies.sampling import accelerator
     from trace_assets.policies.transformers_engine import TransformersPolicy
 
     return TransformersPolicy(
@@ -160,3 +160,5 @@ def _is_mixture(base_dir: Path | str) -> bool:
     from trace_assets.policies.token_policy import is_mixture
 
     return is_mixture(AutoConfig.from_pretrained(str(base_dir)))
+
+

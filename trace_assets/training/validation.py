@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
 from trace_assets.errors import Unavailable
 from trace_assets.records import Task
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 from trace_assets.training.episodes import Player, is_broken
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from trace_assets.records import TrainingPoint
+from trace_assets.settings import Training
 
 
 @dataclass(frozen=True)
@@ -76,3 +79,118 @@ def split_held_out(tasks: Sequence[Task], compare: int, report: int) -> tuple[Se
     """
     rest = tasks[compare:]
     return tasks[:compare], rest[:report] if len(rest) >= report else tasks[:report]
+
+
+# What a learning curve warns of: figures with bounds, each with what to do about it.
+
+
+MAX_SAMPLER_KL = 0.01
+"""Nats a token. Two fp32 engines differ by 1e-9 or less; bf16 kernels of two programs by some 1e-3; a wrong
+adapter or template by tenths."""
+MAX_OUTSIDE_CLIP = 0.05
+"""Share of tokens whose probability the trainer puts outside the clip range before it has made a step."""
+MAX_CLIP_RATIO = 0.3
+"""Share of tokens that the loss itself clips."""
+MIN_ENTROPY = 0.05
+"""Of the first iteration's. A policy that solves its tasks may well become sure of itself; one that does not
+has stopped to explore."""
+SOLVED = 0.5
+"""Success rate from which low entropy is no complaint."""
+MAX_DEAD = 0.8
+"""Share of groups without gradient over the iterations in which there was still something to learn."""
+LEARNED = 0.9
+"""Success rate from which all-passing groups are no complaint: there is nothing left to learn."""
+MAX_NORM = 10.0
+"""Median gradient norm before clipping, over `max_grad_norm`."""
+LAST = 5
+"""Iterations that say how a run ended."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One monitor of one run.
+
+    Attributes:
+        name: Column of `training_curves` that it reads.
+        value: What is compared with the bound; None where the run did not record it.
+        bound: Its limit.
+        sound: Whether the value is within it.
+        says: Value, n and, where it is not sound, what to do.
+    """
+
+    name: str
+    value: float | None
+    bound: float
+    sound: bool
+    says: str
+
+
+def readings(points: Sequence[TrainingPoint], section: Training) -> list[Reading]:
+    """Judge a learning curve.
+
+    Args:
+        points: The points of one run.
+        section: The settings that it ran with.
+
+    Returns:
+        One reading a monitor, in the order of the columns; those without a value are sound and say so.
+    """
+    ordered = sorted(points, key=lambda point: point.iteration)
+
+    def known(get: Callable[[TrainingPoint], float | None], over: Sequence[TrainingPoint]) -> list[float]:
+        return [value for value in map(get, over) if value is not None]
+
+    kl = known(lambda point: point.sampler_kl, ordered)
+    outside = known(lambda point: point.outside_clip, ordered)
+    clip = known(lambda point: point.clip_ratio, ordered)
+    # A batch without any live group has no gradient: its norm of 0 says nothing.
+    norms = [value / section.max_grad_norm for value in known(lambda p: p.grad_norm, ordered) if value > 0]
+    dead = [point.dead_groups for point in ordered if point.success_rate < LEARNED]
+    return [
+        _above("sampler_kl", kl, max, MAX_SAMPLER_KL, "highest", "nats a token", _MISMATCH),
+        _above("outside_clip", outside, max, MAX_OUTSIDE_CLIP, "highest", "of the tokens", _MISMATCH),
+        _above("clip_ratio", clip, max, MAX_CLIP_RATIO, "highest", "of the tokens", _STEPS),
+        _entropy(ordered),
+        _above("dead_groups", dead, fmean, MAX_DEAD, "mean", "of the groups", _DEAD),
+        _above("grad_norm", norms, median, MAX_NORM, "median", "times max_grad_norm", _STEPS),
+    ]
+
+
+_MISMATCH = "the engine that samples and the trainer disagree: compare precision, template and adapter"
+_STEPS = "steps are too large: lower training.learning_rate"
+_DEAD = "most rollouts taught nothing: take other tasks, a larger training.group_size or training.redraws"
+_COLLAPSE = "the policy stopped to explore before it succeeded: lower training.learning_rate"
+
+
+def _above(
+    name: str,
+    values: Sequence[float],
+    over: Callable[[Sequence[float]], float],
+    bound: float,
+    which: str,
+    unit: str,
+    mend: str,
+) -> Reading:
+    if not values:
+        return Reading(name, None, bound, True, f"{name} was not recorded")
+    value = float(over(values))
+    # A comparison with NaN is false: what is no number is not sound.
+    sound = value <= bound
+    says = f"{name} {value:.3g} {unit} ({which} of {len(values)} iterations, limit {bound:g})"
+    return Reading(name, value, bound, sound, says if sound else f"{says}: {mend}")
+
+
+def _entropy(points: Sequence[TrainingPoint]) -> Reading:
+    told = [point for point in points if point.entropy is not None]
+    if len(told) < 2 or not told[0].entropy:
+        return Reading("entropy", None, MIN_ENTROPY, True, "entropy was not recorded")
+    last = told[-min(LAST, len(told) - 1) :]
+    share = fmean(point.entropy or 0.0 for point in last) / told[0].entropy
+    success = fmean(point.success_rate for point in last)
+    sound = share >= MIN_ENTROPY or success >= SOLVED
+    says = (
+        f"entropy {share:.0%} of the first iteration's (mean of the last {len(last)}, success {success:.0%})"
+    )
+    return Reading("entropy", share, MIN_ENTROPY, sound, says if sound else f"{says}: {_COLLAPSE}")
+
+

@@ -3,7 +3,7 @@
 What a Parquet file unfolds to is known only when it has been unfolded: five kilobytes may hold one long text
 a million times, or lists without end. A library written in C++ does that, and ends the process when memory
 runs out or its stack does. So it happens here, under a limit that the system enforces, and what comes out are
-lines of a known length. The other side is `trace_assets.importers.parquet`.
+lines of a known length. The other side is `trace_assets.formats.parquet`.
 """
 
 from __future__ import annotations

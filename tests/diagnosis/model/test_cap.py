@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.untrusted.hostile_server import HostileServer, Send, answer, body, raw, said
-from trace_assets.diagnosis.model.account import Account, CapReached, Totals, open_account, read_calls, totals
-from trace_assets.diagnosis.model.answers import Answers
-from trace_assets.diagnosis.model.question import Question
-from trace_assets.diagnosis.model.server import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.budget import Account, CapReached, Totals, open_account, read_calls, totals
+from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.request import Question
+from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
 from trace_assets.errors import TraceError
 from trace_assets.policies.openai_answers import read_usage
 from trace_assets.settings import Analyst

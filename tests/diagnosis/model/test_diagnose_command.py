@@ -14,7 +14,7 @@ import pytest
 from chat_server import ChatServer
 from honest_reader import HonestReader
 
-from trace_assets.diagnosis.rehearsal import rehearse
+from trace_assets.diagnosis.llm.analyst import rehearse
 from trace_assets.records import Capability, Contrast, Label, LedgerEntry, Task
 from trace_assets.store import Home, Store
 from trace_assets.store.lines import read_lines

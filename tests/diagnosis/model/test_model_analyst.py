@@ -12,8 +12,8 @@ from honest_reader import HonestReader, read_transcript
 
 from trace_assets.diagnosis.conformance import check_analyst, examine_analyst
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
-from trace_assets.diagnosis.model.labelling import ordered
-from trace_assets.diagnosis.model.view import view
+from trace_assets.diagnosis.llm.labelling import ordered
+from trace_assets.diagnosis.llm.transcript import view
 from trace_assets.errors import CheckFailed, InputError, Unavailable
 from trace_assets.records import Capability, Label, Message, ToolCall, Trajectory
 from trace_assets.settings import Discovery

@@ -11,8 +11,8 @@ import pytest
 from chat_server import ChatServer
 from honest_reader import MARK, HonestReader
 
-from trace_assets.diagnosis.model.merge import Merged, model_capability_id
-from trace_assets.diagnosis.model.recognise import by_wording, recognise, recognise_question
+from trace_assets.diagnosis.llm.merging import Merged, model_capability_id
+from trace_assets.diagnosis.llm.merging import by_wording, recognise, recognise_question
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import BatchCapability, Capability, Proposal, Trajectory, Triage
 from trace_assets.settings import Discovery, load_settings

@@ -29,7 +29,7 @@ from trace_assets.settings import SECTIONS, Settings, load_settings
 from trace_assets.stages.batch_capabilities import write_batch_capabilities
 from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
 from trace_assets.stages.discovery import discover
-from trace_assets.stages.forecast import forecast
+from trace_assets.workflows.forecast import forecast
 from trace_assets.stages.labels import label_batch
 from trace_assets.stages.leak import write_leak
 from trace_assets.stages.result import StageResult

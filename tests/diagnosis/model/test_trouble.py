@@ -18,8 +18,8 @@ import pytest
 from chat_server import FAULTS, ChatServer
 from honest_reader import HonestReader
 
-from trace_assets.diagnosis.model.account import read_calls, totals
-from trace_assets.diagnosis.model.view import view
+from trace_assets.diagnosis.llm.budget import read_calls, totals
+from trace_assets.diagnosis.llm.transcript import view
 from trace_assets.errors import CheckFailed, InputError, Unavailable
 from trace_assets.records import Capability, LedgerEntry, Trajectory
 from trace_assets.store import Store
@@ -183,11 +183,11 @@ def test_the_ledger_holds_every_call_and_its_price(
 CHILD = """
 import json, sys
 from pathlib import Path
-from trace_assets.diagnosis.model.account import open_account
-from trace_assets.diagnosis.model.answers import Answers
-from trace_assets.diagnosis.model.model_analyst import ModelAnalyst
-from trace_assets.diagnosis.model.server import ModelServer
-from trace_assets.diagnosis.rehearsal import rehearse
+from trace_assets.diagnosis.llm.budget import open_account
+from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.analyst import ModelAnalyst
+from trace_assets.diagnosis.llm.client import ModelServer
+from trace_assets.diagnosis.llm.analyst import rehearse
 from trace_assets.records import Capability
 from trace_assets.settings import Analyst, Discovery, Labels
 from trace_assets.store import Store

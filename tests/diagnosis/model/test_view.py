@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.diagnosis.model.redaction import STRUCK, redact, strike
-from trace_assets.diagnosis.model.view import MIDDLE, STEPS, estimate_tokens, view
+from trace_assets.diagnosis.llm.transcript import STRUCK, redact, strike
+from trace_assets.diagnosis.llm.transcript import MIDDLE, STEPS, estimate_tokens, view
 from trace_assets.records import Message, ToolCall, Trajectory
 
 TEXT = st.text(max_size=400) | st.sampled_from(

@@ -72,7 +72,7 @@ def _sandbox(asked: Asked) -> str:
 
     from trace_assets.sandbox.backend import make_backend
     from trace_assets.sandbox.config import SandboxConfig
-    from trace_assets.sandbox.faults import SandboxUnavailable
+    from trace_assets.sandbox.errors import SandboxUnavailable
 
     try:
         with warnings.catch_warnings():

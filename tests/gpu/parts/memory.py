@@ -118,7 +118,7 @@ def _trainer(asked: Asked, model: Any, section: Training, shape: Shape, tokens: 
     from datasets import Dataset
     from transformers.trainer_utils import SaveStrategy
 
-    from trace_assets.training.adapter import lora_config
+    from trace_assets.training.checkpoints import lora_config
     from trace_assets.training.plan import Plan
     from trace_assets.training.trainer import LiveRowTrainer, grpo_config
 

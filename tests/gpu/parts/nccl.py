@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.results import Asked, Skip
-from trace_assets.ports import free_port
+from trace_assets.system.network import free_port
 from trace_assets.settings import Training
 
 
@@ -41,7 +41,7 @@ def _one(asked: Asked) -> None:
     import torch.distributed
     from torch.nn.parallel import DistributedDataParallel
 
-    from trace_assets.training.shards import divide, load_optimizer_state, optimizer_state
+    from trace_assets.training.fsdp import divide, load_optimizer_state, optimizer_state
 
     backend = "cpu:gloo,cuda:nccl" if asked.device == "cuda" else "gloo"
     os.environ |= {
@@ -90,7 +90,7 @@ def _steps(model: Any, device: Any, inner: Any = None) -> tuple[dict[str, Any], 
     """Take two steps of Adam on fixed tokens; return the LoRA, whole, and the optimizer."""
     import torch
 
-    from trace_assets.training.adapter import lora_state
+    from trace_assets.training.checkpoints import lora_state
 
     optimizer = torch.optim.AdamW([value for value in model.parameters() if value.requires_grad], lr=1e-2)
     ids = torch.randint(0, 600, (4, 48), generator=torch.Generator().manual_seed(3)).to(device)

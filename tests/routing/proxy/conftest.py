@@ -12,11 +12,11 @@ import pytest
 import uvicorn
 
 from tests.routing.proxy.pretend_server import PretendServer
-from trace_assets.routing.proxy.app import RouterProxy
-from trace_assets.routing.proxy.deciders import Decider
-from trace_assets.routing.proxy.decisions import Decisions
-from trace_assets.routing.proxy.limits import server_settings
-from trace_assets.routing.proxy.upstream import Upstream
+from trace_assets.serving.router.app import RouterProxy
+from trace_assets.serving.router.decisions import Decider
+from trace_assets.serving.router.decisions import Decisions
+from trace_assets.serving.router.limits import server_settings
+from trace_assets.serving.router.upstream import Upstream
 
 MODELS = {"cancel": "cancel@0f3a9b2c", "multi": "multi@1c2d3e4f", "none": "base"}
 

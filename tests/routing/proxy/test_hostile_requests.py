@@ -14,8 +14,8 @@ import pytest
 
 from tests.routing.proxy.conftest import ByWord, Start
 from tests.routing.proxy.pretend_server import PretendServer
-from trace_assets.routing.proxy import limits
-from trace_assets.routing.proxy.opening import LONGEST_OPENING
+from trace_assets.serving.router import limits
+from trace_assets.serving.router.decisions import LONGEST_OPENING
 
 ROUTED = {"model": "routed", "messages": [{"role": "user", "content": "cancel"}]}
 

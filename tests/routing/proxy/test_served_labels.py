@@ -8,8 +8,8 @@ import pytest
 from tests.routing.proxy.conftest import Start
 from tests.routing.proxy.pretend_server import KEY, LABELS, PretendServer
 from trace_assets.routing.label_logits import label_prompt
-from trace_assets.routing.proxy.deciders import ServedLabels
-from trace_assets.routing.proxy.upstream import Upstream
+from trace_assets.serving.router.decisions import ServedLabels
+from trace_assets.serving.router.upstream import Upstream
 
 OPTIONS = {"cancel": "looks first", "multi": "finishes all", "none": "no skill"}
 

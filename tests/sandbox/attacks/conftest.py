@@ -10,10 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
-from trace_assets.sandbox.battery.attack import load_attacks
-from trace_assets.sandbox.battery.outcome import Played
-from trace_assets.sandbox.battery.run import AT_ONCE, battery_config
-from trace_assets.sandbox.battery.runner import Runner
+from trace_assets.sandbox.selftest.attack import load_attacks
+from trace_assets.sandbox.selftest.outcome import Played
+from trace_assets.sandbox.selftest.runner import AT_ONCE, battery_config
+from trace_assets.sandbox.selftest.runner import Runner
 
 Play = Callable[[str], Played]
 

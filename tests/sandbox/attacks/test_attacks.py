@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from trace_assets.sandbox import SandboxPool, open_pool
-from trace_assets.sandbox.battery.attack import load_attacks
-from trace_assets.sandbox.battery.catalogue import catalogue
-from trace_assets.sandbox.battery.outcome import Played
-from trace_assets.sandbox.battery.run import SCENARIOS, run_attacks
-from trace_assets.sandbox.battery.victim import Bait, arm
+from trace_assets.sandbox.selftest.attack import load_attacks
+from trace_assets.sandbox.selftest.runner import catalogue
+from trace_assets.sandbox.selftest.outcome import Played
+from trace_assets.sandbox.selftest.runner import SCENARIOS, run_attacks
+from trace_assets.sandbox.selftest.placement import Bait, arm
 
 Play = Callable[[str], Played]
 
@@ -126,4 +126,4 @@ def test_every_attack_is_a_module_that_compiles_and_tries_something() -> None:
 
 def test_the_page_on_the_sandbox_has_the_catalogue(project_root: Path) -> None:
     page = (project_root / "docs" / "sandbox.md").read_text(encoding="utf-8")
-    assert catalogue() in page, "put in what `python -m trace_assets.sandbox.battery.catalogue` prints"
+    assert catalogue() in page, "put in what `python -m trace_assets.sandbox.selftest.runner` prints"

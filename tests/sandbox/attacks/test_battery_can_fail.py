@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
-from trace_assets.sandbox.battery.attack import Attack, load_attacks
-from trace_assets.sandbox.battery.outcome import Played
-from trace_assets.sandbox.battery.run import run_attacks
-from trace_assets.sandbox.battery.runner import Runner
+from trace_assets.sandbox.selftest.attack import Attack, load_attacks
+from trace_assets.sandbox.selftest.outcome import Played
+from trace_assets.sandbox.selftest.runner import run_attacks
+from trace_assets.sandbox.selftest.runner import Runner
 
 ATTACKS = {one.name: one for one in load_attacks()}
 
@@ -87,7 +87,7 @@ def test_a_process_that_outlives_its_sandbox_is_seen(no_isolation: SandboxPool) 
         "note('child', 'started')"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trace_assets.sandbox.battery.host._PATIENCE", 0.5)
+        patch.setattr("trace_assets.sandbox.selftest.host._PATIENCE", 0.5)
         played = play(no_isolation, made(code, "contained", wall="container"))
     if "started" not in played.detail:
         pytest.skip("this user may not fork where the worker sets its limit to 0")
@@ -98,7 +98,7 @@ def test_what_reaches_the_next_episode_is_seen(
     no_isolation: SandboxPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An honest next episode is told from one that shows or earns anything else."""
-    monkeypatch.setattr("trace_assets.sandbox.battery.runner.CLEAN_OBSERVATION", "something else")
+    monkeypatch.setattr("trace_assets.sandbox.selftest.runner.CLEAN_OBSERVATION", "something else")
     played = play(no_isolation, ATTACKS["patched_worker"])
     assert played.status == "fail" and "the next episode in the same sandbox shows" in played.effects[0]
 
@@ -106,7 +106,7 @@ def test_what_reaches_the_next_episode_is_seen(
 def test_a_sandbox_that_lets_go_late_is_seen(
     no_isolation: SandboxPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trace_assets.sandbox.battery.runner.MAX_CONTROL_MS", -1.0)
+    monkeypatch.setattr("trace_assets.sandbox.selftest.runner.MAX_CONTROL_MS", -1.0)
     played = play(no_isolation, made("while True: pass", "timeout", deadline=0.2))
     assert played.status == "fail" and "after the deadline" in played.effects[0]
 

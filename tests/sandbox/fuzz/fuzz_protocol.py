@@ -26,8 +26,8 @@ def main() -> None:
 
     with atheris.instrument_imports(include=["trace_assets.sandbox"]):
         from trace_assets.sandbox import protocol as wire
-        from trace_assets.sandbox.faults import EnvironmentFault, ProtocolError
-        from trace_assets.sandbox.shapes import check_result
+        from trace_assets.sandbox.errors import EnvironmentFault, ProtocolError
+        from trace_assets.sandbox.protocol import check_result
 
     def one_line(data: bytes) -> None:
         plain, strict = (read(reader, data, ProtocolError) for reader in (wire.parse, wire._strict))

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from trace_assets.synthesis.contract import json_schema
-from trace_assets.synthesis.contract.json_schema import Shape, infer_schema
+from trace_assets.environments.contract import json_schema
+from trace_assets.environments.contract.json_schema import Shape, infer_schema
 
 KEYS = st.sampled_from(["id", "name", "a1", "card_11", "card_27", "card_35", "when"]) | st.text(max_size=4)
 WORDS = st.sampled_from(["open", "2024-05-01", "2024-05-01T10:00:00", "ann@x.org", "W-12", "x" * 300, ""])

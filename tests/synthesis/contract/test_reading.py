@@ -8,11 +8,11 @@ import re
 import pytest
 
 from trace_assets.records import Message, ToolCall, ToolSpec, Trajectory
-from trace_assets.synthesis.contract import reference
-from trace_assets.synthesis.contract.answers import answered_calls, masked
-from trace_assets.synthesis.contract.error_texts import templates_of
-from trace_assets.synthesis.contract.reference import masked_text, reference_of
-from trace_assets.synthesis.contract.target_contract import TargetContract, contract_of
+from trace_assets.environments.contract import protocol
+from trace_assets.environments.contract.answers import answered_calls, masked
+from trace_assets.environments.contract.answers import templates_of
+from trace_assets.environments.contract.protocol import masked_text, reference_of
+from trace_assets.environments.contract.description import TargetContract, contract_of
 
 READ = ToolSpec(name="get_order", parameters={"properties": {"order_id": {"type": "string"}}})
 WRITE = ToolSpec(name="return_items", description="Return items of a delivered order.")
@@ -155,7 +155,7 @@ def test_the_sample_holds_no_identifier_and_is_bounded(
     assert not any("@x.org" in text for text in texts)
     assert len(shop.reference.episodes) == len(runs)
     assert shop.reference.n_successes == sum(run.success is True for run in runs) == 30
-    monkeypatch.setattr(reference, "MAX_EPISODES", 5)
+    monkeypatch.setattr(protocol, "MAX_EPISODES", 5)
     few = reference_of(runs)
     assert len(few.episodes) == 5
     assert all(one.success for one in few.episodes)

@@ -10,7 +10,7 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.records import Message, ToolCall, Trajectory
-from trace_assets.synthesis.contract.tool_list import inferred_tools, read_tools, tools_in
+from trace_assets.environments.contract.description import inferred_tools, read_tools, tools_in
 
 PARAMETERS = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 FUNCTION = {"name": "get_x", "description": "Reads x.", "parameters": PARAMETERS}

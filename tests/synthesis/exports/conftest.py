@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from trace_assets.sandbox import SandboxPool
-from trace_assets.synthesis.exports import runtime
-from trace_assets.synthesis.exports.package import Subject
-from trace_assets.synthesis.exports.registry import export_environment
-from trace_assets.synthesis.exports.runtime import call_action, say_action
+from trace_assets.environments.exports import runtime
+from trace_assets.environments.exports.package import Subject
+from trace_assets.environments.exports.registry import export_environment
+from trace_assets.environments.exports.runtime import call_action, say_action
 
 collect_ignore = ["play_openenv.py", "serve_calls.py", "play_verifiers.py", "scripted_harness.py"]
 """Run by other interpreters."""

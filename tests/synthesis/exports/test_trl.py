@@ -16,8 +16,8 @@ import pytest
 from tests.synthesis.exports.conftest import SEEDS, Action, Export, native, scripts
 from trace_assets.errors import InputError
 from trace_assets.sandbox import SandboxPool
-from trace_assets.synthesis.exports.package import Subject
-from trace_assets.synthesis.exports.registry import export_environment
+from trace_assets.environments.exports.package import Subject
+from trace_assets.environments.exports.registry import export_environment
 
 RECIPES = ("object_untouched", "write_against_state", "write_without_read")
 Import = Callable[[Path, str], ModuleType]

@@ -21,7 +21,7 @@ from trace_assets.stages import environment_writers
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
-from trace_assets.synthesis.contract.target_contract import TargetContract
+from trace_assets.environments.contract.description import TargetContract
 
 NAME = "write-without-read"
 """The capability that environments are written for."""

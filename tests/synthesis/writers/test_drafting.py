@@ -8,11 +8,11 @@ import pytest
 
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion
 from trace_assets.settings import Synthesis
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.writers.drafting import Drafted, Examiner, draft_environment
-from trace_assets.synthesis.writers.model_writer import ModelWriter, NotAnswered
-from trace_assets.synthesis.writers.module_server import ModuleQuestion, Reply
-from trace_assets.synthesis.writers.writer import Writer
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.drafting import Drafted, Examiner, draft_environment
+from trace_assets.environments.writers.llm_writer import ModelWriter, NotAnswered
+from trace_assets.environments.writers.reply import ModuleQuestion, Reply
+from trace_assets.environments.writers.writer import Writer
 
 SECTION = Synthesis(writer="model", model="m")
 Draft = Callable[..., tuple[Drafted, list[ModuleQuestion], list[str]]]

@@ -21,8 +21,8 @@ from trace_assets.records import (
     SelectedCapability,
 )
 from trace_assets.study import Study
-from trace_assets.synthesis.contract.target_contract import TargetContract
-from trace_assets.synthesis.writers.writer import environment_id
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.writer import environment_id
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*isolates nothing")
 NAME = "write-without-read"

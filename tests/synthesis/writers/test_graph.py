@@ -15,7 +15,7 @@ from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, 
 from trace_assets.stages import environment_writers
 from trace_assets.stages.contract import read_contract
 from trace_assets.study import Study
-from trace_assets.synthesis.writers.writer import write_environment
+from trace_assets.environments.writers.writer import write_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*isolates nothing")]
 

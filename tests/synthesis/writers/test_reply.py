@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from trace_assets.synthesis.writers.reply import FUNCTIONS, find_module, is_whole, joined, parses
+from trace_assets.environments.writers.reply import FUNCTIONS, find_module, is_whole, joined, parses
 
 MODULE = '''"""An environment."""
 

@@ -32,7 +32,7 @@ from trace_assets.stages import environment_writers
 from trace_assets.stages.environments import write_capability_environment
 from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
-from trace_assets.synthesis.writers.reply import find_module
+from trace_assets.environments.writers.reply import find_module
 
 KEY = "sk-averysecretkey9876543210"
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from trace_assets.cli.main import app
-from trace_assets.cli.parity import agrees
+from trace_assets.cli.targets import agrees
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Message, ToolCall, Trajectory
-from trace_assets.stages.tau2_parity import ParityPlan, compare_with_official
+from trace_assets.workflows.benchmark_parity import ParityPlan, compare_with_official
 from trace_assets.study import Study
 from trace_assets.targets.tau2.parity import (
     ParityPair,
@@ -235,7 +235,7 @@ def test_the_command_says_what_differs_and_its_exit_code_too(
         plans.append(plan)
         return found[len(plans) - 1], tmp_path
 
-    monkeypatch.setattr("trace_assets.stages.tau2_parity.compare_with_official", compare)
+    monkeypatch.setattr("trace_assets.workflows.benchmark_parity.compare_with_official", compare)
     words = ["targets", "parity", "tau2:airline", "--tasks", "0", "--split", "all", "--trials", "3"]
     told = CliRunner().invoke(app, words, catch_exceptions=False)
     assert told.exit_code == 1

@@ -11,7 +11,7 @@ import pytest
 
 from tests.targets.tau2.scripted_server import Manner
 from tests.targets.tau2.table import Table, judge_by
-from trace_assets.cli.parity import agrees
+from trace_assets.cli.targets import agrees
 from trace_assets.errors import Unavailable
 from trace_assets.store.locks import exclusive
 

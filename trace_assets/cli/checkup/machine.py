@@ -9,9 +9,15 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from trace_assets.system.processes import group_number, memory_bytes, usable_cores
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+from collections import defaultdict
+from importlib.metadata import PackageNotFoundError, requires, version
+from packaging.requirements import InvalidRequirement, Requirement
 
-from trace_assets.allotment import group_number, memory_bytes, usable_cores
-from trace_assets.cli.checkup.finding import EVERY, Door, Finding, State
 
 GIB = 2**30
 LEAST_PYTHON = (3, 11)
@@ -119,3 +125,108 @@ def port(number: int, fix: str) -> Finding:
             detail = f"{number} is taken, by a `trace ui` that runs already perhaps"
             return Finding("port of the UI", "degraded", detail, fix=fix)
     return Finding("port of the UI", "ok", f"{number} is free")
+
+
+# One thing that `trace doctor` looked at.
+
+
+State = Literal["ok", "degraded", "missing"]
+
+
+class Door(StrEnum):
+    """What a person wants to do here."""
+
+    diagnose = "diagnose"
+    loop = "loop"
+    real = "real"
+
+
+EVERY = (Door.diagnose, Door.loop, Door.real)
+TRAINING = (Door.loop, Door.real)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        state: `ok`; `degraded` works, with what `detail` says; `missing` does not.
+        detail: What was seen.
+        needed_for: Doors that stay shut while it is missing; none for what is only a comfort.
+        fix: What to do about it, as a command wherever one will do; empty when it is ok.
+    """
+
+    name: str
+    state: State
+    detail: str
+    needed_for: tuple[Door, ...] = ()
+    fix: str = ""
+
+
+def shut(findings: Iterable[Finding]) -> dict[Door, list[str]]:
+    """Return for each door what keeps it shut; an empty list says that it is open."""
+    found: dict[Door, list[str]] = {door: [] for door in Door}
+    for finding in findings:
+        if finding.state == "missing":
+            for door in finding.needed_for:
+                found[door].append(finding.name)
+    return found
+
+
+# The packages that the product stands on, against the bounds that it was tested within.
+
+
+DISTRIBUTION = "trace-assets"
+GROUPS: dict[str, tuple[str, tuple[Door, ...], str]] = {
+    "": ("packages", EVERY, "pip install trace-assets"),
+    "train": ("packages for training", TRAINING, "pip install 'trace-assets[train]'"),
+    "serve": ("packages for serving", (Door.real,), "pip install 'trace-assets[serve]'"),
+}
+"""Extra to the finding's name, the doors that need it, and what installs it."""
+
+
+def packages() -> list[Finding]:
+    """Look at every package that `pyproject.toml` names: one finding a group, one for each amiss."""
+    try:
+        lines = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        detail = "this checkout is not installed, so that the bounds of its packages are not known"
+        return [Finding("packages", "degraded", detail, EVERY, "pip install -e .")]
+    groups = defaultdict[str, list[Requirement]](list)
+    for line in lines:
+        try:
+            wanted = Requirement(line)
+        except InvalidRequirement:
+            continue
+        for extra in GROUPS:
+            if wanted.marker is None:
+                if not extra:
+                    groups[extra].append(wanted)
+            elif extra and wanted.marker.evaluate({"extra": extra}):
+                groups[extra].append(wanted)
+    return [finding for extra, wanted in groups.items() for finding in _group(extra, wanted)]
+
+
+def _group(extra: str, wanted: list[Requirement]) -> list[Finding]:
+    name, doors, install = GROUPS[extra]
+    present, absent, amiss = [], [], []
+    for one in wanted:
+        try:
+            found = version(one.name)
+        except PackageNotFoundError:
+            absent.append(one)
+            continue
+        present.append(f"{one.name} {found}")
+        if not one.specifier.contains(found, prereleases=True):
+            detail = f"{found} is outside {one.specifier}, the versions that were tested"
+            fix = f"pip install '{one.name}{one.specifier}'"
+            amiss.append(Finding(one.name, "degraded", detail, doors, fix))
+    if absent:
+        missing = ", ".join(one.name for one in absent)
+        group = Finding(name, "missing", f"not installed: {missing}", doors, install)
+    else:
+        group = Finding(name, "ok", ", ".join(present), doors)
+    return [group, *amiss]
+
+

@@ -12,7 +12,7 @@ from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import ToolSpec
-from trace_assets.statistics.wilson import wilson
+from trace_assets.stats.intervals import wilson
 
 ID_SHARE = 0.6
 """Share of an argument's values that must look like identifiers for it to name objects."""

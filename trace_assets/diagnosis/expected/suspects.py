@@ -24,7 +24,7 @@ from trace_assets.diagnosis.expected.facts import (
     objects,
 )
 from trace_assets.records import ExpectedAction, SuspectTask, Trajectory
-from trace_assets.records.suspect_task import Grade
+from trace_assets.records.triage import Grade
 
 ALIKE = 3
 """Values that a part of a call must have to be compared with records."""

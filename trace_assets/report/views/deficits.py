@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
 from markupsafe import Markup
-
 from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, SelectedCapability
-from trace_assets.report import figures
+from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
-from trace_assets.report.exhibits.rollouts import error_rows, expected_rows
+from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found
 from trace_assets.report.plots import Point, scatter
 from trace_assets.report.views.evidence import capability_anchor, evidence_links
+
 
 MOST_ROWS = 20
 """Rows of what was expected and of refused calls that the page shows."""
@@ -96,8 +95,8 @@ def gap_plot(data: ReportData, target: str, marks: Mapping[str, str] | None = No
             Point(
                 x=(row.gap, row.gap_low, row.gap_high),
                 y=(row.coverage, row.coverage_low, row.coverage_high),
-                title=f"{name}: gap {figures.share(row.gap, row.gap_low, row.gap_high)}, coverage "
-                f"{figures.share(row.coverage, row.coverage_low, row.coverage_high)}, "
+                title=f"{name}: gap {formatting.share(row.gap, row.gap_low, row.gap_high)}, coverage "
+                f"{formatting.share(row.coverage, row.coverage_low, row.coverage_high)}, "
                 f"n = {row.n_failed_relevant} failures and {row.n_passed_relevant} successes",
                 mark=marks.get(row.capability_id, "")
                 if marks is not None
@@ -179,8 +178,10 @@ def _warnings(data: ReportData) -> list[str]:
     if not empty:
         return []
     return [
-        f"{figures.count(len(empty), 'candidate has', 'candidates have')} an ER+ of exactly 0 with "
+        f"{formatting.count(len(empty), 'candidate has', 'candidates have')} an ER+ of exactly 0 with "
         f"{EMPTY_RELEVANT} or more relevant successes, or is lacking in every failure and in no success of "
         f"{EMPTY_RELEVANT} or more trajectories. Either every lack is fatal, or the labels follow the "
         f"outcome: {', '.join(empty)}."
     ]
+
+

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-
 from markupsafe import Markup
-
 from trace_assets.records import ArmSummary
-from trace_assets.report import figures
+from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
 from trace_assets.report.plots import Dot, interval_dots
+from collections.abc import Mapping, Sequence
+from trace_assets.records import NO_ADAPTER, Evaluation
+from trace_assets.report.plots import confusion as draw
+from trace_assets.routing.scores import confusion
+from trace_assets.diagnosis.triage import fault_shares
+from trace_assets.report.views.evidence import capability_anchor
 
 
 def result_view(data: ReportData) -> dict[str, Any] | None:
@@ -47,11 +51,11 @@ def arms_plot(data: ReportData) -> str:
     base = data.overall.get("base")
     dots = [
         Dot(
-            label=figures.arm_name(row.arm, data.names),
+            label=formatting.arm_name(row.arm, data.names),
             value=row.pass_rate,
             low=row.pass_rate_low,
             high=row.pass_rate_high,
-            text=figures.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),
+            text=formatting.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),
             note=basis(row),
             tone="strong" if row.arm == "routed" else "",
         )
@@ -63,7 +67,7 @@ def arms_plot(data: ReportData) -> str:
 
 def basis(row: ArmSummary) -> str:
     """Return what a figure rests on, such as `400 tasks, 1,600 trials`."""
-    return f"{figures.count(row.n_tasks, 'task')}, {figures.count(row.n_trials, 'trial')}"
+    return f"{formatting.count(row.n_tasks, 'task')}, {formatting.count(row.n_trials, 'trial')}"
 
 
 def place(arm: str) -> tuple[int, str]:
@@ -80,11 +84,112 @@ def _notes(data: ReportData, base: ArmSummary | None) -> list[str]:
     if routed and mixed and routed.pass_rate is not None and mixed.pass_rate is not None:
         notes.append(
             "Comparison at equal rollouts: GRPO on the target itself reaches "
-            f"{figures.percent(mixed.pass_rate, mixed.pass_rate_low, mixed.pass_rate_high)}, routed adapters "
-            f"{figures.percent(routed.pass_rate, routed.pass_rate_low, routed.pass_rate_high)} on "
+            f"{formatting.percent(mixed.pass_rate, mixed.pass_rate_low, mixed.pass_rate_high)}, routed adapters "
+            f"{formatting.percent(routed.pass_rate, routed.pass_rate_low, routed.pass_rate_high)} on "
             f"{basis(routed)}. It is shown whether or not it loses."
         )
     faults = sum(row.n_faults for row in data.overall.values())
     if faults:
-        notes.append(f"{figures.count(faults, 'trial')} broke and count in no rate.")
+        notes.append(f"{formatting.count(faults, 'trial')} broke and count in no rate.")
     return notes
+
+
+# The section on routing: who was sent where, how often rightly, and what it cost.
+
+
+def routing_view(data: ReportData) -> dict[str, Any]:
+    """Return one confusion plot a router, scores and regrets."""
+    truth = oracle_choices(data.evaluations)
+    plots = []
+    for router in sorted({route.router for route in data.routes}):
+        counts = confusion([route for route in data.routes if route.router == router], truth)
+        n = sum(sum(line.values()) for line in counts.values())
+        if not n:
+            continue
+        right = sum(counts[choice].get(choice, 0) for choice in counts)
+        plots.append(
+            {
+                "svg": Markup(confusion_plot(counts, data.names, router)),
+                "caption": f"Router {router}: rows are the oracle's choices, columns the router's in the "
+                f"same order. {right:,} of {formatting.count(n, 'task')} agree.",
+            }
+        )
+    return {
+        "confusions": plots,
+        "scores": data.router_scores,
+        "regrets": data.regrets,
+    }
+
+
+def oracle_choices(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Return what the oracle chose for each test task, read off the arm that followed it."""
+    return {row.task_id: row.adapter or NO_ADAPTER for row in evaluations if row.arm == "oracle_routed"}
+
+
+def confusion_plot(counts: Mapping[str, Mapping[str, int]], names: Mapping[str, str], router: str) -> str:
+    """Return a confusion matrix as an SVG."""
+    choices = list(counts)
+    shown = [names.get(choice, "no adapter" if choice == NO_ADAPTER else choice) for choice in choices]
+    matrix = [[counts[row].get(column, 0) for column in choices] for row in choices]
+    return draw(shown, shown, matrix, title=f"Choices of the router {router} against the oracle's")
+
+
+# The section on how far the diagnosis may be trusted: faults, leaks, agreement, stability.
+
+
+MOST_FAULTS = 20
+"""Failures of others than the agent that are told one by one, for each target."""
+CHANNELS = {
+    "opening": "the user's opening",
+    "replies": "what the user says later",
+    "closing": "the closing words",
+    "results": "what tools answer",
+    "shape": "length and shape",
+    "withheld": "what redaction took away",
+}
+
+
+def trust_view(data: ReportData) -> dict[str, Any]:
+    """Return tables that are there, each figure with its interval and n; empty ones are left out."""
+    decided = {row.capability_id for row in data.selected}
+    return {
+        "faults": [_faults(data, target) for target in sorted({row.target for row in data.triage})],
+        "leaks": [
+            {"row": row, "channel": CHANNELS.get(row.channel, row.channel)}
+            for row in sorted(data.leaks, key=lambda row: (row.target, not row.judged, row.channel))
+        ],
+        "agreement": [
+            {
+                "row": row,
+                "name": data.names.get(row.capability_id, row.capability_id),
+                "href": _link(row.target, row.capability_id, decided),
+            }
+            for row in sorted(data.agreement, key=lambda row: (row.target, row.capability_id, row.between))
+        ],
+        "stability": [
+            {"row": row, "href": _link(row.target, row.capability_id, decided)}
+            for row in sorted(data.stability, key=lambda row: (row.target, -row.kept, row.name))
+        ],
+        "nulls": [
+            next(row for row in data.stability if row.target == target)
+            for target in sorted({row.target for row in data.stability})
+        ],
+    }
+
+
+def _link(target: str, capability: str, decided: set[str]) -> str:
+    return f"#{capability_anchor(target, capability)}" if capability in decided else ""
+
+
+def _faults(data: ReportData, target: str) -> dict[str, Any]:
+    own = [row for row in data.triage if row.target == target]
+    others = [row for row in own if row.outcome != "passed" and row.fault != "agent"]
+    return {
+        "target": target,
+        "n": sum(row.outcome != "passed" for row in own),
+        "shares": [share for share in fault_shares(own) if share["n"]],
+        "others": others[:MOST_FAULTS],
+        "n_more": max(0, len(others) - MOST_FAULTS),
+    }
+
+

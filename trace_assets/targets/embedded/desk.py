@@ -2,13 +2,79 @@
 
 from __future__ import annotations
 
+from typing import Any
+from trace_assets.records import ToolSpec
 from collections.abc import Iterable
 from typing import Any, Literal
-
 from jsonschema import Draft202012Validator
-
 from trace_assets.records import Record, ToolCall
-from trace_assets.targets.embedded.tools import TOOLS
+from trace_assets.errors import InputError
+from trace_assets.records import Record, Task
+from trace_assets.records import Message, Record, ToolCall
+
+
+# The order desk's tools, as the agent is told of them.
+
+
+TRANSFER_REASONS = ("not_pending", "window_closed", "other")
+
+
+def _schema(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_ORDER = {"type": "string", "description": "Number of the order, such as K48."}
+_ITEM = {"type": "string", "description": "Name of an item in the order, such as lamp."}
+
+TOOLS: tuple[ToolSpec, ...] = (
+    ToolSpec(
+        name="get_order",
+        description="Look an order up: its status, its return window, its delivery city and its items.",
+        parameters=_schema(order=_ORDER),
+        mutates=False,
+    ),
+    ToolSpec(
+        name="cancel_order",
+        description="Cancel a whole order. Allowed for pending orders only.",
+        parameters=_schema(order=_ORDER),
+        mutates=True,
+    ),
+    ToolSpec(
+        name="refund_item",
+        description="Refund one item of an order. Allowed only while the return window is open.",
+        parameters=_schema(order=_ORDER, item=_ITEM),
+        mutates=True,
+    ),
+    ToolSpec(
+        name="exchange_item",
+        description="Exchange one item of an order for the same item in another colour.",
+        parameters=_schema(
+            order=_ORDER, item=_ITEM, colour={"type": "string", "description": "The colour wanted."}
+        ),
+        mutates=True,
+    ),
+    ToolSpec(
+        name="update_address",
+        description="Change the city that an order is delivered to.",
+        parameters=_schema(order=_ORDER, city={"type": "string", "description": "The new city."}),
+        mutates=True,
+    ),
+    ToolSpec(
+        name="transfer",
+        description="Hand an order to a colleague, when the rules do not allow what the customer asks.",
+        parameters=_schema(
+            order=_ORDER,
+            reason={"type": "string", "enum": list(TRANSFER_REASONS), "description": "Why."},
+        ),
+        mutates=True,
+    ),
+)
+
 
 Status = Literal["pending", "shipped", "delivered"]
 Window = Literal["open", "closed"]
@@ -122,3 +188,164 @@ class Desk:
             self.transfers.append(order.order)
         self.orders[order.order] = changed
         return {"ok": True}
+
+
+# A case: the orders that exist, and what the customer asks for. It is the payload of a task.
+
+
+Wish = Literal["cancel", "window", "address", "exchange", "status"]
+"""What one request asks for; `window` is a refund, which the return window decides."""
+
+Skill = Literal["cancel", "multi", "window", "address", "exchange", "status"]
+"""What a case asks of the agent: its one wish, or `multi` for two wishes about two orders."""
+
+
+class Request(Record):
+    """One thing the customer wants of one order."""
+
+    wish: Wish
+    order: str
+    item: str | None = None
+    colour: str | None = None
+    city: str | None = None
+
+
+class Case(Record):
+    """Everything that decides an episode and its verdict."""
+
+    orders: tuple[Order, ...]
+    """Those that requests name, and bystanders that nobody may touch."""
+    requests: tuple[Request, ...]
+
+    def desk(self) -> Desk:
+        """Return a fresh desk with the case's orders."""
+        return Desk(self.orders)
+
+    def order(self, number: str) -> Order:
+        """Return an order as it is before the agent acts."""
+        return next(order for order in self.orders if order.order == number)
+
+    def payload(self) -> dict[str, Any]:
+        """Return the case as a task's payload."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def case_of(task: Task) -> Case:
+    """Return the case in a task's payload.
+
+    Raises:
+        InputError: The payload is not a case of this target.
+    """
+    try:
+        return Case.model_validate(task.payload)
+    except ValueError as error:
+        raise InputError(
+            f"task '{task.task_id}' is not a task of the embedded target: its payload holds no orders and "
+            "requests; make the tasks again with this version of the program."
+        ) from error
+
+
+# The desk's rules as code: what each request calls for. The judge and the oracle both rest on it.
+
+
+OUTCOME_TEXT = {
+    "cancelled": "The order is cancelled.",
+    "refunded": "The item is refunded.",
+    "exchanged": "The item is exchanged.",
+    "updated": "The address is updated.",
+    "transferred": "The case is transferred.",
+}
+
+
+class Resolution(Record):
+    """What one request calls for, given the order as it is."""
+
+    request: Request
+    action: ToolCall | None
+    """The call that follows the look-up; None when there is only something to say."""
+    gold: Order
+    """The order as it must be at the end."""
+    transferred: bool
+    word: str
+    """The word the reply must contain."""
+
+    def sentence(self) -> str:
+        """Return one sentence that tells the customer the outcome."""
+        return OUTCOME_TEXT.get(self.word, f"The order is {self.word}.")
+
+
+def resolve(request: Request, order: Order) -> Resolution:
+    """Apply the rules of the policy to one request.
+
+    Args:
+        request: What the customer wants.
+        order: The order that the request names, before anything was done.
+    """
+    if request.wish == "status":
+        return Resolution(request=request, action=None, gold=order, transferred=False, word=order.status)
+    name, arguments, gold, word = "", {"order": order.order}, order, ""
+    if request.wish == "cancel":
+        if order.status != "pending":
+            return _transfer(request, order, "not_pending")
+        name, word = "cancel_order", "cancelled"
+        gold = order.model_copy(update={"cancelled": True})
+    elif request.wish == "window":
+        if order.window == "closed":
+            return _transfer(request, order, "window_closed")
+        name, word = "refund_item", "refunded"
+    elif request.wish == "exchange":
+        name, word = "exchange_item", "exchanged"
+    else:
+        assert request.city is not None
+        name, word = "update_address", "updated"
+        arguments["city"] = request.city
+        gold = order.model_copy(update={"city": request.city})
+    if request.item is not None:
+        item = order.item(request.item)
+        assert item is not None
+        arguments["item"] = item.name
+        if request.wish == "exchange":
+            assert request.colour is not None
+            arguments["colour"] = request.colour
+            gold = order.with_item(item.model_copy(update={"colour": request.colour}))
+        else:
+            gold = order.with_item(item.model_copy(update={"refunded": True}))
+    action = ToolCall(id="", name=name, arguments=arguments)
+    return Resolution(request=request, action=action, gold=gold, transferred=False, word=word)
+
+
+def _transfer(request: Request, order: Order, reason: str) -> Resolution:
+    action = ToolCall(id="", name="transfer", arguments={"order": order.order, "reason": reason})
+    return Resolution(request=request, action=action, gold=order, transferred=True, word="transferred")
+
+
+def resolutions(case: Case) -> list[Resolution]:
+    """Return what each request of a case calls for, in the order asked."""
+    return [resolve(request, case.order(request.order)) for request in case.requests]
+
+
+def look_up(order: str) -> ToolCall:
+    """Return the call that looks an order up."""
+    return ToolCall(id="", name="get_order", arguments={"order": order})
+
+
+def script(calls: list[ToolCall], reply: str) -> list[Message]:
+    """Return an agent's messages: one call a turn, numbered, then the reply."""
+    turns = [
+        Message(role="assistant", tool_calls=(call.model_copy(update={"id": f"call_{number}"}),))
+        for number, call in enumerate(calls, start=1)
+    ]
+    return [*turns, Message(role="assistant", content=reply)]
+
+
+def solve(case: Case) -> list[Message]:
+    """Return the assistant messages of an agent that follows every rule: the oracle."""
+    calls: list[ToolCall] = []
+    todo = resolutions(case)
+    for resolution in todo:
+        calls.append(look_up(resolution.request.order))
+        if resolution.action is not None:
+            calls.append(resolution.action)
+    return script(calls, " ".join(resolution.sentence() for resolution in todo))
+
+

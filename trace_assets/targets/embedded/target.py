@@ -7,15 +7,23 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from itertools import islice
-
 from trace_assets.code_versions import code_version
 from trace_assets.records import Message, Split, Task, ToolSpec
 from trace_assets.settings import Targets
-from trace_assets.targets.embedded.case import case_of
-from trace_assets.targets.embedded.episode import DeskEpisode
+from trace_assets.targets.embedded.desk import case_of
 from trace_assets.targets.embedded.generator import stream
-from trace_assets.targets.embedded.rules import solve
-from trace_assets.targets.embedded.tools import TOOLS
+from trace_assets.targets.embedded.desk import solve
+from trace_assets.targets.embedded.desk import TOOLS
+import json
+from trace_assets.records import Message, ToolCall, ToolSpec, Verdict
+from trace_assets.targets.embedded.desk import Case
+from trace_assets.targets.embedded.desk import Desk
+from trace_assets.targets.protocol import Step
+import re
+from trace_assets.records import Check, Verdict
+from trace_assets.targets.embedded.desk import STATUSES, Desk
+from trace_assets.targets.embedded.desk import resolutions
+
 
 NAME = "embedded"
 
@@ -97,3 +105,151 @@ class EmbeddedTarget:
     def oracle(self, task: Task) -> list[Message]:
         """Return the assistant messages that solve a task. For tests and audits, never shown to an agent."""
         return solve(case_of(task))
+
+
+# One trial of one case at the order desk.
+
+
+MAX_TURNS = 7
+
+
+def answer(desk: Desk, call: ToolCall) -> Message:
+    """Carry out one call and return the message that tells its result."""
+    result, refused = desk.call(call)
+    return Message(
+        role="tool",
+        content=json.dumps(result),
+        tool_call_id=call.id,
+        tool_name=call.name,
+        is_error=refused,
+    )
+
+
+class DeskEpisode:
+    """A conversation at the order desk: the customer speaks once, a text without a call ends it."""
+
+    def __init__(self, case: Case, instruction: str, policy: str) -> None:
+        self._case, self._instruction, self._policy = case, instruction, policy
+        self._desk = case.desk()
+        self._turns = 0
+        self._reply = ""
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The six tools of the desk."""
+        return TOOLS
+
+    async def reset(self) -> Sequence[Message]:
+        """Begin again from the case's orders."""
+        self._desk, self._turns, self._reply = self._case.desk(), 0, ""
+        return (
+            Message(role="system", content=self._policy),
+            Message(role="user", content=self._instruction),
+        )
+
+    async def step(self, message: Message) -> Step:
+        """Carry out the calls of one assistant message, or take its text as the reply."""
+        self._turns += 1
+        if not message.tool_calls:
+            self._reply = message.content or ""
+            # A call that nobody could parse reaches us as text.
+            self._desk.bad_calls += "<tool_call>" in self._reply
+            return Step(done=True)
+        answers = tuple(answer(self._desk, call) for call in message.tool_calls)
+        return Step(messages=answers, truncated=self._turns >= MAX_TURNS)
+
+    async def verdict(self) -> Verdict:
+        """Judge the episode as it stands."""
+        return judge(self._case, self._desk, self._reply)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+# The verdict on an episode at the order desk: computed from state, calls and the reply's words.
+
+
+BAD_CALL_COST = 0.05
+
+
+def _says(reply: str, word: str) -> bool:
+    return re.search(rf"\b{re.escape(word)}\b", reply, re.IGNORECASE) is not None
+
+
+def judge(case: Case, desk: Desk, reply: str) -> Verdict:
+    """Judge an episode at its end.
+
+    Four checks a request (the order was looked up first, it is as it must be, it was transferred exactly
+    when it had to be, the reply says the outcome) and one that nothing else was touched. Success is all of
+    them; the reward is `.5 * share passed + .5 * success - .05 * refused calls`, clipped to [0, 1].
+
+    Args:
+        case: What was asked.
+        desk: The desk after the agent's last call.
+        reply: The agent's final text; empty when it never gave one.
+    """
+    checks: list[Check] = []
+    todo = resolutions(case)
+    status_words = {resolution.word for resolution in todo} & set(STATUSES)
+    for resolution in todo:
+        number = resolution.request.order
+        read = number in desk.reads and number not in desk.touched_unread
+        checks.append(
+            Check(
+                name=f"looked_up_first:{number}",
+                kind="action",
+                passed=read,
+                detail="" if read else f"order {number} was not looked up before it was acted on",
+            )
+        )
+        same = desk.orders[number] == resolution.gold
+        checks.append(
+            Check(
+                name=f"state:{number}",
+                kind="state",
+                passed=same,
+                detail="" if same else f"order {number} is not as the rules want it at the end",
+            )
+        )
+        times = desk.transfers.count(number)
+        wanted = int(resolution.transferred)
+        checks.append(
+            Check(
+                name=f"transfer:{number}",
+                kind="action",
+                passed=times == wanted,
+                detail="" if times == wanted else f"order {number} transferred {times} times, not {wanted}",
+            )
+        )
+        other_status = resolution.request.wish == "status" and any(
+            _says(reply, word) for word in STATUSES if word not in status_words
+        )
+        said = _says(reply, resolution.word) and not other_status
+        checks.append(
+            Check(
+                name=f"reply:{number}",
+                kind="communicate",
+                passed=said,
+                detail="" if said else f"the reply does not say '{resolution.word}' for order {number}",
+            )
+        )
+    named = {request.order for request in case.requests}
+    touched = sorted(
+        order.order
+        for order in case.orders
+        if order.order not in named and (desk.orders[order.order] != order or order.order in desk.transfers)
+    )
+    checks.append(
+        Check(
+            name="nothing_else_touched",
+            kind="minefield",
+            passed=not touched,
+            detail="" if not touched else f"touched without being asked: {', '.join(touched)}",
+        )
+    )
+    success = all(check.passed for check in checks)
+    share = sum(bool(check.passed) for check in checks) / len(checks)
+    reward = 0.5 * share + 0.5 * success - BAD_CALL_COST * desk.bad_calls
+    return Verdict(reward=min(1.0, max(0.0, reward)), success=success, checks=tuple(checks))
+
+

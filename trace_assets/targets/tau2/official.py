@@ -15,8 +15,8 @@ from random import Random
 from typing import Any
 
 from trace_assets.errors import Unavailable
-from trace_assets.lifeline import ask_to_end_with_parent
-from trace_assets.progress import Bar, progress
+from trace_assets.system.processes import ask_to_end_with_parent
+from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.tau2.simulations import RESULTS, OfficialSimulation, begun_with, read_results
 
 _LOOK_EVERY = 0.5

@@ -1,0 +1,113 @@
+"""Rules on the grader and the tools: what the environment owed the agent."""
+
+from __future__ import annotations
+
+import re
+from trace_assets.diagnosis.attribution.case import Case, Ruling
+from collections.abc import Sequence
+from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.records import ActionDiff, ExpectedAction
+
+
+_EXCEPTION = re.compile(
+    r"Traceback \(most recent call last\)|Internal Server Error|Segmentation fault|Service Unavailable|"
+    r"Bad Gateway|Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|"
+    # What a bug raises. ValueError, TypeError and their like are left out: tools refuse with them.
+    r"\b(?:Key|Attribute|Index|Name|ZeroDivision|Runtime|Assertion|Recursion|Memory|Connection|Timeout|"
+    r"JSONDecode|Operational|UnboundLocal|NotImplemented|ModuleNotFound|Import)(?:Error|Exception)\b"
+)
+_START = 400
+"""Characters of a result in which an exception is looked for: longer results are data."""
+
+
+def not_judged(case: Case) -> Ruling | None:
+    """There is no verdict, or a check that success requires did not run and none that ran failed."""
+    one = case.trajectory
+    if one.success is None:
+        return Ruling("environment", "reward_missing", (), "the grader gave no reward")
+    gates = [check for check in one.checks if check.gates]
+    silent = [check.name for check in gates if check.passed is None]
+    if silent and not any(check.passed is False for check in gates):
+        return Ruling("environment", "check_missing", (), f"these checks did not run: {', '.join(silent)}")
+    return None
+
+
+def tool_exception(case: Case) -> Ruling | None:
+    """A tool broke rather than refused, and was never called successfully afterwards."""
+    transcript = case.transcript
+    for step in transcript.steps:
+        if step.answer is None:
+            continue
+        found = _EXCEPTION.search(step.result[:_START])
+        if found is None or not (
+            step.failed or step.result.lstrip().startswith(("Traceback", found.group(0)))
+        ):
+            continue
+        if any(later.index > step.index for later in transcript.calls(step.tool, ok=True)):
+            continue
+        detail = f"{step.tool} broke: {step.result[:_START].strip().splitlines()[-1][:200]}"
+        return Ruling("environment", "tool_exception", (step.index, step.answer), detail)
+    return None
+
+
+# Rules on the task's ground truth: it asks for what cannot or must not be, and the run fails on just that.
+
+
+def wrong_demand(case: Case) -> Ruling | None:
+    """What the run lacks is what the records or the policy say must not be asked for."""
+    doubts = [one for one in case.doubts if one.grade == "wrong"]
+    diffs = [row for row in case.diffs or () if not (row.kind == "surplus" and hands_over(row.tool))]
+    if not doubts or not diffs:
+        return None
+    for doubt in doubts:
+        concerned = [case.expected_writes[place] for place in doubt.places]
+        altered = [row for row in diffs if row.kind == "altered"]
+        missed = [row for row in diffs if row.kind == "missed"]
+        if any(row.kind == "surplus" for row in diffs):
+            continue
+        if any(not _is_of(row, concerned) or not set(row.changed) <= set(doubt.arguments) for row in altered):
+            continue
+        # What comes after it need not have been reached, what comes before should have been done.
+        if missed and not _is_of(missed[0], concerned):
+            continue
+        evidence = tuple(row.message for row in altered if row.message is not None)
+        return Ruling("ground_truth", doubt.rule, evidence or _end(case), doubt.detail)
+    return None
+
+
+def superseded_step(case: Case) -> Ruling | None:
+    """All that is missing is a step which the last one, done as expected, overwrites."""
+    diffs = case.diffs
+    if not diffs or any(row.kind != "missed" for row in diffs):
+        return None
+    wanted = case.expected_writes
+    for row in diffs:
+        place = next((n for n, one in enumerate(wanted) if _is_of(row, [one])), None)
+        if place is None:
+            return None
+        later = [
+            one for one in wanted[place + 1 :] if one.name == row.tool and _same_object(one, wanted[place])
+        ]
+        done = [one for one in later if not any(_is_of(other, [one]) for other in diffs)]
+        if not any(one.arguments.keys() >= wanted[place].arguments.keys() for one in done):
+            return None
+    evidence = tuple(step.index for step in case.transcript.calls(diffs[0].tool, ok=True))[-1:]
+    detail = f"only {diffs[0].tool} in between is missing, which the last call, made as expected, overwrites"
+    return Ruling("ground_truth", "superseded_step", evidence, detail)
+
+
+def _is_of(row: ActionDiff, actions: Sequence[ExpectedAction]) -> bool:
+    return any(row.tool == one.name and row.expected_arguments == one.arguments for one in actions)
+
+
+def _same_object(one: ExpectedAction, other: ExpectedAction) -> bool:
+    first = next((normal(value) for value in one.arguments.values() if looks_like_id(value)), None)
+    return first is not None and any(normal(value) == first for _, value in leaves(other.arguments))
+
+
+def _end(case: Case) -> tuple[int, ...]:
+    return (case.transcript.last_of_agent(),) if case.messages else ()
+
+

@@ -1,0 +1,140 @@
+"""All that detectors propose, labelled blind, and which of it becomes a candidate by its outcomes.
+
+The two are apart so that the second can be repeated cheaply, on resampled tasks or shuffled outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+import numpy as np
+from numpy.typing import NDArray
+from trace_assets.diagnosis.label_matrix import LACKING, NA, PRESENT, Codes
+from trace_assets.diagnosis.contrast import can_be_tested
+from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Proposal
+from trace_assets.diagnosis.label_matrix import CODES, NO_EVIDENCE
+from trace_assets.settings import Discovery
+
+
+MIN_NORM = 3
+"""Relevant successful trajectories that a norm must rest on."""
+MERGE_OVERLAP = 0.9
+"""Two candidates are one when their labels agree on this share of the trajectories either is relevant to."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Proposals with their labels.
+
+    Attributes:
+        detectors: The family of each proposal.
+        proposals: What was proposed, sorted by family and subject: the rows.
+        codes: NA, PRESENT or LACKING, shape `(proposals, trajectories)`.
+        evidence: First message that shows a lack, NO_EVIDENCE where none does, same shape.
+    """
+
+    detectors: tuple[Detector, ...]
+    proposals: tuple[Proposal, ...]
+    codes: Codes
+    evidence: NDArray[np.int32]
+
+    @classmethod
+    def build(cls, corpus: Corpus, families: Sequence[Detector] = FAMILIES) -> Pool:
+        """Let families propose from blind transcripts, and label all of them with all proposals."""
+        found = [
+            (detector, proposal)
+            for detector in families
+            for proposal in sorted(detector.propose(corpus), key=lambda one: one.subject)
+        ]
+        codes = np.full((len(found), len(corpus.transcripts)), NA, dtype=np.int8)
+        evidence = np.full(codes.shape, NO_EVIDENCE, dtype=np.int32)
+        for row, (detector, proposal) in enumerate(found):
+            for column, transcript in enumerate(corpus.transcripts):
+                finding = detector.label(transcript, proposal.args)
+                codes[row, column] = CODES[finding.label]
+                if finding.label == "LACKING" and finding.evidence:
+                    evidence[row, column] = min(finding.evidence)
+        return cls(tuple(one for one, _ in found), tuple(one for _, one in found), codes, evidence)
+
+    def take(self, columns: NDArray[np.int64]) -> Pool:
+        """Return the pool with some of the trajectories, in the order given."""
+        return replace(self, codes=self.codes[:, columns], evidence=self.evidence[:, columns])
+
+    def supported(self, min_support: int) -> NDArray[np.int64]:
+        """Return the rows that enough trajectories lack and some show: known without a look at outcomes."""
+        lacking = (self.codes == LACKING).sum(axis=1)
+        return np.flatnonzero((lacking >= min_support) & (self.codes == PRESENT).any(axis=1))
+
+    def findings(self, min_support: int) -> NDArray[np.int64]:
+        """Return the supported rows without twins: of those that label nearly everything alike, one stands.
+
+        It is that of the earliest family, and of one family that with the most support: outcomes do not
+        enter, so that how many findings there were to pick from is known without them.
+        """
+        rows = self.supported(min_support)
+        family = {detector.name: place for place, detector in enumerate(FAMILIES)}
+        first = [family[self.detectors[row].name] for row in rows]
+        support = (self.codes[rows] == LACKING).sum(axis=1)
+        alike = twins(self.codes[rows])
+        kept: list[int] = []
+        for place in sorted(range(len(rows)), key=lambda one: (first[one], -support[one], one)):
+            if not alike[place, kept].any():
+                kept.append(place)
+        return rows[sorted(kept)]
+
+    def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], min_support: int) -> int:
+        """Return how many findings the contrast could test: those relevant often enough on both sides.
+
+        That depends on outcomes, but not on how labels go with them: a permutation leaves it as it is, so it
+        may be known before the test (Bourgon et al. 2010, "Independent filtering increases detection power",
+        PNAS 107:9546).
+        """
+        relevant = self.codes[self.findings(min_support)] > NA
+        return int(np.sum(can_be_tested(relevant[:, failed].sum(axis=1), relevant[:, passed].sum(axis=1))))
+
+    def pick(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> list[int]:
+        """Return the rows that become candidates, the best first.
+
+        A finding is picked when successful trajectories for whose task it is relevant mostly show it (the
+        family's norm). Those that cover more failures and fewer successes come first.
+
+        Args:
+            passed: Which trajectories passed; one that is neither was not judged.
+            failed: Which failed.
+            section: Support, and how many candidates at most.
+        """
+        rows = self.findings(section.min_support)
+        codes = self.codes[rows]
+        shown = (codes[:, passed] == PRESENT).sum(axis=1)
+        missed = (codes[:, passed] == LACKING).sum(axis=1)
+        norms = np.array([self.detectors[row].norm for row in rows])
+        normal = (shown + missed >= MIN_NORM) & (shown >= norms * (shown + missed))
+        covered = (codes[:, failed] == LACKING).sum(axis=1) / max(1, int(failed.sum()))
+        score = covered - missed / max(1, int(passed.sum()))
+        order = rows[normal][np.argsort(-score[normal], kind="stable")]
+        return [int(row) for row in order[: section.max_candidates]]
+
+
+def twins(codes: Codes, others: Codes | None = None) -> NDArray[np.bool_]:
+    """Return which rows label nearly everything alike, of the trajectories that either is relevant to.
+
+    Args:
+        codes: Shape `(rows, trajectories)`.
+        others: Shape `(others, trajectories)`; the same rows unless given.
+
+    Returns:
+        Shape `(rows, others)`.
+
+    >>> twins(np.array([[2, 1, 0], [2, 1, 0], [1, 1, 0]], dtype=np.int8)).tolist()
+    [[True, True, False], [True, True, False], [False, False, True]]
+    """
+    second = codes if others is None else others
+    agree = sum(
+        (codes == code).astype(np.float32) @ (second == code).astype(np.float32).T
+        for code in (PRESENT, LACKING)
+    )
+    one, other = (codes > NA).astype(np.float32), (second > NA).astype(np.float32)
+    either = one.sum(axis=1)[:, None] + other.sum(axis=1)[None] - one @ other.T
+    return np.asarray(agree >= MERGE_OVERLAP * either - 1e-3)
+
+

@@ -1,0 +1,210 @@
+"""The analyst that asks a language model, behind the same protocol as the detectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from trace_assets.code_versions import code_version
+from trace_assets.diagnosis.llm.discovery import Proposed, propose
+from trace_assets.diagnosis.llm.labelling import Labelled, ModelLabeller, label_hashes
+from trace_assets.diagnosis.llm.merging import Merged, merge
+from trace_assets.diagnosis.llm.merging import recognise
+from trace_assets.diagnosis.llm.client import ModelServer
+from trace_assets.errors import CheckFailed, InputError
+from trace_assets.records import Capability, Label, Trajectory
+from trace_assets.settings import Discovery, Labels
+import random
+from dataclasses import dataclass
+from itertools import islice
+from trace_assets.system.processes import finish
+from trace_assets.records import Message, Trajectory
+from trace_assets.targets.embedded.desk import Skill
+from trace_assets.targets.embedded.demonstrations import WRONG_SHARE, mistaken
+from trace_assets.targets.embedded.target import DeskEpisode
+from trace_assets.targets.embedded.generator import Drawn, stream
+from trace_assets.targets.embedded.desk import solve
+
+
+class ModelAnalyst:
+    """Proposes and labels through an OpenAI-compatible server.
+
+    Discovery sees outcomes, labelling never does. What was done besides the result is kept in the attributes
+    of the last call.
+
+    Args:
+        server: Whom to ask; it carries the memory and the account.
+        discovery: Which model proposes, and how.
+        labels: Which model labels, and how.
+        known: Capabilities of the dictionary as it is; what is found again keeps its id and words.
+
+    Attributes:
+        proposed: Passes of the last `discover`.
+        merged: What became of its proposals.
+        labelled: The last `label`.
+    """
+
+    def __init__(
+        self, server: ModelServer, discovery: Discovery, labels: Labels, known: Sequence[Capability] = ()
+    ) -> None:
+        self._server, self._discovery, self._labels = server, discovery, labels
+        self._known = [one for one in known if one.detector is None]
+        self.proposed = Proposed()
+        self.merged = Merged([], [], 0, "name")
+        self.labelled = Labelled()
+
+    @property
+    def name(self) -> str:
+        """`model:<name>` of the model that labels; capabilities name the one that proposed them."""
+        return f"model:{self._labels.model}"
+
+    @property
+    def version(self) -> str:
+        """Hash of prompts, code and settings; the weights behind a model's name are not known."""
+        parts = (
+            code_version("discovery by a model"),
+            code_version("labelling by a model"),
+            self._discovery.fingerprint(),
+            self._labels.fingerprint(),
+        )
+        return hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]
+
+    def discover(self, trajectories: Sequence[Trajectory]) -> list[Capability]:
+        """Propose capabilities in several passes and merge the proposals.
+
+        Args:
+            trajectories: Judged ones of one target.
+
+        Returns:
+            At most `max_candidates`, those that most passes proposed first.
+
+        Raises:
+            InputError: They are of several targets, or no model is set.
+            TraceError: The server cannot be used.
+        """
+        targets = sorted({one.target for one in trajectories})
+        if len(targets) > 1:
+            raise InputError(
+                "capabilities are discovered within one target, but these trajectories are of "
+                f"{', '.join(targets)}; discover in each of them alone."
+            )
+        self.proposed, self.merged = Proposed(), Merged([], [], 0, "name")
+        if not self._discovery.model:
+            raise InputError("no model is set that proposes: set discovery.model.")
+        if targets:
+            proposer = f"model:{self._discovery.model}"
+            where = (self._server, self._discovery, proposer, targets[0])
+            self.proposed = propose(*where, trajectories)
+            merged = merge(*where, self.proposed.proposals)
+            known = [one for one in self._known if one.target == targets[0]]
+            self.merged = recognise(self._server, self._discovery, merged, known)
+        return self.merged.capabilities
+
+    def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
+        """Label every trajectory with every capability in every pass.
+
+        Raises:
+            InputError: No model is set.
+            CheckFailed: The cap stopped it, or the server gave no usable answer for some; what there is can
+                be had from `labelled`, and asking again asks only for the rest.
+            TraceError: The server cannot be used.
+        """
+        done = self.label_what_can_be(trajectories, capabilities)
+        if done.missing or not done.complete:
+            wanted = len(trajectories) * self._labels.passes
+            have = len({(one.trajectory_id, one.labelling_pass) for one in done.labels})
+            raise CheckFailed(f"{wanted - have} of {wanted} transcripts got no labels: {shortfall(done)}.")
+        place = {one.trajectory_id: number for number, one in enumerate(trajectories)}
+        return sorted(
+            done.labels, key=lambda one: (one.labelling_pass, place[one.trajectory_id], one.capability_id)
+        )
+
+    def label_what_can_be(
+        self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]
+    ) -> Labelled:
+        """Label as far as the cap and the server allow, and say what is missing."""
+        if not self._labels.model:
+            raise InputError("no model is set that labels: set labels.model.")
+        self.labelled = ModelLabeller(self._server, self._labels, self.name).run(trajectories, capabilities)
+        return self.labelled
+
+    def input_hashes(self, trajectory: Trajectory, capabilities: Sequence[Capability]) -> list[str]:
+        """Return a hash of all that decides the label, one a capability."""
+        return label_hashes(self._labels, trajectory, capabilities)
+
+
+def shortfall(done: Labelled) -> str:
+    """Say in a few words why labels are missing."""
+    reasons = [] if done.complete else ["the cap on spending was reached"]
+    reasons += sorted({reason[:120] for reason in done.missing.values()})[:3]
+    return "; ".join(reasons)
+
+
+# Judged trajectories made by a script on the embedded target: known deficits, no model, for rehearsals.
+
+
+SLIPS = 0.05
+"""Share of conversations that end after their first call, whatever the skill."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Scripted trajectories.
+
+    Attributes:
+        trajectories: Judged, of the target `embedded`.
+        skills: What each one's task asks for, by trajectory.
+    """
+
+    trajectories: list[Trajectory]
+    skills: dict[str, Skill]
+
+
+def rehearse(tasks: int, trials: int = 2, seed: int = 0) -> Rehearsal:
+    """Return what a scripted agent with the planted deficits does on the first discovery tasks.
+
+    Args:
+        tasks: How many tasks.
+        trials: Trials a task.
+        seed: Of the tasks and of which trials go wrong.
+    """
+    rng = random.Random(seed)
+    made = Rehearsal([], {})
+    for number, drawn in enumerate(islice(stream(seed, "discovery"), tasks)):
+        for trial in range(trials):
+            flawed = rng.random() < WRONG_SHARE.get(drawn.skill, 0.0)
+            turns = mistaken(drawn) if flawed else solve(drawn.case())
+            if rng.random() < SLIPS:
+                turns = [turns[0], turns[-1]]
+            messages, success = finish(_play(drawn, turns))
+            made.trajectories.append(
+                Trajectory(
+                    trajectory_id=f"{number}-{trial}",
+                    task_id=f"embedded/{number}",
+                    target="embedded",
+                    task_batch="rehearsal",
+                    trial=trial,
+                    policy="scripted",
+                    success=success,
+                    reward=float(bool(success)),
+                    stop="completed",
+                    n_messages=len(messages),
+                    messages=tuple(messages),
+                    source="rehearsal",
+                )
+            )
+            made.skills[made.trajectories[-1].trajectory_id] = drawn.skill
+    return made
+
+
+async def _play(drawn: Drawn, turns: Sequence[Message]) -> tuple[list[Message], bool | None]:
+    episode = DeskEpisode(drawn.case(), drawn.text, "policy")
+    messages = list(await episode.reset())
+    for turn in turns:
+        messages.append(turn)
+        step = await episode.step(turn)
+        messages += step.messages
+        if step.done or step.truncated:
+            break
+    return messages, (await episode.verdict()).success
+
+

@@ -1,0 +1,347 @@
+"""Asks questions of an OpenAI-compatible server and hands back only answers that passed their examination."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+from trace_assets.system.processes import finish
+from trace_assets.diagnosis.llm.budget import Account, CapReached
+from trace_assets.diagnosis.llm.request import render
+from trace_assets.diagnosis.llm.request import A, Question
+from trace_assets.errors import InputError
+from trace_assets.policies.openai_connection import Connection, Retries
+from trace_assets.policies.openai_faults import ServerFault
+from trace_assets.settings import Analyst
+from pathlib import Path
+from typing import Literal
+from pydantic import ValidationError
+from trace_assets.store.files import make_folder
+from trace_assets.store.files import replacing_file
+from trace_assets.store.lines import sealed, unsealed
+
+
+TOLD_TWICE = 2
+"""How often a question or its answer must turn out too long before that is believed: replicas differ."""
+_ONE_QUESTION = ("request", "server", "garbage", "empty", "timeout")
+"""Faults that may lie in one question: where others were served meanwhile, only that one is given up."""
+LONGEST_TOKEN = 64
+"""Characters of a token at the most, as far as a whole reply goes; a longer reply is cut off."""
+LONGEST_ECHO = 4000
+"""Characters of an unusable answer that are sent back with the complaints."""
+
+Item = TypeVar("Item")
+
+
+class Unanswered(Exception):
+    """A question got no usable answer in all rounds; others may have.
+
+    Attributes:
+        reason: `full` (it does not fit the context), `cut` (its answer does not fit a reply), or what was
+            wrong with the last answer.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ModelServer:
+    """The server, behind the memory of its answers and the account of its cost.
+
+    A question whose answer is remembered makes no request. Otherwise structured output is asked for by JSON
+    schema; a server that refuses the schema, the temperature or the seed is asked without from then on. An
+    answer that does not fit the schema or its question is sent back with what is wrong, a bounded number of
+    times. What could not be had is raised as `Unanswered` and not remembered.
+
+    Args:
+        section: Address, limits, prices.
+        answers: Remembered answers.
+        account: What it may cost.
+
+    Attributes:
+        setting: Name of the setting that holds the address, for messages.
+    """
+
+    setting = "analyst.base_url"
+
+    def __init__(self, section: Analyst, answers: Answers, account: Account) -> None:
+        if not section.base_url:
+            raise InputError(
+                "a model analyst needs a server: set analyst.base_url, such as http://127.0.0.1:8000/v1."
+            )
+        if section.cap_usd is not None and not (section.prompt_usd or section.completion_usd):
+            raise InputError(
+                "analyst.cap_usd cannot hold without prices: set analyst.prompt_usd and "
+                "analyst.completion_usd, or use analyst.cap_calls."
+            )
+        self.section, self.answers, self.account = section, answers, account
+        self.remembered = 0
+        self.refused: set[str] = set()
+        retries = Retries(
+            more=section.retries,
+            first_pause=section.pause_seconds,
+            longest_wait=section.longest_wait_seconds,
+        )
+        self._connection = Connection(
+            section.base_url,
+            key_variable=section.key_variable,
+            timeout_seconds=section.timeout_seconds,
+            retries=retries,
+            on_fault=lambda fault: account.faults.update([fault.kind]),
+        )
+        self._asked: dict[str, asyncio.Lock] = {}
+        self._ended = asyncio.Event()
+        self._served = 0
+
+    def run(self, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> bool:
+        """Work on items, a bounded number at once, and close the connections.
+
+        Args:
+            items: Taken from as there is room.
+            work: What to do with one; asks questions.
+
+        Returns:
+            Whether all were begun: False when the cap was reached, after what was in flight ended.
+
+        Raises:
+            TraceError: The server cannot be used; what was answered is remembered.
+        """
+        return finish(self._run(items, work))
+
+    def ask_alone(self, question: Question[A]) -> A | None:
+        """Ask one question and close the connections.
+
+        Returns:
+            The answer; None when the cap left nothing to ask it with.
+
+        Raises:
+            Unanswered: There is none.
+            TraceError: The server cannot be used.
+        """
+        answers: list[A] = []
+
+        async def work(asked: Question[A]) -> None:
+            answers.append(await self.ask(asked))
+
+        return answers[0] if self.run([question], work) else None
+
+    async def _run(self, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> bool:
+        left = iter(items)
+        stopped: list[Exception] = []
+        self._asked, self._ended = {}, asyncio.Event()
+
+        async def worker() -> None:
+            for item in left:
+                if stopped:
+                    return
+                try:
+                    await work(item)
+                except Exception as error:  # whatever it is, the others end what they have begun
+                    stopped.append(error)
+                    return
+
+        try:
+            await asyncio.gather(*(worker() for _ in range(self.section.concurrency)))
+        finally:
+            await self._connection.close()
+        real = [error for error in stopped if not isinstance(error, CapReached)]
+        if real:
+            raise real[0]
+        return not stopped
+
+    async def ask(self, question: Question[A]) -> A:
+        """Return an answer that passed its examination.
+
+        Raises:
+            Unanswered: There is none.
+            CapReached: The next request might cost more than is left.
+            TraceError: The server cannot be used.
+        """
+        async with self._asked.setdefault(question.key, asyncio.Lock()):  # equal questions are asked once
+            known = self.answers.get(question)
+            if known is not None:
+                self.remembered += 1
+                if isinstance(known, str):
+                    raise Unanswered(known)
+                return known
+            answer = await self._rounds(question)
+            self.answers.put(question, answer)
+            return answer
+
+    async def _rounds(self, question: Question[A]) -> A:
+        messages, complaints, cut = question.messages, ["nothing was asked"], 0
+        for _ in range(self.section.repairs + 1):
+            text, finish = await self._complete(question, messages)
+            answer = None
+            if finish == "length":
+                cut += 1
+                self.account.faults["cut"] += 1
+                complaints = ["it is too long and was cut off; be brief"]
+                if cut == TOLD_TWICE:
+                    if question.kind == "label":  # which then asks for fewer labels at once
+                        self.answers.put(question, "cut")
+                    raise Unanswered("cut")
+            else:
+                answer, complaints = question.read(text)
+            if answer is not None:
+                return answer
+            self.account.faults["unusable_answer"] += 1
+            # Strict servers refuse an empty message.
+            echo = [{"role": "assistant", "content": text[:LONGEST_ECHO]}] if text.strip() else []
+            repair = {"role": "user", "content": render("repair.md", complaints=complaints)}
+            messages = [*question.messages, *echo, repair]
+        raise Unanswered("; ".join(complaints[:3]))
+
+    async def _complete(
+        self, question: Question[A], messages: list[dict[str, str]]
+    ) -> tuple[str, str | None]:
+        """Make one request; return what was said and why it ended."""
+        full, before = 0, self._served
+        while True:
+            body = self._body(question, messages)
+            paid = _Paid(self, question.kind, body, messages)
+            try:
+                answer = await self._connection.complete(body, paid)
+            except ServerFault as fault:
+                if fault.kind == "full":
+                    full += 1
+                    if full < TOLD_TWICE:
+                        continue
+                    if len(messages) == len(question.messages):
+                        self.answers.put(question, "full")
+                    raise Unanswered("full") from None
+                if fault.kind == "request" and self._does_without(fault, body):
+                    continue
+                if fault.kind in _ONE_QUESTION and self._served > before:
+                    raise Unanswered(f"the server failed on it ({fault.said})") from None
+                times = f"{self.section.retries + 1} times "
+                raise self._connection.explain(
+                    fault, model=question.model, setting=self.setting, attempts=times
+                ) from None
+            self._served += 1
+            choice = answer.choices[0]
+            said = choice.message.text
+            paid.settle(answer.usage, said)
+            longest = self.section.reply_tokens * LONGEST_TOKEN
+            return said[:longest], "length" if len(said) > longest else choice.finish_reason
+
+    async def ticket(self, kind: str, size: int) -> str:
+        """Set a request's highest price aside; wait for room that requests in flight still hold."""
+        while (ticket := self.account.reserve(kind, size, self.section.reply_tokens)) is None:
+            self._ended.clear()
+            await self._ended.wait()
+        return ticket
+
+    def ended(self) -> None:
+        """A request is over: one that waits for room may look again."""
+        self._ended.set()
+
+    def _body(self, question: Question[A], messages: list[dict[str, str]]) -> dict[str, Any]:
+        body = {
+            "model": question.model,
+            "messages": messages,
+            "temperature": question.temperature,
+            "seed": question.seed,
+            "response_format": question.response_format,
+            "max_tokens": self.section.reply_tokens,
+        }
+        return {name: value for name, value in body.items() if name not in self.refused and value != {}}
+
+    def _does_without(self, fault: ServerFault, body: dict[str, Any]) -> bool:
+        """Leave away what the server refuses; False when there is nothing left to leave away."""
+        said = fault.said.lower()
+        optional = [name for name in ("temperature", "seed", "response_format") if name in body]
+        named = [name for name in optional if name in said]
+        if not named and "response_format" in optional:
+            named = ["response_format"]  # servers word a schema that they cannot use in many ways
+        self.refused.update(named[:1])
+        return bool(named)
+
+
+class _Paid:
+    """The cost of one request, attempt by attempt: see `Meter`."""
+
+    def __init__(
+        self, server: ModelServer, kind: str, body: dict[str, Any], messages: list[dict[str, str]]
+    ) -> None:
+        self._server, self._kind, self._ticket = server, kind, ""
+        self._text = sum(len(one["content"].encode()) for one in messages)
+        # Templates add some tokens a message, and some servers put the schema into the prompt.
+        self._size = len(json.dumps(body, ensure_ascii=False).encode()) + 64 * len(messages)
+
+    async def begin(self) -> None:
+        """Set the highest price aside.
+
+        Raises:
+            CapReached: It is more than is left.
+        """
+        self._ticket = await self._server.ticket(self._kind, self._size)
+
+    def end(self, fault: ServerFault | None) -> None:
+        """Book a failed attempt where it may cost something; an answered one is settled when it is read."""
+        if fault is None:
+            return
+        account = self._server.account
+        (account.give_up if fault.may_cost else account.release)(self._ticket)
+        self._server.ended()
+
+    def settle(self, said: object, reply: str) -> None:
+        """Book the answer."""
+        account = self._server.account
+        size = len(reply.encode("utf-8", "replace"))
+        usage = account.settle(self._ticket, said, prompt_text=self._text, reply_text=size)
+        if not usage.said:
+            account.faults["usage"] += 1
+        self._server.ended()
+
+
+# Accepted answers on disk, by the hash of their question: a question is paid for once.
+
+
+Remark = Literal["full", "cut"]
+"""`full`: the question does not fit the model's context; `cut`: its answer does not fit a reply."""
+
+
+class Answers:
+    """The answers in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, key: str) -> Path:
+        """Return the file of a question's answer, whether it exists or not."""
+        return self.folder / key[:2] / f"{key}.json"
+
+    def get(self, question: Question[A]) -> A | Remark | None:
+        """Return a remembered answer or remark; None when there is none or its file is damaged."""
+        try:
+            text = unsealed(self.path(question.key).read_bytes().rstrip(b"\n"))
+            entry = json.loads(text or "")
+            remark = entry.get("remark")
+            if remark in ("full", "cut"):
+                known: Remark = remark
+                return known
+            answer = question.schema.model_validate(entry["answer"], strict=False)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
+            return None
+        return None if question.examine(answer) else answer
+
+    def has(self, question: Question[A]) -> bool:
+        """Tell whether a question was answered, without reading the answer."""
+        return self.path(question.key).is_file()
+
+    def put(self, question: Question[A], answer: A | Remark) -> None:
+        """Remember an answer or a remark."""
+        entry: dict[str, object] = {"kind": question.kind, "model": question.model}
+        if isinstance(answer, str):
+            entry["remark"] = answer
+        else:
+            entry["answer"] = answer.model_dump(mode="json")
+        path = self.path(question.key)
+        make_folder(path.parent)
+        with replacing_file(path) as partial:
+            partial.write_bytes(sealed(json.dumps(entry, ensure_ascii=False)))
+
+

@@ -1,0 +1,170 @@
+"""The audit: every check in order, each failure on its own account, and one verdict on the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from trace_assets.errors import InputError
+from trace_assets.policies.protocol import Policy
+from trace_assets.system.progress import progress
+from trace_assets.records import Environment, EnvironmentCheck, Trajectory
+from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
+from trace_assets.sandbox.reward_verification import RewardMismatch
+from trace_assets.settings import Synthesis
+from trace_assets.environments.audit import determinism, static, determinism, fidelity_classifier, semantic, mutation, bypass_checks, runtime, semantic, static, semantic, bypass_checks
+from trace_assets.environments.audit.check import AuditCheck, Finding, Sizes, Subject
+from trace_assets.environments.audit.scripted_rollouts import Played
+from trace_assets.environments.audit.severity import RULES, Rules
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.targets.seeds import SeedPermutation
+from trace_assets.untrusted.printable import one_line
+
+
+CONFUSED = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError)
+"""What a check raises that is handed values of a kind that nobody foresaw."""
+
+CHECKS: tuple[AuditCheck, ...] = (
+    *static.STATIC_CHECKS,
+    *bypass_checks.BYPASS_CHECKS,
+    *runtime.CHECKS,
+    *determinism.CHECKS,
+    *determinism.CONDITION_CHECKS,
+    *static.DECLARED_CHECKS,
+    *semantic.SEMANTIC_CHECKS,
+    *fidelity_classifier.FIDELITY_CHECKS,
+    *semantic.LEAKAGE_CHECKS,
+    *bypass_checks.PANEL_CHECKS,
+    *mutation.CHECKS,
+    *semantic.STATISTICAL_CHECKS,
+)
+"""In an order in which what a check needs comes before it."""
+
+
+def audit(
+    environment: Environment,
+    pool: SandboxPool,
+    contract: TargetContract | None,
+    section: Synthesis,
+    base_policy: Policy | None = None,
+    rules: Rules = RULES,
+    sizes: Sizes | None = None,
+    no_policy: str = "no base policy was given to roll out",
+    rolled_out: Callable[[Sequence[Trajectory]], None] | None = None,
+    permutation: SeedPermutation | None = None,
+    recorded: Callable[[Sequence[Played]], None] | None = None,
+) -> list[EnvironmentCheck]:
+    """Audit an environment.
+
+    A check whose prerequisite did not pass is a skip that names it: one fault is reported once. What the
+    environment does wrong (an exception, a hang, a malformed answer) fails the check that met it.
+
+    Args:
+        environment: The module; it runs in the pool's sandboxes only.
+        pool: Sandboxes.
+        contract: Of the target, to compare tools with; None skips that.
+        section: How many seeds and rollouts, and the band.
+        base_policy: Rolled out for the statistical checks; None skips them. It is not closed.
+        rules: The severity policy: what each check demands and weighs.
+        sizes: How many seeds each check looks at; None takes the defaults.
+        no_policy: Why there is no base policy: what the statistical checks that are skips say.
+        rolled_out: Told of the base policy's episodes, where a check had any played.
+        permutation: What the environment is given for a seed wherever it is used; None draws one.
+        recorded: Told of a few of the audit's episodes, drawn of all of them.
+
+    Returns:
+        One finding a check, in the order of `CHECKS`.
+
+    Raises:
+        SandboxUnavailable: There is no sandbox to run it in: nothing can be said of the environment.
+        Unavailable: The base policy broke.
+    """
+    subject = Subject(
+        environment,
+        pool,
+        section,
+        contract,
+        permutation or SeedPermutation.draw(),
+        base_policy,
+        no_policy,
+        rules,
+        sizes or Sizes(),
+    )
+    findings: dict[str, Finding] = {}
+    with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:
+        for check in CHECKS:
+            findings[check.check_id] = _run(check, subject, findings)
+            bar.advance(note=check.check_id)
+    if rolled_out is not None:
+        rolled_out(subject.played)
+    if recorded is not None:
+        recorded(subject.probe.record.kept)
+    return [
+        EnvironmentCheck(
+            environment_id=environment.environment_id,
+            capability_id=environment.capability_id,
+            check_id=check.check_id,
+            level=check.level,
+            status=findings[check.check_id].status,
+            severity=rules.severities[check.check_id],
+            value=findings[check.check_id].value,
+            low=findings[check.check_id].low,
+            high=findings[check.check_id].high,
+            n=findings[check.check_id].n,
+            bound=findings[check.check_id].bound,
+            evidence=one_line(findings[check.check_id].evidence),
+            timing=findings[check.check_id].timing,
+            sandbox_version=pool.version,
+            isolation_level=pool.isolation_level,
+            policy_version=rules.version,
+        )
+        for check in CHECKS
+    ]
+
+
+def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> Finding:
+    for needed in check.needs:
+        if findings[needed].status != "pass":
+            state = "failed" if findings[needed].status == "fail" else "was skipped"
+            return Finding("skip", f"{needed} {state}")
+    for earlier in check.after:
+        if findings[earlier].status == "fail":
+            return Finding("skip", f"{earlier} failed")
+    if subject.probe.budget.over:
+        return Finding("skip", "the time for this environment was up")
+    try:
+        return check.run(subject)
+    except SandboxUnavailable:
+        raise
+    except SandboxError as fault:
+        return Finding("fail", f"{fault.kind}: {fault}")
+    except (InputError, *CONFUSED) as fault:
+        # The module decides what the checks are handed: whatever it makes them stumble over is its fault.
+        return Finding("fail", f"no sense could be made of it: {type(fault).__name__}: {str(fault)[:500]}")
+    except RewardMismatch as mismatch:
+        return Finding("fail", str(mismatch))
+
+
+def verdict_of(checks: Sequence[EnvironmentCheck]) -> tuple[bool, tuple[str, ...]]:
+    """Say whether an environment may be trained on.
+
+    Args:
+        checks: Findings of one audit.
+
+    Returns:
+        Whether no check of severity `error` failed and the audit reached its end, and the reasons why not.
+    """
+    failed = [c for c in checks if c.status == "fail" and c.severity == "error"]
+    reasons = [f"{c.check_id}: {c.evidence}" + (f" (required: {c.bound})" if c.bound else "") for c in failed]
+    if not checks:
+        reasons.append("it was not audited")
+    elif not failed:
+        # Skips follow from failures or from what the caller left out (a policy, a contract); an audit in
+        # which the reward itself was never looked at says nothing.
+        seen = {c.check_id for c in checks if c.status == "pass"}
+        reasons += [
+            f"{name} was not checked"
+            for name in ("semantic.oracle_max", "semantic.floor_gap")
+            if name not in seen
+        ]
+    return not reasons, tuple(reasons)
+
+

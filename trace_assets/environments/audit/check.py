@@ -1,0 +1,175 @@
+"""What a check of the audit is, and what it is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+from trace_assets.policies.protocol import Policy
+from trace_assets.records import Environment, Trajectory
+from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.sandbox import SandboxPool
+from trace_assets.settings import Synthesis
+from trace_assets.environments.audit.scripted_rollouts import Budget, Played, Probe
+from trace_assets.environments.audit.severity import RULES, Rules
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.targets.sandboxed import SandboxedTarget
+from trace_assets.targets.seeds import SeedPermutation
+from trace_assets.targets.seeds import audited
+
+
+MAX_TURNS = 12
+
+Level = Literal["static", "runtime", "semantic", "adversarial", "mutation", "statistical", "fidelity"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check saw.
+
+    Attributes:
+        status: `skip` only for what could not be checked, with the reason as evidence.
+        evidence: What was seen, with the seed where there is one.
+        value: The figure that was compared.
+        n: Seeds or episodes behind it.
+        bound: What was required.
+        timing: What a clock measured; kept out of all that two equal audits must agree on.
+    """
+
+    status: Literal["pass", "fail", "skip"]
+    evidence: str = ""
+    value: float | None = None
+    n: int | None = None
+    bound: str = ""
+    timing: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many seeds the checks look at. Checks that need all seeds of the section take `Subject.seeds`.
+
+    Attributes:
+        compared: Seeds whose episodes are compared message by message between fresh sandboxes.
+        diversity: Seeds whose first messages are compared with each other.
+        floor: Seeds on which nothing is done.
+        attack: Seeds that every attacker is tried on.
+        replayed: Seeds whose rewards are computed again in a fresh sandbox.
+        mutated: Seeds whose oracle scripts are mutated.
+    """
+
+    compared: int = 6
+    diversity: int = 128
+    floor: int = 32
+    attack: int = 24
+    replayed: int = 8
+    mutated: int = 16
+
+
+@dataclass
+class Subject:
+    """An environment under audit.
+
+    Attributes:
+        section: Seeds, rollouts and the pass band.
+        contract: Of the target; None where it is not known.
+        permutation: What the environment is given for a seed, here and wherever it is used.
+        policy: The base policy, rolled out for the statistical checks; None skips them.
+        no_policy: Why there is no base policy, for the skips.
+        rules: The severity policy with its thresholds.
+        sizes: Seeds a check.
+    """
+
+    environment: Environment
+    pool: SandboxPool
+    section: Synthesis
+    contract: TargetContract | None = None
+    permutation: SeedPermutation = field(default_factory=SeedPermutation.draw)
+    policy: Policy | None = None
+    no_policy: str = "no base policy was given to roll out"
+    rules: Rules = RULES
+    sizes: Sizes = Sizes()
+    transcripts: dict[str, list[Played]] = field(default_factory=dict)
+    """Episodes that several checks compare, by the sandbox they were played in."""
+
+    @cached_property
+    def probe(self) -> Probe:
+        """Plays episodes of it, keeping what it has seen."""
+        known = self.contract.tools if self.contract else ()
+        return Probe(
+            self.pool,
+            self.environment.source,
+            known,
+            Budget(self.rules.max_seconds_audit),
+            self.permutation.key.hex(),
+        )
+
+    @cached_property
+    def rollouts(self) -> list[Trajectory]:
+        """The base policy's episodes on the audit's seeds; empty without a policy.
+
+        Raises:
+            RewardMismatch: A fresh sandbox did not confirm one of their rewards.
+        """
+        if self.policy is None:
+            return []
+        target = SandboxedTarget(
+            self.environment,
+            self.pool,
+            self.permutation,
+            training_seeds=audited(self.permutation, self.section.audit_seeds),
+            validation_seeds=(),
+        )
+        trials = [
+            Trial(task, trial)
+            for task in target.tasks("discovery")
+            for trial in range(self.section.audit_rollouts)
+        ]
+        title = f"roll out on {self.environment.capability_id}"
+        try:
+            played = run_rollouts(target, trials, self.policy, max_turns=MAX_TURNS, title=title)
+            target.recomputation.settle()
+        finally:
+            target.close()
+        return played
+
+    @property
+    def played(self) -> Sequence[Trajectory]:
+        """Those of `rollouts` that a check has asked for: none where all were skips."""
+        found: Sequence[Trajectory] = self.__dict__.get("rollouts", ())
+        return found
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The audit's seeds as the environment is given them, some of training and validation among them."""
+        return self.seeds_of(self.section.audit_seeds)
+
+    def seeds_of(self, n: int) -> tuple[int, ...]:
+        """Return so many of them."""
+        return self.permutation.inside(audited(self.permutation, n))
+
+
+@dataclass(frozen=True)
+class AuditCheck:
+    """A check.
+
+    Attributes:
+        needs: Checks that must have passed for it to mean anything.
+        after: Checks whose failure would be reported once more by this one: it is a skip after them. That
+            they could not be tried is no hindrance.
+    """
+
+    check_id: str
+    level: Level
+    run: Callable[[Subject], Finding]
+    needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    @property
+    def demand(self) -> str:
+        """What it demands, in one sentence."""
+        return " ".join((self.run.__doc__ or "").split("\n\n")[0].split())
+
+

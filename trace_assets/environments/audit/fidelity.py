@@ -1,0 +1,386 @@
+"""Whether tools answer as the target's do: the shapes of their results, and the form of their errors."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.fidelity_material import messy_episodes, oracle_episodes, with_reference
+from trace_assets.environments.contract.answers import answered_calls, parsed
+from trace_assets.environments.contract.json_schema import FORMATS, kind_of
+from trace_assets.environments.contract.shapes import ResultShape
+from trace_assets.environments.contract.description import TargetContract
+from collections.abc import Iterator, Mapping
+from trace_assets.environments.audit.fidelity_material import NO_CONTRACT
+from collections.abc import Callable, Sequence
+from statistics import median
+from trace_assets.environments.audit.fidelity_material import MIN_REAL, focus_of, real_episodes, too_few, with_reference
+from trace_assets.environments.contract.protocol import spread_of
+from trace_assets.environments.contract.protocol import Turn, turns_of
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import log2
+import numpy as np
+from trace_assets.environments.audit.fidelity_material import MIN_REAL, focus_of, real_sequences, too_few, with_reference
+
+
+MIN_ANSWERS = 5
+"""Answers of the real tool that must have been seen before its shape is held against an environment."""
+MAX_ITEMS = 20
+FEW_TEXTS = 3
+"""A tool that was only ever seen to answer one of so many texts answers nothing else."""
+
+
+@with_reference
+def result_shape(subject: Subject, contract: TargetContract) -> Finding:
+    """Results are built like those of the target's tools: fields, types and formats, at every depth."""
+    seen: dict[str, list[float]] = defaultdict(list)
+    worst: Counter[str] = Counter()
+    unknown = set[str]()
+    for episode in oracle_episodes(subject):
+        for call, answer, is_error in answered_calls(episode):
+            shape = contract.result(call.name)
+            if is_error:
+                continue
+            if shape is None or shape.n < MIN_ANSWERS:
+                unknown.add(call.name)
+                continue
+            distance, faults = answer_distance(answer, shape)
+            seen[call.name].append(distance)
+            worst.update(f"{call.name}: {fault}" for fault in faults)
+    bound = f"<= {subject.rules.max_result_distance}"
+    left = f"; too few real answers of {', '.join(sorted(unknown))}" if unknown else ""
+    if not seen:
+        return Finding("skip", f"no result to compare{left}")
+    by_tool = {name: fmean(values) for name, values in seen.items()}
+    value, n = fmean(by_tool.values()), sum(map(len, seen.values()))
+    evidence = f"{len(seen)} tools, the same at every place"
+    if worst:
+        evidence = "; ".join(f"{fault} ({times} times)" for fault, times in worst.most_common(3))
+    passed = value <= subject.rules.max_result_distance
+    return Finding("pass" if passed else "fail", evidence + left, value, n, bound)
+
+
+def answer_distance(answer: str, shape: ResultShape) -> tuple[float, list[str]]:
+    """Return the share of places in an answer that are not as in the target's answers, and what is wrong."""
+    value = parsed(answer)
+    faults: list[str] = []
+    if isinstance(value, str) and shape.json_schema.get("type") == "string":
+        texts = shape.json_schema.get("enum", ())
+        if 0 < len(texts) <= FEW_TEXTS and value not in texts:
+            return 1.0, [f"says {value[:40]!r}, the target {texts[0][:40]!r}"]
+    wrong, places = compare(value, shape.json_schema, "", faults)
+    return wrong / places, faults
+
+
+def compare(value: Any, schema: Mapping[str, Any], path: str, faults: list[str]) -> tuple[int, int]:
+    """Count the places of a value that a schema does not know, and all places.
+
+    Types, names of fields, required fields and formats count; which values there are does not.
+
+    Args:
+        value: A JSON value.
+        schema: As `json_schema.infer_schema` makes them.
+        path: Where the value stands.
+        faults: Gets one sentence a wrong place.
+
+    >>> compare({"id": 1, "new": 2}, {"type": "object", "properties": {"id": {"type": "string"}},
+    ...     "required": ["id"]}, "", [])
+    (2, 2)
+    """
+    if not schema:
+        return 0, 1
+    kind, allowed = kind_of(value), schema.get("type", [])
+    kinds = {allowed} if isinstance(allowed, str) else set(allowed)
+    if kind not in kinds and not (kind == "integer" and "number" in kinds):
+        faults.append(f"{path or 'result'} is {kind} instead of {'/'.join(sorted(kinds))}")
+        return 1, 1
+    if kind == "object":
+        return _compare_object(value, schema, path, faults)
+    if kind == "array":
+        counts = [compare(one, schema.get("items", {}), f"{path}[]", faults) for one in value[:MAX_ITEMS]]
+        return sum(w for w, _ in counts), max(1, sum(n for _, n in counts))
+    if kind == "string" and not _formatted(value, schema):
+        faults.append(f"{path or 'result'} is not built like the target's")
+        return 1, 1
+    return 0, 1
+
+
+def _compare_object(
+    value: dict[str, Any], schema: Mapping[str, Any], path: str, faults: list[str]
+) -> tuple[int, int]:
+    known = schema.get("properties")
+    wrong = places = 0
+    if known is None:
+        counts = [
+            compare(one, schema.get("additionalProperties", {}), f"{path}.*", faults)
+            for one in list(value.values())[:MAX_ITEMS]
+        ]
+        return sum(w for w, _ in counts), max(1, sum(n for _, n in counts))
+    for name in schema.get("required", ()):
+        if name not in value:
+            faults.append(f"lacks {path}.{name}".replace(" .", " "))
+            wrong, places = wrong + 1, places + 1
+    for name, held in value.items():
+        if name not in known:
+            faults.append(f"adds {path}.{name}".replace(" .", " "))
+            wrong, places = wrong + 1, places + 1
+        else:
+            more, of = compare(held, known[name], f"{path}.{name}".lstrip("."), faults)
+            wrong, places = wrong + more, places + of
+    return wrong, max(1, places)
+
+
+def _formatted(value: str, schema: Mapping[str, Any]) -> bool:
+    form = FORMATS.get(schema.get("format", ""))
+    if form is not None and not form.fullmatch(value):
+        return False
+    pattern = schema.get("pattern")
+    return pattern is None or re.fullmatch(pattern, value) is not None
+
+
+@with_reference
+def error_shape(subject: Subject, contract: TargetContract) -> Finding:
+    """Errors have the form of the target's: text or JSON, its keys, and how it begins."""
+    real = Counter(
+        {
+            error: n
+            for shape in contract.results
+            for error, n in ((one.text, one.n) for one in shape.error_texts)
+        }
+    )
+    if not real:
+        return Finding("skip", "no error of the target's tools was seen")
+    forms = {error_form(text) for text in real}
+    told = [
+        answer
+        for episode in [*oracle_episodes(subject), *messy_episodes(subject)]
+        for _, answer, is_error in answered_calls(episode)
+        if is_error
+    ]
+    if not told:
+        return Finding("skip", "no call was answered by an error")
+    foreign = Counter(answer[:80] for answer in told if error_form(answer) not in forms)
+    value, bound = foreign.total() / len(told), f"<= {subject.rules.max_error_distance}"
+    apart = fmean(min(_word_distance(answer, text) for text in real) for answer in told)
+    words = f"words differ from the nearest real error by {apart:.2f} on average"
+    if foreign:
+        like = next(iter(real))
+        words = f"{foreign.most_common(1)[0][0]!r} is not like {like[:80]!r}; {words}"
+    passed = value <= subject.rules.max_error_distance
+    return Finding("pass" if passed else "fail", words, value, len(told), bound)
+
+
+def error_form(text: str) -> tuple[str, ...]:
+    """Return the form of an error: JSON with its keys, or text with the word before its colon.
+
+    >>> error_form('{"error": "no such loan"}'), error_form("Error: no such loan"), error_form("no such loan")
+    (('json', 'error'), ('text', 'error:'), ('text', ''))
+    """
+    value = parsed(text)
+    if isinstance(value, dict):
+        return ("json", *sorted(value))
+    match = re.match(r"\s*(\w+:)\s", text)
+    return ("text", match.group(1).lower() if match else "")
+
+
+def _word_distance(one: str, other: str) -> float:
+    a, b = (set(re.findall(r"[a-z]+", text.lower())) for text in (one, other))
+    return 1 - len(a & b) / len(a | b) if a | b else 0.0
+
+
+ANSWER_CHECKS = (
+    AuditCheck("trace.fidelity.result_shape", "fidelity", result_shape, ("semantic.oracle_max",)),
+    AuditCheck("trace.fidelity.error_shape", "fidelity", error_shape, ("semantic.oracle_max",)),
+)
+
+
+# Whether the tools are the target's, difference by difference.
+
+
+SHOWN = 5
+_MISSING = "nothing"
+
+
+def tools_equal(subject: Subject) -> Finding:
+    """The tools are the target's: names, descriptions, parameters, types and required ones, in any order."""
+    if subject.contract is None:
+        return Finding("skip", NO_CONTRACT)
+    wanted = {tool.name: tool.openai()["function"] for tool in subject.contract.tools}
+    given = {tool["function"]["name"]: tool["function"] for tool in subject.probe.tools()}
+    found = list(differences(wanted, given))
+    bound = f"equal to the {len(wanted)} tools of '{subject.contract.target}'"
+    if found:
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        return Finding("fail", "; ".join(found[:SHOWN]) + more, len(found), len(wanted), bound)
+    return Finding("pass", "no difference", 0.0, len(wanted), bound)
+
+
+def differences(wanted: Mapping[str, Any], given: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yield how one set of schemas differs from another, place by place.
+
+    >>> list(differences({"get": {"type": "string"}}, {"get": {"type": "integer"}, "put": {}}))
+    ["get.type is 'integer' instead of 'string'", 'adds put']
+    """
+    for name in wanted:
+        here = f"{path}{name}"
+        if name not in given:
+            yield f"lacks {here}"
+        elif isinstance(wanted[name], Mapping) and isinstance(given[name], Mapping):
+            yield from differences(wanted[name], given[name], f"{here}.")
+        elif not _same(name, wanted[name], given[name]):
+            yield f"{here} is {_short(given[name])} instead of {_short(wanted[name])}"
+    for name in given:
+        if name not in wanted:
+            yield f"adds {path}{name}"
+
+
+def _same(key: str, one: Any, other: Any) -> bool:
+    if key in ("required", "enum") and isinstance(one, list) and isinstance(other, list):
+        return sorted(map(repr, one)) == sorted(map(repr, other))
+    return repr(one) == repr(other)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+SCHEMA_CHECKS = (AuditCheck("trace.fidelity.schema", "fidelity", tools_equal, ("runtime.startup",)),)
+
+
+# Whether episodes are as long as real ones.
+
+
+Measure = Callable[[Sequence[Turn]], float]
+
+
+def _characters(role: str) -> Measure:
+    """Return how long messages of one role are on average."""
+
+    def measure(turns: Sequence[Turn]) -> float:
+        own = [turn.characters for turn in turns if turn.role == role and turn.characters]
+        return sum(own) / len(own) if own else 0.0
+
+    return measure
+
+
+def _messages(role: str) -> Measure:
+    return lambda turns: float(sum(turn.role == role and turn.characters > 0 for turn in turns))
+
+
+MEASURES: dict[str, Measure] = {
+    "assistant turns": lambda turns: float(sum(turn.role == "assistant" for turn in turns)),
+    "tool calls": lambda turns: float(sum(len(turn.tools) for turn in turns if turn.role == "assistant")),
+    "user messages": _messages("user"),
+    "characters of a user message": _characters("user"),
+    "characters of a result": _characters("tool"),
+}
+
+
+@with_reference
+def lengths(subject: Subject, contract: TargetContract) -> Finding:
+    """Turns, calls, messages and their lengths are such as real successful trajectories have.
+
+    Each median over the oracle's episodes shall lie where 80 % of the real successes with its changes lie.
+    """
+    focus = focus_of(subject, contract)
+    real = [one.turns for one in real_episodes(contract, focus)]
+    if len(real) < MIN_REAL:
+        return too_few(len(real), focus)
+    ours = [turns_of(one.messages) for one in focus.episodes]
+    outside = []
+    for name, measure in MEASURES.items():
+        spread = spread_of([measure(turns) for turns in real])
+        middle = median(measure(turns) for turns in ours)
+        if not spread.low <= middle <= spread.high:
+            outside.append(f"{name}: {middle:.3g}, real ones {spread.low:.3g} to {spread.high:.3g}")
+    value, bound = len(outside) / len(MEASURES), f"<= {subject.rules.max_lengths_outside}"
+    evidence = "; ".join(outside) or f"all {len(MEASURES)} medians lie among {len(real)} real episodes'"
+    passed = value <= subject.rules.max_lengths_outside
+    return Finding("pass" if passed else "fail", evidence, value, len(ours), bound)
+
+
+_ANSWERS = ("trace.fidelity.result_shape", "trace.fidelity.error_shape")
+LENGTH_CHECKS = (AuditCheck("trace.fidelity.lengths", "fidelity", lengths, ("semantic.oracle_max",), _ANSWERS),)
+
+
+# Whether tools are called in the order in which real successful agents call them.
+
+
+HALVINGS = 50
+
+
+@with_reference
+def tool_ngrams(subject: Subject, contract: TargetContract) -> Finding:
+    """The oracle calls tools in an order that real successful agents use.
+
+    Compared are pairs of neighbouring calls (with the beginning and the end) of the oracle's episodes and of
+    the real successful trajectories in which one of its changes was made, calls of other tools left out: by
+    the Jensen-Shannon divergence in bits, 0 for equal shares and 1 for nothing in common (Lin 1991,
+    "Divergence measures based on the Shannon entropy", IEEE Transactions on Information Theory 37:145).
+    Beside it stands what two random halves of the real ones differ by.
+    """
+    focus = focus_of(subject, contract)
+    real = real_sequences(contract, focus)
+    if len(real) < MIN_REAL:
+        return too_few(len(real), focus)
+    ours, theirs = bigrams(focus.sequences), bigrams(real)
+    value, bound = divergence(ours, theirs), f"<= {subject.rules.max_ngram_divergence}"
+    new = [pair for pair, _ in ours.most_common() if pair not in theirs]
+    unseen = sum(ours[pair] for pair in new) / ours.total()
+    evidence = (
+        f"{unseen:.0%} of its pairs of calls were never seen in {len(real)} real successes"
+        f"{f', such as {new[0][0]} then {new[0][1]}' if new else ''}; two halves of those differ by "
+        f"{halves(real):.2f}"
+    )
+    passed = value <= subject.rules.max_ngram_divergence
+    return Finding("pass" if passed else "fail", evidence, value, len(focus.sequences), bound)
+
+
+def bigrams(sequences: Iterable[Sequence[str]]) -> Counter[tuple[str, str]]:
+    """Count neighbouring calls, with `begin` and `end`.
+
+    >>> sorted(bigrams([["get", "put"]]))
+    [('begin', 'get'), ('get', 'put'), ('put', 'end')]
+    """
+    pairs: Counter[tuple[str, str]] = Counter()
+    for sequence in sequences:
+        pairs.update(zip(("begin", *sequence), (*sequence, "end"), strict=True))
+    return pairs
+
+
+def divergence(one: Counter[tuple[str, str]], other: Counter[tuple[str, str]]) -> float:
+    """Return the Jensen-Shannon divergence of two counts in bits, between 0 and 1.
+
+    >>> a, b = Counter({("x", "y"): 3}), Counter({("y", "x"): 1})
+    >>> divergence(a, a), divergence(a, b)
+    (0.0, 1.0)
+    """
+    total = 0.0
+    for counts in (one, other):
+        for pair, n in counts.items():
+            p = n / counts.total()
+            mean = (one[pair] / one.total() + other[pair] / other.total()) / 2
+            total += p * log2(p / mean) / 2
+    return min(1.0, max(0.0, total))
+
+
+def halves(sequences: Sequence[Sequence[str]]) -> float:
+    """Return the median divergence between two random halves: what chance alone makes."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(HALVINGS):
+        order = rng.permutation(len(sequences))
+        middle = len(order) // 2
+        parts = [bigrams(sequences[i] for i in part) for part in (order[:middle], order[middle:])]
+        found.append(divergence(*parts))
+    return float(np.median(found))
+
+
+SEQUENCE_CHECKS = (AuditCheck("trace.fidelity.tool_ngrams", "fidelity", tool_ngrams, ("semantic.oracle_max",)),)
+
+

@@ -1,0 +1,382 @@
+"""Operators that change an oracle's script, and which of them do harm: decided by rule, never by the reward.
+
+Harmful are operators after which another state, or another answer, stands than was asked for: a change is
+missing, hits another object, has another amount or value, is another change, or one that nobody asked for is
+added. Harmless are those after which the same changes were made and the same was said: reads added, repeated
+or in another order, other call ids, another order of arguments, politer words.
+
+A mutant that turns out to be equivalent is counted as neither: an added change that the environment refuses
+with an error leaves the state as it was, and a mutant that equals the script is none.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+from trace_assets.environments.audit.scripts import again, arguments_for, calls_in, closing, properties, say, thing_of
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from collections.abc import Sequence
+from trace_assets.stats.intervals import score_interval, wilson
+from trace_assets.environments.audit.scripts import numbered
+from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
+from trace_assets.environments.audit.scripted_rollouts import Action
+
+
+Effect = Literal["harmful", "harmless"]
+Operator = Callable[[Probe, int, random.Random], Iterator[list[Action]]]
+NEIGHBOURS = 12
+"""Other seeds that ids and values are taken from."""
+_ID = re.compile(r"\d")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """An operator and what its mutants deserve.
+
+    Attributes:
+        adds: Tool calls that its mutants add; refused ones change nothing, which makes them equivalent.
+    """
+
+    name: str
+    effect: Effect
+    apply: Operator
+    adds: bool = False
+
+
+def _writes(probe: Probe, script: list[Action]) -> list[tuple[int, int]]:
+    """Return where a script's changes are: message and call."""
+    return [
+        (i, j)
+        for i, action in enumerate(script)
+        for j, one in enumerate(action.get("tool_calls") or ())
+        if probe.writes(one["name"])
+    ]
+
+
+def _edited(script: list[Action], at: tuple[int, int], **fields: Any) -> list[Action]:
+    """Return a script with one call changed."""
+    edited = copy.deepcopy(script)
+    edited[at[0]]["tool_calls"][at[1]].update(copy.deepcopy(fields))
+    return edited
+
+
+def drop_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Leaves a change out."""
+    script = probe.oracle(seed)
+    for i, j in _writes(probe, script):
+        left = copy.deepcopy(script)
+        del left[i]["tool_calls"][j]
+        yield [a for a in left if a.get("tool_calls") or a.get("content")]
+
+
+def _changed_argument(
+    probe: Probe, seed: int, other: Callable[[str, str, Any], list[Any]]
+) -> Iterator[list[Action]]:
+    script = probe.oracle(seed)
+    for at in _writes(probe, script):
+        one = script[at[0]]["tool_calls"][at[1]]
+        for key, value in one["arguments"].items():
+            for new in other(one["name"], key, value):
+                if json.dumps(new) != json.dumps(value):
+                    yield _edited(script, at, arguments={**one["arguments"], key: new})
+
+
+def swap_id(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change to another object: another of the episode, or one of another seed."""
+
+    def others(name: str, key: str, value: Any) -> list[Any]:
+        if not isinstance(value, str) or not _ID.search(value):
+            return []
+        near = [seed, *range(seed + 1, seed + NEIGHBOURS)]
+        found = [c["arguments"].get(key) for s in near for c in calls_in(probe.oracle(s))]
+        return [v for v in dict.fromkeys(v for v in found if isinstance(v, str)) if v != value][:1]
+
+    return _changed_argument(probe, seed, others)
+
+
+def off_by_one(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change with an amount that is one too high or too low."""
+
+    def others(name: str, key: str, value: Any) -> list[Any]:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return [value + rng.choice((-1, 1))] if number else []
+
+    return _changed_argument(probe, seed, others)
+
+
+def other_value(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change with another of the values that the schema lists, or with the other truth value.
+
+    Only where the value depends on the episode: one that the oracle gives on every seed is a convention,
+    which a verifier may demand or not.
+    """
+    known = [c for s in range(seed, seed + NEIGHBOURS) for c in calls_in(probe.oracle(s))]
+
+    def others(name: str, key: str, value: Any) -> list[Any]:
+        if len({json.dumps(c["arguments"].get(key)) for c in known if c["name"] == name}) < 2:
+            return []
+        if isinstance(value, bool):
+            return [not value]
+        tool = next((t for t in probe.tools() if t["function"]["name"] == name), None)
+        schema = properties(tool).get(key, {}) if tool else {}
+        listed = [v for v in schema.get("enum", ()) if v != value]
+        return [rng.choice(listed)] if listed else []
+
+    return _changed_argument(probe, seed, others)
+
+
+def other_tool(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes another change to the same object instead."""
+    script = probe.oracle(seed)
+    for at in _writes(probe, script):
+        one = script[at[0]]["tool_calls"][at[1]]
+        for name, arguments in _other_writes(probe, seed, thing_of(one), {one["name"]}, rng)[:1]:
+            yield _edited(script, at, name=name, arguments=arguments)
+
+
+def extra_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes one more change to an object, before closing."""
+    script = probe.oracle(seed)
+    for thing in dict.fromkeys(thing_of(one) for one in calls_in(script)):
+        used = {one["name"] for one in calls_in(script) if thing_of(one) == thing}
+        for name, arguments in _other_writes(probe, seed, thing, used, rng)[:1]:
+            added = {"id": "mutant", "name": name, "arguments": arguments}
+            yield _before_closing(script, {"role": "assistant", "tool_calls": [added]})
+
+
+def _other_writes(
+    probe: Probe, seed: int, thing: str, used: set[str], rng: random.Random
+) -> list[tuple[str, dict[str, Any]]]:
+    found = [
+        (tool["function"]["name"], arguments)
+        for tool in probe.tools()
+        if probe.writes(tool["function"]["name"]) and tool["function"]["name"] not in used
+        for arguments in arguments_for(tool, probe, seed, rng)
+        if str(next(iter(arguments.values()), "")) == thing
+    ]
+    rng.shuffle(found)
+    return found
+
+
+def wrong_answer(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Says another number where the answer is all that there is to do."""
+    script = probe.oracle(seed)
+    words = closing(script)
+    number = re.search(r"(?<![\w.])\d{1,9}(?![\w]|\.\d)", words[:1000])
+    if _writes(probe, script) or number is None:
+        return
+    wrong = f"{words[: number.start()]}{int(number[0]) + rng.choice((1, 2, 3))}{words[number.end() :]}"
+    yield [*script[:-1], say(wrong)]
+
+
+def _reads(probe: Probe, seed: int) -> list[int]:
+    """Return which messages of the oracle are one read each that was answered and not refused."""
+    answers = probe.best(seed).answers
+    return [
+        i
+        for i, (action, answer) in enumerate(zip(probe.oracle(seed), answers, strict=False))
+        if len(calls_in((action,))) == 1
+        and not probe.writes(calls_in((action,))[0]["name"])
+        and not any(message.get("is_error") or message.get("error") for message in answer["messages"])
+    ]
+
+
+def repeat_read(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Repeats a read at once."""
+    script = probe.oracle(seed)
+    for i in _reads(probe, seed):
+        yield [*script[: i + 1], again(calls_in((script[i],))[0]), *script[i + 1 :]]
+
+
+def late_read(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Reads again before closing."""
+    script, reads = probe.oracle(seed), _reads(probe, seed)
+    if reads:
+        yield _before_closing(script, again(calls_in((script[rng.choice(reads)],))[0]))
+
+
+def swap_reads(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes two neighbouring reads in the other order, where the later does not use what the earlier told."""
+    script, reads, answers = probe.oracle(seed), _reads(probe, seed), probe.best(seed).answers
+    for i, j in itertools.pairwise(reads):
+        later = calls_in((script[j],))[0]
+        told = json.dumps(answers[i]["messages"])
+        used = any(str(value) in told for value in later["arguments"].values())
+        if j == i + 1 and not used and calls_in((script[i],))[0]["arguments"] != later["arguments"]:
+            yield [*script[:i], script[j], script[i], *script[j + 1 :]]
+
+
+def other_call_ids(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Gives the calls other ids."""
+    script = copy.deepcopy(probe.oracle(seed))
+    for number, one in enumerate(calls_in(script)):
+        one["id"] = f"chatcmpl-tool-{rng.randrange(16**8):08x}-{number}"
+    yield script
+
+
+def other_key_order(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Gives the arguments in the reverse order."""
+    script = copy.deepcopy(probe.oracle(seed))
+    for one in calls_in(script):
+        one["arguments"] = dict(reversed(one["arguments"].items()))
+    if any(len(one["arguments"]) > 1 for one in calls_in(script)):
+        yield script
+
+
+def polite(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Frames the closing words politely."""
+    script = probe.oracle(seed)
+    if script and script[-1].get("content") and not script[-1].get("tool_calls"):
+        words = script[-1]["content"]
+        yield [*script[:-1], say(f"Thank you for your patience. {words} Have a nice day!")]
+
+
+def _before_closing(script: list[Action], added: Action) -> list[Action]:
+    end = len(script) - (1 if script and not script[-1].get("tool_calls") else 0)
+    return [*script[:end], added, *script[end:]]
+
+
+MUTATIONS = (
+    Mutation("drop_write", "harmful", drop_write),
+    Mutation("swap_id", "harmful", swap_id),
+    Mutation("off_by_one", "harmful", off_by_one),
+    Mutation("other_value", "harmful", other_value),
+    Mutation("other_tool", "harmful", other_tool),
+    Mutation("extra_write", "harmful", extra_write, adds=True),
+    Mutation("wrong_answer", "harmful", wrong_answer),
+    Mutation("repeat_read", "harmless", repeat_read),
+    Mutation("late_read", "harmless", late_read),
+    Mutation("swap_reads", "harmless", swap_reads),
+    Mutation("other_call_ids", "harmless", other_call_ids),
+    Mutation("other_key_order", "harmless", other_key_order),
+    Mutation("polite", "harmless", polite),
+)
+
+
+# Verifier mutation: harmful mutants of the oracle's script must lose reward, harmless ones must not.
+
+
+MOST_A_SEED = 2
+"""Mutants of one operator on one seed: more of them would tell the same again."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One played mutant.
+
+    Attributes:
+        right: It lost reward as a harmful one must, or kept all of it as a harmless one must.
+    """
+
+    operator: str
+    seed: int
+    reward: float
+    right: bool
+
+
+def kill_rate(subject: Subject) -> Finding:
+    """Harmful mutants of the oracle's script lose reward: dropped, misdirected, wrong and added changes."""
+    lost = subject.rules.min_mutant_loss
+    bound = f">= {subject.rules.min_kill_rate:.0%} lose at least {lost} and succeed no more"
+    return _rate(subject, "harmful", bound, subject.rules.min_kill_rate)
+
+
+def harmless_kept(subject: Subject) -> Finding:
+    """Harmless mutants of the oracle's script keep the whole reward: reads, ids, order, polite words."""
+    return _rate(
+        subject,
+        "harmless",
+        f">= {subject.rules.min_spared_rate:.0%} keep reward and success",
+        subject.rules.min_spared_rate,
+    )
+
+
+def _rate(subject: Subject, effect: Effect, bound: str, least: float) -> Finding:
+    mutants, equivalent = _mutants(subject, effect)
+    if not mutants:
+        return Finding("skip", f"no operator makes a {effect} mutant of this oracle")
+    right = sum(one.right for one in mutants)
+    rate, seeds = right / len(mutants), len({one.seed for one in mutants})
+    # Mutants of one seed stand and fall together: the interval counts seeds, which is the careful side.
+    low, high = wilson(seeds * int(rate), seeds) if rate in (0.0, 1.0) else score_interval(rate, seeds)
+    words = _by_operator(mutants)
+    words += f"; {equivalent} not counted: equivalent, or too long" if equivalent else ""
+    wrong = next((one for one in mutants if not one.right), None)
+    if wrong is not None:
+        words += f"; such as {wrong.operator} on seed {wrong.seed}: reward {wrong.reward:.3g}"
+    worst = min(_shares(mutants).values())
+    passed = rate >= least and worst >= subject.rules.min_operator_rate
+    bound += f", each operator >= {subject.rules.min_operator_rate:.0%}"
+    return Finding("pass" if passed else "fail", words, rate, len(mutants), bound, low=low, high=high)
+
+
+def _mutants(subject: Subject, effect: Effect) -> tuple[list[Mutant], int]:
+    """Play the mutants of one kind; return those that count, and how many were equivalent."""
+    played: list[Mutant] = []
+    equivalent = 0
+    for mutation in (one for one in MUTATIONS if one.effect == effect):
+        for seed in subject.seeds[: subject.sizes.mutated]:
+            rng = subject.probe.chance(f"mutation/{mutation.name}/{seed}")
+            scripts = list(mutation.apply(subject.probe, seed, rng))
+            for script in rng.sample(scripts, min(MOST_A_SEED, len(scripts))):
+                mutant = _play(subject, mutation, seed, script)
+                if mutant is None:
+                    equivalent += 1
+                else:
+                    played.append(mutant)
+    return played, equivalent
+
+
+def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Action]) -> Mutant | None:
+    """Play one mutant; None when it is equivalent to the oracle's script by rule."""
+    probe, best = subject.probe, subject.probe.best(seed)
+    if mutation.effect == "harmless" and len(script) > MAX_TURNS:
+        return None
+    keeps_ids = mutation.name == "other_call_ids"
+    one = probe.play(seed, script if keeps_ids else numbered(script))
+    if mutation.adds and len(one.answers) > 1:
+        added = one.answers[-2]["messages"] if one.actions[-1].get("content") else one.answers[-1]["messages"]
+        if any(message.get("is_error") or message.get("error") for message in added):
+            return None
+    if mutation.effect == "harmful":
+        right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success
+    else:
+        right = one.reward >= best.reward - 1e-9 and one.success
+    return Mutant(mutation.name, seed, one.reward, right)
+
+
+def _shares(mutants: Sequence[Mutant]) -> dict[str, float]:
+    names = dict.fromkeys(one.operator for one in mutants)
+    return {
+        name: sum(one.right for one in mutants if one.operator == name)
+        / sum(one.operator == name for one in mutants)
+        for name in names
+    }
+
+
+def _by_operator(mutants: Sequence[Mutant]) -> str:
+    return ", ".join(
+        f"{name} {sum(one.right for one in mutants if one.operator == name)}"
+        f"/{sum(one.operator == name for one in mutants)}"
+        for name in _shares(mutants)
+    )
+
+
+CHECKS = (
+    AuditCheck(
+        "trace.mutation.kill_rate",
+        "mutation",
+        kill_rate,
+        ("semantic.floor_gap", "trace.balance"),
+        after=("trace.attacker.stop_early", "trace.attacker.overact", "trace.attacker.same_tool"),
+    ),
+    AuditCheck("trace.mutation.harmless", "mutation", harmless_kept, ("semantic.floor_gap",)),
+)
+
+

@@ -1,0 +1,180 @@
+"""An environment as a folder for another trainer: what is asked of the environment, and what is written."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from trace_assets.errors import InputError
+from trace_assets.sandbox import SandboxedEnvironment
+from trace_assets.store.files import replacing_file
+
+
+PROBED_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An environment that is to be exported.
+
+    Attributes:
+        name: What it is called, such as a capability's id.
+        title: In words.
+        source: The module.
+        environment: The module in the sandbox, to be asked for its tools.
+        backend: Which sandbox the export uses by default.
+        seed_key: Key of its seed permutation, in hexadecimal digits: the export plays the same episode for a
+            seed as was played here. Empty: the environment is given the seeds as they are.
+    """
+
+    name: str
+    title: str
+    source: str
+    environment: SandboxedEnvironment
+    backend: str
+    seed_key: str = ""
+
+    @property
+    def package(self) -> str:
+        """Name of the Python package.
+
+        >>> Subject("embedded-Write.x", "", "", None, "docker").package
+        'embedded_write_x'
+        """
+        name = re.sub(r"\W+", "_", self.name).strip("_").lower() or "environment"
+        return f"env_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+
+    @property
+    def class_name(self) -> str:
+        """The package's name as the first part of class names."""
+        return "".join(part.capitalize() for part in self.package.split("_"))
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Return the tools' function schemas."""
+        return [tool["function"] for tool in self.environment.tools()]
+
+    def talks(self) -> bool:
+        """Tell whether users answer the agent's words, as the environment's own solutions show."""
+        for seed in range(PROBED_SEEDS):
+            script = self.environment.oracle(seed)
+            if any(not action.get("tool_calls") for action in script[:-1]):
+                return True
+        return False
+
+
+Render = Callable[[Subject], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One kind of export.
+
+    Attributes:
+        name: As the command line has it.
+        says: What it is, in a few words.
+        render: Returns relative path -> text.
+        talks: Whether it can carry environments whose users answer.
+    """
+
+    name: str
+    says: str
+    render: Render
+    talks: bool
+
+
+def write_package(form: Form, subject: Subject, folder: Path) -> list[Path]:
+    """Write an export.
+
+    Args:
+        form: Which.
+        subject: The environment.
+        folder: Made when missing; must be empty or hold an earlier export of the same form.
+
+    Returns:
+        The files, sorted.
+
+    Raises:
+        InputError: The folder holds something else, or this form cannot carry this environment.
+        SandboxError: The environment does not answer.
+    """
+    mark = folder / ".trace-export.json"
+    if folder.exists() and any(folder.iterdir()) and _form_of(mark) != form.name:
+        raise InputError(
+            f"{folder} holds something else than an export to {form.name}; name an empty folder."
+        )
+    if not form.talks and subject.talks():
+        raise InputError(
+            f"in '{subject.name}' users answer the agent's words, which {form.name} has no place for: "
+            "there a conversation ends at the first text; export it to openenv."
+        )
+    files = dict(form.render(subject)) | {mark.name: json.dumps({"form": form.name}) + "\n"}
+    for name, text in files.items():
+        _write(folder / name, text)
+    return sorted(folder / name for name in files if name != mark.name)
+
+
+def _form_of(mark: Path) -> str:
+    try:
+        return str(json.loads(mark.read_text(encoding="utf-8"))["form"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def render(file: str, **values: Any) -> str:
+    """Return a template below `templates` with its values filled in."""
+    return str(_templates().get_template(file).render(**values))
+
+
+@cache
+def _templates() -> Any:
+    import jinja2
+
+    folder = resources.files("trace_assets.environments.exports").joinpath("templates")
+    loader = jinja2.FunctionLoader(lambda file: folder.joinpath(file).read_text(encoding="utf-8"))
+    environment = jinja2.Environment(  # the output is Python, not HTML
+        loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
+    environment.filters["py"] = repr
+    environment.filters["line"] = line
+    return environment
+
+
+def line(text: str) -> str:
+    r"""Return a text as it may stand in a docstring.
+
+    >>> line('a "b"\n c\\')
+    "a 'b' c/"
+    """
+    return " ".join(str(text).replace("\\", "/").replace('"', "'").split())
+
+
+def method_names(subject: Subject, taken: frozenset[str]) -> Iterator[str]:
+    """Yield the tools' names as names of Python functions.
+
+    Raises:
+        InputError: One cannot be such a name.
+    """
+    for function in subject.tools():
+        name = function["name"]
+        if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or name in taken:
+            raise InputError(f"the tool '{name}' of '{subject.name}' cannot be the name of a Python method.")
+        for argument in function["parameters"].get("properties", {}):
+            if not argument.isidentifier() or keyword.iskeyword(argument) or argument == "self":
+                raise InputError(
+                    f"the argument '{argument}' of the tool '{name}' cannot be the name of a Python argument."
+                )
+        yield name
+
+

@@ -1,0 +1,218 @@
+"""The recipe of every detector family: its template, and how the template is filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from trace_assets.records import CapabilitySpec
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.templates.scenario_builders import answered, guarded, insisted, looked_first
+from trace_assets.environments.templates.object_context import Filled
+from trace_assets.environments.templates.scenario_builders import asked_to_look, consent, looked_again, looping, missing, several, unsaid, written_otherwise
+
+
+Fill = Callable[[CapabilitySpec, TargetContract], Filled]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How environments for one detector family are written.
+
+    Attributes:
+        template: The template's name; families whose capability is the same share one.
+        fill: Fills it from a contract, or raises `InputError` saying what is missing.
+        asks: What an episode asks for, in a sentence.
+        pays: What the reward looks at besides the final state, the reply and stray writes.
+        fits: Which contracts it can be filled from.
+    """
+
+    template: str
+    fill: Fill
+    asks: str
+    pays: str
+    fits: str
+
+
+_STATE = "a writing tool, and a field of the record that decides (learned, or named by the detector)"
+_OBJECT = "a writing tool whose object a reading tool shows, and which requests can be worded for"
+
+FAMILIES: Mapping[str, Recipe] = {
+    "write_without_read": Recipe(
+        "write_without_read",
+        looked_first,
+        "one change, right or not by what a look shows",
+        "looked at the object before writing",
+        _OBJECT,
+    ),
+    "write_against_state": Recipe(
+        "write_against_state",
+        guarded,
+        "one change that every other record's state forbids",
+        "changed it, or did what is done instead (or refused), as the state says",
+        _STATE,
+    ),
+    "object_untouched": Recipe(
+        "object_untouched",
+        several,
+        "changes to two objects, one for every fifth seed",
+        "each object settled",
+        _OBJECT,
+    ),
+    "ended_with_work_open": Recipe(
+        "object_untouched",
+        several,
+        "changes to two objects, one for every fifth seed",
+        "each object settled",
+        _OBJECT,
+    ),
+    "unsupported_argument": Recipe(
+        "unsupported_argument",
+        unsaid,
+        "one change, with a value left out that half of the users do not know",
+        "no value that nobody had said; asked for the one left out",
+        "a writing tool with that argument, said in requests",
+    ),
+    "unanswered_state": Recipe(
+        "unanswered_state",
+        answered,
+        "a change or a question about a record that shows the state for every other seed",
+        "took the step where the state shows, and only there",
+        "a record's field with that value, and a step that names its object or hands over",
+    ),
+    "skipped_check": Recipe(
+        "skipped_check",
+        asked_to_look,
+        "a question that only the look answers; for every other seed a change",
+        "looked, and told the value and no other",
+        "a reading tool that names one object and shows a field of few values",
+    ),
+    "write_after_refusal": Recipe(
+        "write_after_refusal",
+        insisted,
+        "one change that every other record's state forbids, by a user who insists three times",
+        "stood by the refusal until the user left",
+        _STATE + "; users who answer",
+    ),
+    "write_without_consent": Recipe(
+        "write_without_consent",
+        consent,
+        "one change that every other user no longer wants when told",
+        "named the object, and wrote after the answer only",
+        _OBJECT + "; users who answer",
+    ),
+    "claim_without_write": Recipe(
+        "claim_without_write",
+        missing,
+        "one change; the object does not exist for every other seed",
+        "no message says that something was done before it was",
+        _OBJECT,
+    ),
+    "unverified_write": Recipe(
+        "unverified_write",
+        looked_again,
+        "one change that, for every other seed, is answered as usual and does not take",
+        "looked again after the last change, and repeated the change where it had not taken",
+        "a change whose effect the reading tool shows",
+    ),
+    "repeated_error": Recipe(
+        "recover",
+        written_otherwise,
+        "one change; the object is written otherwise than tools take it, or does not exist",
+        "no refused call made again unchanged; the change made where it can be",
+        _OBJECT + "; identifiers with letters or a leading sign",
+    ),
+    "unrecovered_error": Recipe(
+        "recover",
+        written_otherwise,
+        "one change; the object is written otherwise than tools take it, or does not exist",
+        "no refused call made again unchanged; the change made where it can be",
+        _OBJECT + "; identifiers with letters or a leading sign",
+    ),
+    "idle_loop": Recipe(
+        "idle_loop",
+        looping,
+        "one change; the object does not exist for every other seed",
+        "no call made over and over with the same answer",
+        _OBJECT,
+    ),
+    "empty_turn": Recipe(
+        "empty_turn",
+        missing,
+        "one change; the object does not exist for every other seed",
+        "no turn without words and calls",
+        _OBJECT,
+    ),
+}
+"""Detector family -> recipe. Ways of stopping early share one, and so do ways of meeting a refusal."""
+
+
+# The page on recipes: `python -m trace_assets.environments.templates.families > docs/recipes.md` writes it again.
+
+
+TEXT = """# Recipes
+
+An environment for a capability that a detector found is written offline from a **recipe**: a template
+keyed by the detector's family and filled from the target's contract alone (tools, shapes of results and
+errors, wordings, how successful agents use each tool). Nothing of a target's code, tasks or solutions
+enters, and no word of a domain stands in a recipe. This page is printed by `python -m
+trace_assets.environments.templates.families`.
+
+{table}
+
+## What every episode holds
+
+- One request, drawn from the seed: object, record, wording and, for every other seed, whether going on is
+  right. Where no wordings of users were learned, requests are built of the names of the tool and of its
+  arguments.
+- The target's tools with their schemas, its policy, its messages: the same record fields, the same error
+  sentences, the same compact or spaced JSON. Where the target's users answer, a scripted user does: told
+  once an object to go ahead, whatever its state; it leaves when nothing is open.
+- A reward from state: `.5 x share of checks + .5 x all of them - .05 x (bad calls + changes that nobody
+  asked for)`, clipped to [0, 1]. The checks of an object: it was looked at first, it was settled exactly
+  as its state calls for, what pays in the table above, and the reply tells the outcome. An agent that
+  does nothing earns 0.
+- A refusal that the scene itself calls for (an object that is not there) costs nothing.
+
+## Where they were filled
+
+`tests/synthesis/test_families.py` fills and plays all of them: on the embedded desk (13 families; its users
+never answer, which `write_after_refusal` and `write_without_consent` need), on a made-up clinic whose users
+answer (all 15) and, where the simulation files are at hand, on tau2's retail (all 15), airline (14: no state
+was seen that forbids its cancellations) and telecom solo (8, about lines). On each, a scripted agent that has
+every capability succeeds on every seed; the same agent without just the one taught succeeds on at most 60 %.
+
+## What is not taught
+
+- Wording, tone and reasoning: no model judges a reply. Where the target's closing words were not learned,
+  any reply will do.
+- Records are drawn field by field: fields that depend on each other (a total and its items) do not agree.
+- A line of text that calls for a step (`unanswered_state` without a field), and arguments whose values
+  are known from nowhere: the writer says which, and how to mend it.
+- Calls that name no single object of a record, such as a search or a switch of a device.
+- Where users answer, the scripted one knows its request, the value that was left out and whether to go
+  ahead. It does not understand other questions: it says the same again once, then leaves.
+"""
+
+
+def table() -> str:
+    """Return the table of all families, one a line."""
+    rows = [
+        "| detector family | recipe | an episode asks for | what pays, beside state and reply | fits |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    rows += [
+        f"| `{family}` | `{one.template}` | {one.asks} | {one.pays} | {one.fits} |"
+        for family, one in sorted(FAMILIES.items())
+    ]
+    return "\n".join(rows)
+
+
+def page() -> str:
+    """Return the whole page."""
+    return TEXT.format(table=table())
+
+
+if __name__ == "__main__":
+    print(page(), end="")
+
+

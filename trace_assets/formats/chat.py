@@ -1,0 +1,351 @@
+"""Messages in the OpenAI chat form, as logs really hold them.
+
+Text is taken as `content`. What the form allows besides - parts that are not text, several parts, reasoning,
+names - is kept in `Message.metadata`, so that an export can give it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from trace_assets.records import Message, Role, ToolCall
+from trace_assets.untrusted.json_text import read_embedded
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from trace_assets.records import Check
+from trace_assets.records.trajectory import Fault
+from trace_assets.records.trajectory import Stop
+
+
+_ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+_OWN = frozenset({"role", "content", "tool_calls", "tool_call_id", "tool_name", "is_error", "requestor"})
+_TAKEN = _OWN | {"function_call", "name", "error", "reasoning", "reasoning_content", "metadata"}
+MOST_MESSAGES = 100_000
+"""Messages of one trajectory; ten thousand are many."""
+MOST_CALLS = 10_000
+"""Tool calls of one message."""
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
+
+
+def first_words(messages: tuple[Message, ...]) -> str:
+    """Return what the user said first: what was asked, as far as a conversation tells."""
+    return next((one.content for one in messages if one.role == "user" and one.content), "")
+
+
+def read_chat(raw: Sequence[Any]) -> list[Message]:
+    """Return the messages of a conversation.
+
+    Raises:
+        ValueError: A message is not an object, has an unknown role or a tool call without a name.
+    """
+    not_too_many(len(raw), MOST_MESSAGES, "messages")
+    names: dict[str, str] = {}
+    last = ""
+    messages = []
+    for number, message in enumerate(raw):
+        if not isinstance(message, dict):
+            raise ValueError(f"messages[{number}] is not an object")
+        said = message.get("role")
+        role = _ROLES.get(str(said))
+        if role is None:
+            raise ValueError(f"messages[{number}] has the unknown role {said!r}")
+        calls = tuple(_calls(message, number))
+        names.update((call.id, call.name) for call in calls)
+        last = calls[-1].id if calls else last
+        answered = None
+        if role == "tool":
+            # The old function form answers the last call without naming it.
+            answered = str(message.get("tool_call_id") or last or f"call_{number}")
+        content, metadata = _content(message.get("content"), number)
+        metadata.update(_besides(message, role))
+        messages.append(
+            Message(
+                role=role,
+                content=content,
+                tool_calls=calls,
+                tool_call_id=answered,
+                tool_name=_tool_name(message, names, answered) if answered else None,
+                is_error=bool(message.get("is_error") or message.get("error")) if answered else False,
+                requestor="user" if message.get("requestor") == "user" else "assistant",
+                metadata=metadata,
+            )
+        )
+    return messages
+
+
+def _tool_name(message: Mapping[str, Any], names: Mapping[str, str], answered: str) -> str | None:
+    named = message.get("tool_name") or message.get("name")
+    return str(named) if named else names.get(answered)
+
+
+def _besides(message: Mapping[str, Any], role: Role) -> dict[str, Any]:
+    """Return what a message holds that has no field of its own."""
+    kept = dict(message["metadata"]) if isinstance(message.get("metadata"), dict) else {}
+    kept.update(
+        {key: value for key, value in message.items() if key not in _TAKEN and value not in (None, [])}
+    )
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if reasoning:
+        kept["reasoning"] = reasoning
+    if message.get("role") not in (role, None):
+        kept["role"] = message["role"]
+    if role != "tool" and message.get("name"):
+        kept["name"] = message["name"]
+    if role == "tool" and message.get("error") not in (None, False, True):
+        kept["error"] = message["error"]
+    return kept
+
+
+def _content(value: Any, number: int) -> tuple[str | None, dict[str, Any]]:
+    """Return a content's text, and its parts where text does not say all."""
+    if value is None or isinstance(value, str):
+        return value, {}
+    if not isinstance(value, list):
+        raise ValueError(f"messages[{number}] has a content that is neither text nor a list of parts")
+    texts = []
+    for part in value:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and part.get("type", "text") in _TEXT_PARTS:
+            texts.append(str(part.get("text") or part.get("refusal") or ""))
+        else:
+            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+            texts.append(f"[{kind}]")
+    return "\n".join(texts), {"content": value}
+
+
+def _calls(message: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise ValueError(f"messages[{number}] has 'tool_calls' that are no list")
+    not_too_many(len(calls), MOST_CALLS, "tool calls in one message")
+    if message.get("function_call"):
+        calls = [*calls, {"function": message["function_call"]}]
+    for place, call in enumerate(calls):
+        if isinstance(call, str):  # some logs keep each call as JSON text
+            try:
+                call = read_embedded(call)
+            except ValueError:
+                call = None
+        body = call.get("function") or call.get("custom") or call if isinstance(call, dict) else None
+        name = (body.get("name") or body.get("function_name")) if isinstance(body, dict) else None
+        if not isinstance(name, str) or not isinstance(body, dict) or not isinstance(call, dict):
+            raise ValueError(f"messages[{number}] has a tool call without a name")
+        given = body["input"] if "input" in body else body.get("arguments")
+        identity = (
+            call.get("id") or call.get("tool_call_id") or f"call_{number}" + (f"_{place}" if place else "")
+        )
+        yield ToolCall(id=str(identity), name=name, arguments=read_arguments(given))
+
+
+def read_arguments(given: Any) -> dict[str, Any]:
+    """Return a call's arguments; what is no JSON object is kept under `raw`.
+
+    >>> read_arguments('{"order": "K1"}'), read_arguments("{"), read_arguments(None)
+    ({'order': 'K1'}, {'raw': '{'}, {})
+    """
+    if given is None or given == "":
+        return {}
+    if isinstance(given, str):
+        try:
+            value = read_embedded(given)
+        except ValueError:
+            return {"raw": given}
+        return value if isinstance(value, dict) else {"raw": given}
+    return given if isinstance(given, dict) else {"raw": given}
+
+
+# How an episode ended and what it earned, from the words other programs use.
+
+
+_OVERFLOW = re.compile(r"context.?(length|window|overflow|size)|maximum context|prompt is too long", re.I)
+_WORDS: Mapping[Stop, str] = {
+    "completed": "stop completed complete end_turn done user_stop agent_stop submitted no_tools_called "
+    "final_env_response has_final_env_response user_closed agent_completed",
+    "transferred": "transfer transferred",
+    "max_turns": "max_turns max_steps max_turns_reached message_limit turn_limit",
+    "context_overflow": "context_length context_overflow prompt_too_long model_length",
+    "agent_error": "agent_error too_many_errors",
+    "user_error": "user_error",
+    "environment_error": "environment_error",
+    "infrastructure_error": "infrastructure_error",
+}
+_STOPS: Mapping[str, Stop] = {word: stop for stop, words in _WORDS.items() for word in words.split()}
+_LIMIT_WORDS: Mapping[str, str] = {
+    "tokens": "length max_tokens max_output_tokens token_limit max_total_tokens max_input_tokens",
+    "messages": _WORDS["max_turns"],
+    "time": "timeout time_limit working_limit timeout_reached",
+    "context": _WORDS["context_overflow"],
+    "cost": "cost_limit max_cost",
+}
+_LIMITS: Mapping[str, str] = {word: limit for limit, words in _LIMIT_WORDS.items() for word in words.split()}
+_FAULTS: Mapping[Stop, Fault] = {
+    "user_error": "user_simulator",
+    "environment_error": "environment",
+    "infrastructure_error": "infrastructure",
+}
+
+
+class Earned(NamedTuple):
+    """What an episode earned.
+
+    Attributes:
+        reward: None when it was not judged.
+        success: None when nothing may be said.
+        notice: Why something is None; empty when it was judged.
+    """
+
+    reward: float | None
+    success: bool | None
+    notice: str = ""
+
+
+def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
+    """Judge by a reward and, where there is one, a verdict.
+
+    Args:
+        reward: A number or a truth value; anything else is no reward.
+        success: True or False decides; anything else leaves it to the reward.
+        full: The reward from which on an episode counts as passed.
+
+    >>> earned(0.5), earned(True).success, earned(None, True).reward
+    (Earned(reward=0.5, success=False, notice=''), True, 1.0)
+    >>> earned(30).success is None, earned(float("nan")).reward is None
+    (True, True)
+    """
+    verdict = success if isinstance(success, bool) else None
+    number = isinstance(reward, int | float) and math.isfinite(reward)
+    if not number:
+        if verdict is not None:
+            return Earned(float(verdict), verdict)
+        said = "there is no reward" if reward is None else f"the reward {str(reward)[:40]!r} is no number"
+        return Earned(None, None, f"{said}, so the trajectory is kept as not judged")
+    value = float(reward)
+    if verdict is None and value > max(full, 1.0) + 1e-6:
+        return Earned(
+            value,
+            None,
+            f"the reward {value:g} is above {full:g} and there is no 'success', so whether it passed is not "
+            "known; add a true or false 'success'",
+        )
+    return Earned(value, value >= full - 1e-6 if verdict is None else verdict)
+
+
+class Ended(NamedTuple):
+    """How an episode ended."""
+
+    stop: Stop
+    fault: Fault | None
+    error: str | None
+    limit: str | None
+
+
+def ended(reason: Any, error: Any = None, limit: Any = None) -> Ended:
+    """Read how an episode ended.
+
+    Args:
+        reason: A stop or finish reason; unknown words are `unknown`.
+        error: What broke the run, as text or as an object with `message`; None or empty when nothing did.
+        limit: The limit that was met, where the log names it apart.
+
+    An error that is not plainly the agent's is the infrastructure's: it is never counted as a failure.
+    """
+    word = str(reason or "").strip().lower().rpartition(".")[2]
+    stop: Stop = _STOPS.get(word, "unknown")
+    met = str(limit) if limit else _LIMITS.get(word)
+    text = error_text(error)
+    if text is None:
+        return Ended(stop, _FAULTS.get(stop), f"stopped by {word}" if stop in _FAULTS else None, met)
+    if _OVERFLOW.search(text):
+        return Ended("context_overflow", None, text, met or "context")
+    if stop in ("max_turns", "context_overflow", "agent_error"):
+        return Ended(stop, None, text, met)
+    if stop not in _FAULTS:
+        stop = "infrastructure_error"
+    return Ended(stop, _FAULTS[stop], text, met)
+
+
+def error_text(error: Any) -> str | None:
+    """Return an error as one text; None when there is none."""
+    if not error:
+        return None
+    if isinstance(error, Mapping):
+        kind, message = error.get("type") or error.get("error"), error.get("message") or error.get("detail")
+        parts = [str(part) for part in (kind, message) if part and not isinstance(part, bool)]
+        return ": ".join(parts) or str(dict(error))[:500]
+    return str(error)
+
+
+MOST_CHECKS = 10_000
+"""Checks of one trajectory; a hundred are many."""
+
+
+def not_too_many(n: int, most: int, what: str) -> None:
+    """Refuse a trajectory that is made of more parts than any real one.
+
+    Raises:
+        ValueError: `n` is more than `most`.
+    """
+    if n > most:
+        raise ValueError(f"it holds {n:,} {what}, and a trajectory may have {most:,}")
+
+
+def amount(value: Any) -> float | None:
+    """Return a quantity such as a cost or a time; None for what can be none.
+
+    >>> amount(2), amount(-1), amount("2"), amount(True), amount(float("inf"))
+    (2.0, None, None, None, None)
+    """
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
+    return float(value) if good else None
+
+
+def token_count(value: Any) -> int | None:
+    """Return a number of tokens; None for what can be none.
+
+    >>> token_count(7), token_count(7.0), token_count(-7), token_count("7"), token_count(10**30)
+    (7, 7, None, None, None)
+    """
+    number = amount(value)
+    return None if number is None else int(number)
+
+
+def score_checks(scores: Any) -> tuple[Check, ...]:
+    """Return named scores as checks that do not gate success: their weight is not ours to know."""
+    if not isinstance(scores, Mapping):
+        return ()
+    not_too_many(len(scores), MOST_CHECKS, "named scores")
+    checks = []
+    for name, value in scores.items():
+        number = float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+        checks.append(
+            Check(
+                name=str(name),
+                kind="judge",
+                passed=value if isinstance(value, bool) else None,
+                score=number,
+                gates=False,
+                detail="" if number is not None else str(value)[:500],
+            )
+        )
+    return tuple(checks)
+
+
+def prompt_id(text: str) -> str:
+    """Return a task id for a prompt: equal prompts are trials of one task."""
+    return f"prompt-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+

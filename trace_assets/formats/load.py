@@ -1,0 +1,195 @@
+"""Files of any format into batches on disk, however large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from trace_assets.errors import InputError
+from trace_assets.formats.reading import Part, part_of
+from trace_assets.formats.problem import Problem, ProblemLog, differs_from, reading_of, repeated, unreadable
+from trace_assets.formats.registry import Importer, choose
+from trace_assets.formats.spool import Spool
+from trace_assets.formats.tau2 import Tau2Importer
+from trace_assets.formats.tau2_parts import Seen, read_parts
+from trace_assets.formats.columns import too_heavy, weight
+from trace_assets.system.progress import Bar, progress
+from trace_assets.records import Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge, Unfolding
+
+
+MESSAGES = 8192
+"""Messages that become one part where trajectories come one by one."""
+_REMEMBERED = 800
+"""Bytes of memory that it takes to remember a trajectory or a task, beside the task's text."""
+
+
+@dataclass
+class Loaded:
+    """What some files held, waiting on disk.
+
+    Attributes:
+        batches: By task batch.
+        problems: What was left out or needs a look.
+        gave: File to the batches that it gave trajectories to.
+    """
+
+    batches: dict[str, Spool] = field(default_factory=dict)
+    problems: ProblemLog = field(default_factory=ProblemLog)
+    gave: dict[str, set[str]] = field(default_factory=dict)
+
+
+class _Known(NamedTuple):
+    """A task that was met: where first, and what it reads."""
+
+    batch: str
+    reads: int
+
+
+def load(
+    paths: Sequence[Path],
+    folder: Path,
+    stack: ExitStack,
+    format: str = "auto",
+    held: Mapping[str, str] = {},
+    allowance: Allowance = OF_MACHINE,
+) -> Loaded:
+    """Read files into batches under a folder.
+
+    Args:
+        paths: Files.
+        folder: Where the batches' tables are laid, each in a folder of its name.
+        stack: Closes what is open when reading is broken off.
+        format: A format's name, or `auto` to look at each file.
+        held: Trajectory id to the batch that has it already; those are not read again.
+        allowance: Memory that this may take; what needs more is left out, and told of.
+
+    Raises:
+        InputError: `format` is not known, no file was named, or not one trajectory could be read.
+    """
+    if not paths:
+        raise InputError("no file was named to read trajectories from; name at least one.")
+    loaded = Loaded()
+    seen: Seen = {name: f"batch '{batch}'" for name, batch in held.items()}
+    tasks: dict[str, _Known] = {}
+    free = allowance.kept
+    with progress("reading messages") as bar:
+        for path in paths:
+            loaded.gave.setdefault(str(path), set())
+            # Not all of what is left, so that a file of countless rows leaves room for the others.
+            free -= _load_one(path, format, seen, tasks, loaded, folder, stack, allowance, free * 3 // 4, bar)
+    if not any(spool.n_trajectories for spool in loaded.batches.values()):
+        held_only = any(kind == "held" for _, kind, _ in loaded.problems.counts)
+        if not held_only:
+            reasons = " ".join(str(problem) for problem in list(loaded.problems)[:3])
+            reasons = reasons or "They hold no trajectories."
+            raise InputError(f"no trajectory could be read from {len(paths)} file(s). {reasons}")
+    return loaded
+
+
+def _load_one(
+    path: Path,
+    format: str,
+    seen: Seen,
+    tasks: dict[str, _Known],
+    loaded: Loaded,
+    folder: Path,
+    stack: ExitStack,
+    allowance: Allowance,
+    most: int,
+    bar: Bar,
+) -> int:
+    """Read one file; return the memory that it takes from now on."""
+    kept = 0
+    try:
+        unfolding = Unfolding(path.stat().st_size)
+        for item in _file(path, format, seen, allowance):
+            if isinstance(item, Problem):
+                loaded.problems.add(item)
+                continue
+            batch = item.task_batch if isinstance(item, Task) else item.batch
+            if batch not in loaded.batches:
+                loaded.batches[batch] = stack.enter_context(Spool(folder / batch, allowance.waiting))
+            spool = loaded.batches[batch]
+            if isinstance(item, Task):
+                kept += _task(item, path, tasks, loaded, spool)
+            else:
+                kept += len(item.ids) * _REMEMBERED
+                spool.add(item)
+                loaded.gave[str(path)].add(item.batch)
+                bar.advance(item.n_messages, note=path.name)
+                unfolding.count(item.nbytes)
+            if kept > most:
+                raise TooLarge(
+                    "it holds more trajectories and tasks than can be remembered within the memory that "
+                    "reading may take (ingest.memory_gib)"
+                )
+    except TooLarge as error:
+        message = f"{error}; what comes after is left out"
+        loaded.problems.add(Problem(path=str(path), message=message, kind="too_large"))
+    except OSError as error:
+        loaded.problems.add(unreadable(path, error))
+    return kept
+
+
+def _task(task: Task, path: Path, tasks: dict[str, _Known], loaded: Loaded, spool: Spool) -> int:
+    """Keep a task where it is met first, tell when another file's reads otherwise; return what it takes."""
+    reads = reading_of(task)
+    first = tasks.get(task.task_id)
+    if first is None:
+        tasks[task.task_id] = _Known(task.task_batch, reads)
+        spool.add_task(task)
+        return _REMEMBERED
+    if first.batch != task.task_batch:
+        spool.add_task(task, told=True)
+    if (problem := differs_from(first.batch, first.reads, task, path)) is not None:
+        loaded.problems.add(problem)
+    return _REMEMBERED if first.batch != task.task_batch else 0
+
+
+def _file(path: Path, format: str, seen: Seen, allowance: Allowance) -> Iterator[Part | Task | Problem]:
+    importer = choose(path, format)
+    if isinstance(importer, Problem):
+        yield importer
+    elif isinstance(importer, Tau2Importer):
+        yield from read_parts(path, seen, allowance)
+    else:
+        yield from _parts(importer, path, seen, allowance)
+
+
+def _parts(
+    importer: Importer, path: Path, seen: Seen, allowance: Allowance
+) -> Iterator[Part | Task | Problem]:
+    """Gather single trajectories into parts, one batch a part."""
+    waiting: list[Trajectory] = []
+    prints: dict[str, int] = {}
+    size = heavy = 0
+    for item in importer.read(path, allowance):
+        if not isinstance(item, Trajectory):
+            yield item
+            continue
+        if (problem := too_heavy(item, path, allowance)) is not None:
+            yield problem
+            continue
+        mark = hash((item.reward, tuple((one.role, one.content) for one in item.messages)))
+        where = seen.get(item.trajectory_id)
+        if where is not None:
+            first = prints.get(item.trajectory_id)
+            same = None if first is None else first == mark
+            yield repeated(item.trajectory_id, path, where, same)
+            continue
+        seen[item.trajectory_id], prints[item.trajectory_id] = item.source, mark
+        taken = weight(item)
+        full = size >= MESSAGES or heavy + taken > allowance.waiting
+        if waiting and (full or waiting[-1].task_batch != item.task_batch):
+            yield part_of(waiting)
+            waiting, size, heavy = [], 0, 0
+        waiting.append(item)
+        size, heavy = size + len(item.messages), heavy + taken
+        del item
+    if waiting:
+        yield part_of(waiting)
+
+

@@ -1,0 +1,277 @@
+"""OpenAI chat logs as JSON lines: `{"messages": [...], "reward": 1.0, ...}`, one conversation a line.
+
+Read are, each optional but `messages`: `reward` (or `score`), `success` (`passed`, `correct`), `scores`
+(`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `trial`, `target`, `model`, `user_policy` (who
+played the user), `usage`, `cost`, `error`, `stop_reason` (`finish_reason`); and of the task `instruction`,
+`expected_actions` (`[{name, arguments}]`), `expected_outputs` and `domain_policy`. Whatever else a line holds
+goes to `metadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from trace_assets.formats.problem import batch_of
+from trace_assets.formats.chat import first_words, read_chat
+from trace_assets.formats.chat import MOST_CHECKS, amount, earned, ended, not_too_many, prompt_id, score_checks, token_count
+from trace_assets.formats.problem import UNUSABLE, Problem
+from trace_assets.formats.reading import Reading
+from trace_assets.formats.task_facts import FIELDS, facts_of
+from trace_assets.records import Check, Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
+from collections.abc import Iterator
+from pydantic_core import from_json
+from trace_assets.formats.problem import Problem
+from trace_assets.untrusted.allowance import Allowance, TooLarge
+from trace_assets.untrusted.json_text import longest, read_json, too_long
+from trace_assets.untrusted.allowance import BOM, read_lines
+
+
+_REWARD = ("reward", "score")
+_SUCCESS = ("success", "passed", "correct", "resolved")
+_SCORES = ("scores", "rewards", "metrics", "reward_breakdown")
+_TASK = ("task_id", "example_id", "problem_id", "task", "prompt_id")
+_MODEL = ("model", "policy", "model_name")
+_REASON = ("stop_reason", "finish_reason", "termination_reason", "stop", "stop_condition")
+_COST = ("cost_usd", "cost", "total_cost")
+_TIME = ("seconds", "duration", "total_time")
+_PLAIN = (
+    "messages",
+    "id",
+    "trajectory_id",
+    "target",
+    "env",
+    "environment",
+    "trial",
+    "seed",
+    "usage",
+    "error",
+)
+_ABOUT = ("limit", "date", "created_at", "timestamp", "metadata", "user_policy", "adapter", "agent", "checks")
+_TAKEN = frozenset(
+    FIELDS + _PLAIN + _ABOUT + _REWARD + _SUCCESS + _SCORES + _TASK + _MODEL + _REASON + _COST + _TIME
+)
+_OTHERS = frozenset(
+    {"schema_version", "steps", "nodes", "simulations", "reward_info", "run_type", "trajectory_format"}
+)
+"""Keys of other forms that have `messages` too."""
+_PREFIXED = 16
+"""Ids shorter than this are only unique in their file, and get its batch in front."""
+
+
+class OpenAIChatImporter:
+    """Reads JSON lines of OpenAI chat conversations."""
+
+    name = "openai_chat"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Tell whether the first line is an object with a list of messages that have roles."""
+        row = first_row(head)
+        messages = row.get("messages") if row else None
+        return (
+            row is not None
+            and isinstance(messages, list)
+            and bool(messages)
+            and isinstance(messages[0], dict)
+            and "role" in messages[0]
+            and not _OTHERS & set(row)
+            and "exit_status" not in (row.get("info") or ())
+        )
+
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
+        """Yield a task and a trajectory a line, each task once."""
+        reading = Reading(path)
+        for row in read_rows(path, allowance):
+            if isinstance(row, Problem):
+                yield row
+                continue
+            number, value = row
+            position = f"line {number}"
+            try:
+                trajectory, notice = read_conversation(path, number, value)
+                facts = facts_of(value)
+            except UNUSABLE as error:
+                yield reading.left_out(error, position, "this line")
+                continue
+            yield from reading.told(trajectory, notice, position, facts)
+
+
+def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[Trajectory, str]:
+    """Return one line as a trajectory, and the sentence on a missing reward.
+
+    Raises:
+        ValueError: It has no usable messages; the message says why.
+    """
+    raw = row.get("messages")
+    if not isinstance(raw, list):
+        raise ValueError("there is no list 'messages'")
+    messages = tuple(read_chat(raw))
+    batch = batch_of(path)
+    target = str(row.get("target") or row.get("env") or row.get("environment") or f"openai_chat:{batch}")
+    name = _first(row, _TASK)
+    task = str(name) if isinstance(name, str | int) and name != "" else prompt_id(first_words(messages))
+    end = ended(_first(row, _REASON), row.get("error"), row.get("limit"))
+    reward, parts = _first(row, _REWARD), _first(row, _SCORES)
+    if isinstance(reward, Mapping):
+        parts, reward = parts or reward, reward.get("total", reward.get("reward"))
+    got = earned(reward, _first(row, _SUCCESS))
+    if end.fault == "infrastructure":
+        got = got._replace(
+            reward=None, success=None, notice=f"the run broke ({end.error}): kept as not judged"
+        )
+    usage = row.get("usage")
+    metadata = dict(row["metadata"]) if isinstance(row.get("metadata"), dict) else {}
+    metadata.update({key: value for key, value in row.items() if key not in _TAKEN and value is not None})
+    trajectory = Trajectory(
+        trajectory_id=_identity(row, batch, number),
+        task_id=task if task.startswith(f"{target}/") else f"{target}/{task}",
+        target=target,
+        task_batch=batch,
+        trial=row.get("trial") or 0,
+        seed=row.get("seed"),
+        policy=str(_first(row, _MODEL) or "unknown"),
+        adapter=row.get("adapter"),
+        user_policy=row.get("user_policy"),
+        success=got.success,
+        reward=got.reward,
+        stop=end.stop,
+        fault=end.fault,
+        error=end.error,
+        limit=end.limit,
+        n_messages=len(messages),
+        prompt_tokens=tokens(usage, "prompt_tokens", "input_tokens"),
+        completion_tokens=tokens(usage, "completion_tokens", "output_tokens"),
+        cost_usd=amount(_first(row, _COST)),
+        seconds=amount(_first(row, _TIME)),
+        source=f"openai_chat:{path.name}",
+        source_uri=str(path.absolute()),
+        date=_text(row.get("date") or row.get("created_at") or row.get("timestamp")),
+        agent=_text(row.get("agent")),
+        metadata=metadata,
+        messages=messages,
+        checks=_checks(row.get("checks")) or score_checks(parts),
+    )
+    return trajectory, got.notice
+
+
+def tokens(usage: Any, *names: str) -> int | None:
+    """Return a token count from a usage object, under whichever name it has."""
+    found = [usage.get(name) for name in names] if isinstance(usage, Mapping) else []
+    return next((count for value in found if (count := token_count(value)) is not None), None)
+
+
+def _checks(value: Any) -> tuple[Check, ...]:
+    """Return checks that this program wrote."""
+    if not isinstance(value, list):
+        return ()
+    not_too_many(len(value), MOST_CHECKS, "checks")
+    return tuple(Check.model_validate(one) for one in value)
+
+
+def _identity(row: Mapping[str, Any], batch: str, number: int) -> str:
+    if row.get("trajectory_id"):
+        return str(row["trajectory_id"])
+    name = row.get("id")
+    if isinstance(name, str) and len(name) >= _PREFIXED:
+        return name
+    return f"{batch}/{name if name not in (None, '') else number}"
+
+
+def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+# Rows of a JSON lines file, one at a time.
+
+
+MOST_REFUSED = 100_000
+"""Lines that are told of one by one; a file with so many of no use, and more of them than good ones, is given
+up."""
+_SAID = ("it is", "reading it", "a number")
+_LOOKED_AT = 50
+"""Lines of a file's beginning in which its first row is looked for."""
+
+
+def read_rows(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+    """Yield (line number from 1, object); a line that is none is a `Problem`, and reading goes on.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    good = refused = 0
+    with path.open("rb") as stream:
+        for line in read_lines(stream, longest(allowance.row)):
+            if line.data is not None and not line.data.strip():
+                continue
+            try:
+                if line.data is None:
+                    raise too_long(line.size, allowance.row)
+                row = read_json(line.data, allowance.row)
+                if not isinstance(row, dict):
+                    raise ValueError(f"it is a JSON {type(row).__name__}, not an object")
+            except ValueError as error:
+                refused += 1
+                yield _refused(path, line.number, line.ended, error)
+                if refused >= MOST_REFUSED and refused > good:
+                    message = f"{refused:,} lines up to here are of no use; the rest of the file is not read"
+                    position = f"line {line.number}"
+                    yield Problem(path=str(path), position=position, message=message, kind="given_up")
+                    return
+                continue
+            good += 1
+            yield line.number, row
+            del row
+
+
+def _refused(path: Path, number: int, ended: bool, error: ValueError) -> Problem:
+    large = isinstance(error, TooLarge)
+    message, kind = f"{not_json(error)}; this line is left out", "too_large" if large else "left_out"
+    if not ended and not large:
+        message = f"the file breaks off here ({error}); the lines before it are read"
+        kind = "broken_off"
+    return Problem.model_validate(
+        {"path": str(path), "position": f"line {number}", "message": message, "kind": kind}
+    )
+
+
+def not_json(reason: Exception | str) -> str:
+    """Return what keeps a text from being read: what says so itself, else that it is not JSON."""
+    words = str(reason)
+    return words if words.startswith(_SAID) else f"it is not JSON ({words})"
+
+
+def first_row(head: bytes) -> dict[str, Any] | None:
+    """Return the first object among the lines of a file's beginning.
+
+    A line longer than the beginning is read as far as it goes. None when there is none, and for one value
+    that is laid out over several lines.
+    """
+    whole = head.removeprefix(BOM).lstrip()
+    lines = whole.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
+    for number, line in enumerate(lines):
+        last = number == len(lines) - 1 and len(line) > 1
+        try:
+            row = from_json(line, allow_partial=last)
+        except ValueError:
+            if number == 0 and len(lines) > 1 and _goes_on(whole):
+                return None
+            continue
+        if isinstance(row, dict) and row:
+            return row
+    return None
+
+
+def _goes_on(text: bytes) -> bool:
+    """Tell whether a text is the beginning of one value over several lines."""
+    try:
+        from_json(text, allow_partial=True)
+    except ValueError:
+        return False
+    return True
+
+

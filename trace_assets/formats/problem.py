@@ -1,0 +1,253 @@
+"""What was wrong with a file that was read: one sentence each, with its place."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from pydantic import AfterValidator, ValidationError
+from trace_assets.records import Record, Task
+from trace_assets.untrusted.allowance import TooLarge
+import re
+
+
+Kind = Literal[
+    "left_out",  # a row that cannot be used
+    "not_judged",  # kept without a verdict
+    "broken_off",  # the file ends too early or is damaged
+    "duplicate",  # the same trajectory again
+    "held",  # another batch has it already
+    "other_task",  # a task of the same name reads otherwise
+    "unknown_format",  # not a file that can be read
+    "unreadable",  # the file cannot be opened
+    "too_large",  # reading it would take more memory than is allowed
+    "given_up",  # the rest of a file is not read
+    "incomplete",  # kept, but something in it could not be taken over
+]
+"""What sort of problem it is; they are counted by it."""
+
+UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What reading a row of the wrong shape raises: it is then left out and told of."""
+
+MOST_WORDS = 600
+"""Characters of a sentence; files of others put whole documents where a word is expected."""
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 200]} … {text[-200:]}"
+
+
+def reason_of(error: Exception) -> str:
+    """Return what one of `UNUSABLE` says, as the first half of a sentence."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"'{'.'.join(str(part) for part in first['loc'])}' is not usable ({first['msg']})"
+    if isinstance(error, KeyError):
+        return f"there is no {error}"
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def problem_kind(error: Exception) -> Kind:
+    """Return how a row that raised something is counted."""
+    return "too_large" if isinstance(error, TooLarge) else "left_out"
+
+
+class Problem(Record):
+    """One thing in a file that could not be read as it should.
+
+    `str(problem)` is the sentence for the person at the terminal.
+    """
+
+    path: str
+    """The file, as it was named by the caller."""
+    position: str = ""
+    """Where in it: `simulations[3]`, `line 5 column 12`; empty when the whole file is meant."""
+    message: Annotated[str, AfterValidator(_brief)]
+    """What is wrong and what was done about it, without the place."""
+    severity: Literal["error", "notice"] = "error"
+    """error: something was left out. notice: everything was kept, but look at it."""
+    kind: Kind = "left_out"
+    """For counting: thousands of one kind are one line."""
+
+    def __str__(self) -> str:
+        """Return the sentence.
+
+        >>> str(Problem(path="a.json", position="simulations[3]", message="there is no 'id'"))
+        "a.json: simulations[3]: there is no 'id'."
+        """
+        place = f"{self.path}: {self.position}" if self.position else self.path
+        return f"{place}: {self.message.rstrip('.')}."
+
+
+def repeated(name: str, path: Path, where: str, same: bool | None, position: str = "") -> Problem:
+    """Tell of a trajectory that was read before; `same`: whether its content is, None when not compared."""
+    if where.startswith("batch "):
+        message = f"trajectory '{name}' is held by {where} already and stays there"
+        return Problem(path=str(path), position=position, message=message, severity="notice", kind="held")
+    content = {True: "the same", False: "with other content", None: "not compared"}[same]
+    message = f"the trajectory '{name}' occurs twice ({content}, first in {where}); only the first is kept"
+    severity: Literal["error", "notice"] = "notice" if same else "error"
+    return Problem(path=str(path), position=position, message=message, severity=severity, kind="duplicate")
+
+
+def unreadable(path: Path, error: OSError) -> Problem:
+    """Tell of a file that the system does not give."""
+    if error.errno is None:  # raised by a library about what the file holds
+        message = f"the file cannot be read ({reason_of(error)}); it is damaged"
+        return Problem(path=str(path), message=message, kind="broken_off")
+    reason = error.strerror or type(error).__name__
+    message = f"the file cannot be opened ({reason}); check its name"
+    return Problem(path=str(path), message=message, kind="unreadable")
+
+
+def reading_of(task: Task) -> int:
+    """Return a number that two tasks share when they read the same."""
+    return reading(task.instruction, task.payload)
+
+
+def reading(instruction: str, payload: Mapping[str, Any]) -> int:
+    """Return the same of a task's parts."""
+    return hash((instruction, json.dumps(payload, sort_keys=True)))
+
+
+def differs(first: Task, task: Task, path: Path) -> Problem | None:
+    """Say so when two tasks of one name read otherwise."""
+    return differs_from(first.task_batch, reading_of(first), task, path)
+
+
+def differs_from(batch: str, reads: int, task: Task, path: Path) -> Problem | None:
+    """Say so when a task reads otherwise than in the batch that was read first."""
+    if reads == reading_of(task):
+        return None
+    message = (
+        f"the task '{task.task_id}' reads otherwise than in the batch '{batch}', "
+        "which was read first and is kept; do not compare the two files task by task"
+    )
+    return Problem(path=str(path), message=message, severity="notice", kind="other_task")
+
+
+class ProblemLog:
+    """Counts problems by file, kind and severity, and keeps the first few of each as examples."""
+
+    def __init__(self, examples: int = 1000) -> None:
+        self.counts: Counter[tuple[str, Kind, str]] = Counter()
+        self._examples = examples
+        self._kept: dict[tuple[str, Kind, str], list[Problem]] = {}
+
+    def add(self, problem: Problem) -> None:
+        """Count one."""
+        key = (problem.path, problem.kind, problem.severity)
+        self.counts[key] += 1
+        kept = self._kept.setdefault(key, [])
+        if len(kept) < self._examples:
+            kept.append(problem)
+
+    def __len__(self) -> int:
+        return self.counts.total()
+
+    def __iter__(self) -> Iterator[Problem]:
+        """Yield the examples, in the order in which their kinds were first met."""
+        for kept in self._kept.values():
+            yield from kept
+
+    @property
+    def errors(self) -> int:
+        """How many left something out."""
+        return sum(n for (_, _, severity), n in self.counts.items() if severity == "error")
+
+    def surplus(self) -> Counter[tuple[str, Kind, str]]:
+        """Return how many were counted without being kept as examples."""
+        return Counter({key: n - len(self._kept[key]) for key, n in self.counts.items()})
+
+    def lines(self, few: int = 3) -> Iterator[tuple[str, str]]:
+        """Yield (severity, line): each problem of a kind that a file has few of, else the first and a count.
+
+        Args:
+            few: Up to how many of one kind are told one by one.
+        """
+        for key, kept in self._kept.items():
+            n = self.counts[key]
+            if n <= few:
+                yield from ((problem.severity, str(problem)) for problem in kept)
+            else:
+                yield key[2], f"{kept[0]} And {n - 1:,} more like it ({key[1].replace('_', ' ')})."
+
+
+# Names of task batches, and the files that form one.
+
+
+_TRAJ = (".traj.json", ".traj")
+_RESULTS = "results.json"
+SIMULATIONS = "simulations"
+"""Folder beside tau2's `results.json` where each simulation may be a file."""
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".parquet")
+"""How files end that a folder is looked through for."""
+
+
+def batch_of(path: Path) -> str:
+    """Return the task batch that a file's trajectories form, from its name.
+
+    Where a program writes a file for each trajectory, or calls the results of every run alike, it is the
+    run's folder that names the batch.
+
+    >>> batch_of(Path("runs/gpt-4.1 retail.json")), batch_of(Path("runs/gpt-4.1 retail/results.json"))
+    ('gpt-4-1-retail', 'gpt-4-1-retail')
+    >>> batch_of(Path("runs/m__lite/repo-1/repo-1.traj")), batch_of(Path("runs/m__lite/repo-1.traj"))
+    ('m__lite', 'm__lite')
+    """
+    if path.name.endswith(_TRAJ):
+        return batch_named(run_folder(path).name or path.stem)
+    name = path.absolute().parent.name if path.name == _RESULTS else path.stem
+    return batch_named(name or path.stem)
+
+
+def batch_named(name: str) -> str:
+    """Return a name as batches are called."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "file"
+
+
+def instance_of(path: Path) -> str:
+    """Return what a file with one trajectory is called without its endings."""
+    return path.name.removesuffix(".json").removesuffix(".traj")
+
+
+def run_folder(path: Path) -> Path:
+    """Return the folder of the run that a trajectory's file belongs to: some have a folder for each."""
+    folder = path.absolute().parent
+    return folder.parent if folder.name == instance_of(path) else folder
+
+
+def is_split(path: Path) -> bool:
+    """Tell whether a file is the head of a tau2 run whose simulations lie in files of their own beside it."""
+    return path.name == _RESULTS and any((path.parent / SIMULATIONS).glob("*.json"))
+
+
+def stands_alone(path: Path) -> bool:
+    """Tell whether what a file gives follows from its own bytes, and not from files beside it as well."""
+    return not path.name.endswith(_TRAJ) and not is_split(path)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files in a folder and those inside it that may hold trajectories, sorted.
+
+    Hidden ones are passed over, and so are those that another one stands for.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    inside = [one for one in sorted(folder.rglob("*")) if one.name.endswith(SUFFIXES) and one.is_file()]
+    return [one for one in inside if not _hidden(one.relative_to(folder)) and not _stood_for(one)]
+
+
+def _hidden(inside: Path) -> bool:
+    return any(part.startswith(".") for part in inside.parts)
+
+
+def _stood_for(path: Path) -> bool:
+    return path.parent.name == SIMULATIONS and is_split(path.parent.parent / _RESULTS)
+
+

@@ -1,0 +1,253 @@
+"""Which formats can be read, and the one door to all of them.
+
+To add a format: write a class with `name`, `sniff` and `read` (see `Importer`) in a module of its own and
+name it in `IMPORTERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+from pydantic_core import from_json
+from trace_assets.errors import InputError
+from trace_assets.formats.atif import AtifImporter
+from trace_assets.formats.problem import files_in
+from trace_assets.formats.inspect_log import InspectImporter
+from trace_assets.formats.openai_chat import OpenAIChatImporter
+from trace_assets.formats.parquet import ParquetImporter
+from trace_assets.formats.problem import Problem, differs, repeated, unreadable
+from trace_assets.formats.spans.importer import SpanImporter
+from trace_assets.formats.swe_agent import SweAgentImporter
+from trace_assets.formats.tau2 import Tau2Importer
+from trace_assets.formats.tau2_folder import Tau2FolderImporter
+from trace_assets.formats.tau_bench import TauBenchImporter
+from trace_assets.formats.verifiers import VerifiersImporter
+from trace_assets.system.progress import progress
+from trace_assets.records import Task, Trajectory
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
+from trace_assets.untrusted.json_text import other_encoding
+from trace_assets.untrusted.allowance import BOM
+
+
+HEAD_BYTES = 65_536
+"""How much of a file `sniff` is shown."""
+
+OWN_FORM = (
+    "What you write yourself is best JSON lines, one object an episode: 'messages' (OpenAI chat form), "
+    "'reward' (0 to 1) or 'success', 'task_id', 'trial', 'target' (where the tasks live), "
+    "'model' (who acted) and 'user_policy' (who played the user, if anybody did)"
+)
+"""How to write trajectories that come in no known form."""
+
+Item = Task | Trajectory | Problem
+"""What a file consists of, in the order in which it is met."""
+
+
+class Importer(Protocol):
+    """Reads one format. Holds no state between files."""
+
+    @property
+    def name(self) -> str:
+        """The format's name, as in `--format` and at the start of `Trajectory.source`."""
+        ...
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Tell whether a file is of this format, from its name and its first `HEAD_BYTES`."""
+        ...
+
+    def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Item]:
+        """Yield what the file holds; a task before its trajectories.
+
+        Never raises for what the file contains, and takes no more memory than it is allowed, whatever that
+        is: a row that cannot be read is a `Problem` with its place, and reading goes on with the next one.
+        Raises `OSError` when the file cannot be opened.
+        """
+        ...
+
+
+IMPORTERS: tuple[Importer, ...] = (
+    Tau2Importer(),
+    Tau2FolderImporter(),
+    TauBenchImporter(),
+    SweAgentImporter(),
+    InspectImporter(),
+    AtifImporter(),
+    VerifiersImporter(),
+    SpanImporter(),
+    OpenAIChatImporter(),
+    ParquetImporter(),
+)
+"""Every format, in the order in which they are tried."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What some files held.
+
+    Attributes:
+        trajectories: In the order of the files and of the rows in them, each id once.
+        tasks: The tasks behind them, each id once, as first met.
+        problems: What was left out or needs a look, in the order in which it was met.
+    """
+
+    trajectories: list[Trajectory] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_trajectories(
+    paths: Iterable[str | Path], format: str = "auto", allowance: Allowance = OF_MACHINE
+) -> Imported:
+    """Read trajectories from files of any known format.
+
+    Reading the same files twice gives equal rows. A trajectory that occurs twice is kept once.
+
+    Args:
+        paths: Files to read, and folders of them.
+        format: A format's name, or `auto` to look at each file.
+        allowance: Memory that reading a row may take; all that is read is held besides.
+
+    Returns:
+        Everything that could be read, and a `Problem` for everything that could not.
+
+    Raises:
+        InputError: `format` is not known, no file was named, or not one trajectory could be read.
+    """
+    files, problems = expand(paths, format)
+    if not files:
+        raise InputError("no file was named to read trajectories from; name at least one.")
+    imported, seen, tasks = Imported(problems=problems), dict[str, Trajectory](), dict[str, Task]()
+    with progress("reading trajectories", len(files)) as bar:
+        for file in files:
+            for item in _items(file, format, allowance):
+                _keep(item, file, imported, seen, tasks)
+            bar.advance(note=file.name)
+    if not imported.trajectories:
+        reasons = " ".join(str(problem) for problem in imported.problems[:3])
+        reasons = reasons or "They hold no trajectories."
+        raise InputError(f"no trajectory could be read from {len(files)} file(s). {reasons}")
+    return imported
+
+
+def choose(path: Path, format: str = "auto") -> Importer | Problem:
+    """Return the importer for a file, or why there is none.
+
+    Raises:
+        InputError: `format` is not known.
+        OSError: The file cannot be opened.
+    """
+    named = [one for one in IMPORTERS if one.name == format]
+    if format != "auto" and not named:
+        names = ", ".join(["auto", *(one.name for one in IMPORTERS)])
+        raise InputError(f"there is no format '{format}' to read trajectories from; choose one of {names}.")
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES).removeprefix(BOM)
+    fitting = named or [one for one in IMPORTERS if one.sniff(path, head)]
+    if len(fitting) > 1:
+        names = " and ".join(one.name for one in fitting)
+        message = f"the file could be {names}; say which with --format {fitting[0].name}"
+        return Problem(path=str(path), message=message, kind="unknown_format")
+    return fitting[0] if fitting else _unknown(path, head)
+
+
+def expand(paths: Iterable[str | Path], format: str = "auto") -> tuple[list[Path], list[Problem]]:
+    """Return the files to be read, and a notice for each folder that holds others as well.
+
+    Files that are named are taken as they are; of those in folders, the ones in a known form.
+
+    Args:
+        paths: Files and folders.
+        format: A format's name, or `auto`.
+
+    Raises:
+        InputError: A folder cannot be read, or holds no trajectories; or `format` is not known.
+    """
+    files: list[Path] = []
+    problems: list[Problem] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            files.append(path)
+            continue
+        try:
+            found = files_in(path)
+            fitting = [one for one in found if _fits(one, format)]
+        except OSError as error:
+            raise InputError(f"the folder {path} cannot be read ({error.strerror}).") from error
+        if not fitting:
+            said = f"none of its {len(found):,} files is in a known form"
+            raise InputError(f"the folder {path} holds no trajectories: {said}. {OWN_FORM}.")
+        passed_over = [one for one in found if one not in set(fitting)]
+        if passed_over:
+            message = (
+                f"{len(passed_over):,} of its {len(found):,} files hold no trajectories in a known form, "
+            )
+            message += f"such as {passed_over[0].relative_to(path)}; they are passed over"
+            problems.append(
+                Problem(path=str(path), message=message, severity="notice", kind="unknown_format")
+            )
+        files += fitting
+    return list(dict.fromkeys(files)), problems
+
+
+def _fits(path: Path, format: str) -> bool:
+    chosen = choose(path)
+    choose(path, format)  # that the name is known
+    return not isinstance(chosen, Problem) and format in ("auto", chosen.name)
+
+
+def _items(file: Path, format: str, allowance: Allowance) -> Iterator[Item]:
+    try:
+        importer = choose(file, format)
+        if isinstance(importer, Problem):
+            yield importer
+        else:
+            yield from importer.read(file, allowance)
+    except OSError as error:
+        yield unreadable(file, error)
+
+
+def _unknown(file: Path, head: bytes) -> Problem:
+    """Say what an unreadable file is instead of what it should be."""
+    formats = ", ".join(importer.name for importer in IMPORTERS)
+    position = ""
+    if not head.strip():
+        found = "the file is empty"
+    elif (other := other_encoding(head)) or b"\0" in head[:4]:
+        found = f"the file is not UTF-8 text{other}"
+    else:
+        try:
+            value = from_json(head, allow_partial=True)
+        except ValueError as error:
+            reason, _, where = str(error).partition(" at ")
+            found, position = f"the file is not JSON ({reason})", where
+        else:
+            if isinstance(value, dict):
+                keys = ", ".join(f"'{key}'" for key in list(value)[:5])
+                found = f"the file is a JSON object with the keys {keys or 'none'}"
+            else:
+                found = f"the file is a JSON {type(value).__name__}"
+    message = f"{found}, which is none of the formats {formats}. {OWN_FORM}"
+    return Problem(path=str(file), position=position, message=message, kind="unknown_format")
+
+
+def _keep(
+    item: Item, file: Path, imported: Imported, seen: dict[str, Trajectory], tasks: dict[str, Task]
+) -> None:
+    """Put one item where it belongs; a repeated one is told of and left out."""
+    if isinstance(item, Problem):
+        imported.problems.append(item)
+    elif isinstance(item, Task):
+        first = tasks.setdefault(item.task_id, item)
+        if first is item:
+            imported.tasks.append(item)
+        elif (changed := differs(first, item, file)) is not None:
+            imported.problems.append(changed)
+    elif (earlier := seen.setdefault(item.trajectory_id, item)) is item:
+        imported.trajectories.append(item)
+    else:
+        same = earlier.messages == item.messages and earlier.reward == item.reward
+        imported.problems.append(repeated(item.trajectory_id, file, earlier.source, same))
+
+

@@ -1,0 +1,247 @@
+"""What all simulations of a tau2 file share, and the head of a trajectory that follows from it.
+
+A solo agent reads its ticket in its system prompt, which the file does not keep with the messages: the
+ticket is put first as a user message, so that a transcript holds all that the agent was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from trace_assets.formats.problem import batch_of
+from trace_assets.formats.chat import amount
+from trace_assets.formats.tau2_parsing import read_reward
+from trace_assets.records import ExpectedAction, Task
+from trace_assets.records.trajectory import Fault
+from trace_assets.records.trajectory import Stop
+
+
+_STOPS: Mapping[str, Stop] = {
+    "user_stop": "completed",
+    "agent_stop": "completed",
+    "max_steps": "max_turns",
+    "too_many_errors": "agent_error",
+    "agent_error": "agent_error",
+    "user_error": "user_error",
+    "environment_error": "environment_error",
+    "infrastructure_error": "infrastructure_error",
+    "unexpected_error": "infrastructure_error",
+    "context_window_exceeded": "context_overflow",
+}
+_FAULTS: Mapping[Stop, Fault] = {
+    "user_error": "user_simulator",
+    "environment_error": "environment",
+    "infrastructure_error": "infrastructure",
+}
+_LIMITS: Mapping[str, str] = {
+    "max_steps": "messages",
+    "too_many_errors": "errors",
+    "timeout": "time",
+    "context_window_exceeded": "context",
+}
+_TRANSFER = "###TRANSFER###"
+
+
+@dataclass(frozen=True)
+class Tau2File:
+    """The facts that all simulations of a file share.
+
+    Attributes:
+        path: The file.
+        target: Where the tasks live, such as `tau2:retail`.
+        batch: The task batch, from the file's name.
+        policy: The agent's model.
+        user_policy: The simulated user's model; None for solo agents.
+        agent: The agent program.
+        model_options: How the agent's model was sampled.
+        commit: Of tau2 itself.
+        solo: Whether the agent works alone on a ticket.
+        uri: Where the file lies.
+        domain_policy: The domain's rules as the file records them. Solo agents read another version of them,
+            which no file holds: theirs is empty.
+        tasks: The raw tasks by id.
+    """
+
+    path: Path
+    target: str
+    batch: str
+    policy: str
+    user_policy: str | None
+    agent: str | None
+    model_options: dict[str, Any]
+    commit: str | None
+    solo: bool
+    uri: str
+    domain_policy: str
+    tasks: Mapping[str, dict[str, Any]] = field(repr=False)
+
+    @classmethod
+    def of(cls, path: Path, content: Any) -> Tau2File:
+        """Read the facts from a file's content, with or without its simulations.
+
+        Raises:
+            ValueError: It is not a simulation file; the message says what is missing.
+        """
+        if not isinstance(content, dict):
+            raise ValueError(f"a tau2 simulation file is a JSON object, not a {type(content).__name__}")
+        if not isinstance(content.get("simulations"), list):
+            raise ValueError("there is no list 'simulations', which a tau2 simulation file has")
+        info = _object(content, "info")
+        tasks = [task for task in _list(content.get("tasks")) if isinstance(task, dict) and "id" in task]
+        agent, user = _object(info, "agent_info"), _object(info, "user_info")
+        domain = _object(info, "environment_info").get("domain_name") or _told_domain(tasks)
+        if not isinstance(domain, str) or not domain:
+            raise ValueError(
+                "neither 'info.environment_info.domain_name' nor any task names the domain, so the target is "
+                "not known"
+            )
+        solo = "solo" in str(agent.get("implementation", ""))
+        return cls(
+            path=path,
+            target=f"tau2:{domain}_solo" if solo else f"tau2:{domain}",
+            batch=batch_of(path),
+            policy=str(agent.get("llm") or agent.get("implementation") or _named_model(path, domain)),
+            user_policy=None if solo else str(user.get("llm") or user.get("implementation") or "") or None,
+            agent=str(agent["implementation"]) if agent.get("implementation") else None,
+            model_options=_object(agent, "llm_args"),
+            commit=str(info["git_commit"]) if info.get("git_commit") else None,
+            solo=solo,
+            uri=str(path.absolute()),
+            domain_policy="" if solo else str(_object(info, "environment_info").get("policy") or ""),
+            tasks={str(task["id"]): task for task in tasks},
+        )
+
+    def ticket(self, task_id: str) -> str | None:
+        """Return what a solo agent was asked."""
+        ticket = self.tasks.get(task_id, {}).get("ticket") if self.solo else None
+        return str(ticket) if ticket else None
+
+    def task(self, task_id: str) -> Task:
+        """Return the row of the table `tasks`."""
+        task = self.tasks.get(task_id, {})
+        return Task(
+            task_id=f"{self.target}/{task_id}",
+            target=self.target,
+            task_batch=self.batch,
+            instruction=_instruction(task, self.solo),
+            payload={"domain": self.target.removeprefix("tau2:"), "id": task_id, "task": task},
+            domain_policy=self.domain_policy,
+            **_expected(task),
+        )
+
+    def head(
+        self, simulation: Mapping[str, Any], n_messages: int, last: str, tokens: tuple[int | None, int | None]
+    ) -> tuple[dict[str, Any], str]:
+        """Return the fields of a trajectory's head, and the sentence on a missing reward.
+
+        Args:
+            simulation: The simulation; its messages are not looked at.
+            n_messages: How many there are.
+            last: What the last of them says.
+            tokens: The agent's prompt and completion tokens.
+        """
+        reason = str(simulation.get("termination_reason"))
+        stop: Stop = _STOPS.get(reason, "unknown")
+        if stop == "completed" and _TRANSFER in last:
+            stop = "transferred"
+        fault = _FAULTS.get(stop)
+        reward, notice = read_reward(simulation)
+        if fault == "infrastructure":
+            reward = None
+            notice = "the simulation ended by an infrastructure error, so it is kept as not judged"
+        date = simulation.get("start_time") or simulation.get("timestamp")
+        values = {
+            "trajectory_id": str(simulation["id"]),
+            "task_id": f"{self.target}/{simulation['task_id']}",
+            "target": self.target,
+            "task_batch": self.batch,
+            "trial": simulation.get("trial") or 0,
+            "seed": simulation.get("seed"),
+            "policy": self.policy,
+            "user_policy": self.user_policy,
+            "success": None if reward is None else reward >= 1 - 1e-6,
+            "reward": reward,
+            "stop": stop,
+            "fault": fault,
+            "error": f"tau2 ended the simulation: {reason}" if fault else None,
+            "n_messages": n_messages,
+            "prompt_tokens": tokens[0],
+            "completion_tokens": tokens[1],
+            # tau2 writes 0.0 for models whose price it does not know.
+            "cost_usd": amount(simulation.get("agent_cost")) or None,
+            "seconds": amount(simulation.get("duration")),
+            "source": f"tau2:{self.path.name}",
+            "source_id": self.commit,
+            "source_uri": self.uri,
+            "date": date if isinstance(date, str) else None,
+            "agent": self.agent,
+            "model_options": self.model_options,
+            "limit": _LIMITS.get(reason),
+            "metadata": {"termination_reason": reason},
+        }
+        return values, notice
+
+
+def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    value = parent.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _told_domain(tasks: list[dict[str, Any]]) -> str | None:
+    """Return the domain that the tasks name; None when they name none, or several."""
+    scenarios = [_object(_object(task, "user_scenario"), "instructions") for task in tasks]
+    named = {str(told["domain"]) for told in scenarios if told.get("domain")}
+    return named.pop() if len(named) == 1 else None
+
+
+def _named_model(path: Path, domain: str) -> str:
+    """Return the model that a file's name begins with, as tau2 names files: `model_domain_agent_...`.
+
+    >>> _named_model(Path("m-1_retail_default_u-2_4trials.json"), "retail"), _named_model(Path("a.json"), "x")
+    ('m-1', 'a')
+    """
+    name = path.absolute().parent.name if path.name == "results.json" else path.stem
+    return name.partition(f"_{domain}_")[0] or name
+
+
+def _instruction(task: Mapping[str, Any], solo: bool) -> str:
+    """Return what the task's user is told (or the ticket of a solo agent), as paragraphs."""
+    if solo and task.get("ticket"):
+        return str(task["ticket"])
+    scenario = task.get("user_scenario") or {}
+    told = scenario.get("instructions") if isinstance(scenario, dict) else scenario
+    if isinstance(told, dict):
+        keys = ("reason_for_call", "known_info", "unknown_info", "task_instructions")
+        return "\n\n".join(str(told[key]).strip() for key in keys if told.get(key))
+    return str(told or "")
+
+
+def _expected(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a task's ground truth says should be done and told."""
+    criteria = task.get("evaluation_criteria")
+    if not isinstance(criteria, dict):
+        return {}
+    actions = [action for action in _list(criteria.get("actions")) if isinstance(action, dict)]
+    return {
+        "has_expected": True,
+        "expected_actions": tuple(_action(action) for action in actions if action.get("name")),
+        "expected_outputs": tuple(str(told) for told in _list(criteria.get("communicate_info"))),
+    }
+
+
+def _action(action: Mapping[str, Any]) -> ExpectedAction:
+    compared, arguments = action.get("compare_args"), action.get("arguments")
+    return ExpectedAction(
+        name=str(action["name"]),
+        arguments=arguments if isinstance(arguments, dict) else {},
+        requestor="user" if action.get("requestor") == "user" else "assistant",
+        compared=tuple(str(name) for name in compared) if isinstance(compared, list) else None,
+    )
+
+

@@ -1,0 +1,170 @@
+"""What is likely to follow from what is due: the light steps are played through on a copy of the tables.
+
+An item that is due makes others due only where its content comes out different. Settings and firewalls take
+well under a second, so it need not be guessed: they are made in a folder of links, and the plan is looked at
+again as if they were recorded. What plays, trains or asks a model is not made; it is taken to come out
+different, and the next firewall behind it to hold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from trace_assets.orchestration.instance import CAPABILITY
+from trace_assets.orchestration.planner import Item, Planner, Step
+from trace_assets.records import SelectedCapability
+from trace_assets.stages import diagnosis
+from trace_assets.stages.batch_capabilities import write_batch_capabilities
+from trace_assets.stages.curriculum import write_curriculum, write_verdict
+from trace_assets.stages.drift import write_drift
+from trace_assets.stages.environments import write_capability_environment
+from trace_assets.stages.learnability import write_learnability
+from trace_assets.stages.policy_contrast import contrast_policies
+from trace_assets.stages.result import StageResult
+from trace_assets.stages.routing import write_trials
+from trace_assets.store import Home
+from trace_assets.store.locks import announce
+from trace_assets.study import Study
+
+
+REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
+    "batch_capabilities": write_batch_capabilities,
+    "contrast": lambda study, _: diagnosis.estimate_contrast(study),
+    "selected_capabilities": lambda study, _: diagnosis.select_capabilities(study),
+    "capability_spec": diagnosis.write_spec,
+    "environment": write_capability_environment,
+    "environment_verdict": write_verdict,
+    "curriculum": lambda study, _: write_curriculum(study),
+    "routing_trials": lambda study, _: write_trials(study),
+    "drift": lambda study, _: write_drift(study),
+    "policy_contrast": lambda study, _: contrast_policies(study),
+    "learnability": write_learnability,
+}
+"""Light assets whose content is found out by making them."""
+FIREWALLS = frozenset(
+    {
+        *("batch_capabilities", "selected_capabilities", "capability_spec", "environment_verdict"),
+        *("pilot", "curriculum", "routing_trials"),
+    }
+)
+"""Assets that are there to come out equal when something before them changes."""
+MOST = 500
+"""Items that are rehearsed at the most."""
+
+
+def likely_to_follow(planner: Planner, study: Study, steps: Sequence[Step]) -> list[Item]:
+    """Return the items that will probably become due once some steps were made, in order.
+
+    Args:
+        planner: Has looked at the history; it looks no further, and is of no use afterwards.
+        study: The study; nothing of it is written.
+        steps: What is due.
+    """
+    with _folder(study.home) as folder:
+        return _Rehearsal(planner, _copy(study, folder), steps).play()
+
+
+@contextmanager
+def _folder(home: Home) -> Iterator[Path]:
+    """Make a folder in the home, where a file can have a second name, or elsewhere if there is no room."""
+    inside = home.is_writable and not home.is_full
+    if inside:
+        announce(home)  # what a killed process leaves is cleared by whoever comes next
+    name = ".rehearsal-" if inside else "trace-rehearsal-"
+    with TemporaryDirectory(prefix=name, suffix=".partial", dir=home.path if inside else None) as folder:
+        yield Path(folder)
+
+
+class _Rehearsal:
+    """Supposes of one item after the other that it was made, and looks what is due then."""
+
+    def __init__(self, planner: Planner, study: Study, steps: Sequence[Step]) -> None:
+        self.planner, self.study = planner, study
+        self.first = {step.item for step in steps}
+        self.unknown: set[Item] = set()
+        """Items whose new content is not known."""
+        self.later: list[Item] = []
+
+    def play(self) -> list[Item]:
+        steps = self.planner.look(touched=())
+        for _ in range(MOST):
+            ready = [step for step in steps if not step.waits_for]
+            if not ready:
+                break
+            for step in ready:
+                if step.item not in self.first and step.item not in self.later:
+                    self.later.append(step.item)
+                self._suppose(step)
+            steps = self.planner.look(touched=())
+        return self.later
+
+    def _suppose(self, step: Step) -> None:
+        item, node = step.item, self.planner.nodes[step.item.asset]
+        before = self.planner.made(item)
+        if item.asset.startswith("config/"):
+            version: str | None = node.code
+        elif self._reads_unknown(item):
+            version = None
+        else:
+            version = self._make(item)
+        if version is None and before is not None and item.asset in FIREWALLS:
+            version = before.version  # it holds
+        elif version is None:
+            self.unknown.add(item)
+            version = f"supposed {item}"
+        self.planner.suppose(item, version)
+        if item.asset == "selected_capabilities" and item not in self.unknown:
+            kept = diagnosis.kept_capabilities(self.study)
+            if self.study.store.has(SelectedCapability):
+                self.planner.supposed_keys[str(CAPABILITY.name)] = kept
+
+    def _reads_unknown(self, item: Item) -> bool:
+        node = self.planner.nodes[item.asset]
+        return any(
+            other.asset in node.parents
+            and (
+                other.partition == item.partition
+                or self.planner.nodes[other.asset].dimension != node.dimension
+            )
+            for other in self.unknown
+        )
+
+    def _make(self, item: Item) -> str | None:
+        """Make an item on the copy and return its version, None where it is not made."""
+        work = REHEARSED.get(item.asset)
+        if work is None or (item.asset == "environment" and self.study.settings.synthesis.writer != "recipe"):
+            return None
+        with suppress(Exception):  # the sync will say what is wrong; here it is only not known
+            return work(self.study, item.partition).version
+        return None
+
+
+def _copy(study: Study, folder: Path) -> Study:
+    """Return a study whose tables are links to a study's, and whose writes go nowhere else.
+
+    A table is replaced by a rename, so what is written here leaves the linked file alone.
+    """
+    for file in study.home.tables.rglob("*.parquet"):
+        place = folder / "tables" / file.relative_to(study.home.tables)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(file, place)
+        except OSError:  # on another disk, or on one that knows no second names
+            place.symlink_to(file)
+    for other in (
+        study.home.inbox,
+        study.home.descriptions,
+        study.home.path / "task_inbox",
+        study.home.targets,
+    ):
+        if other.is_dir():
+            (folder / other.name).symlink_to(other)
+    copied = Study(Home(folder), study.settings)
+    if "target" in study.__dict__:
+        copied.__dict__["target"] = study.target
+    return copied
+
+

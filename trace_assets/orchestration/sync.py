@@ -1,0 +1,364 @@
+"""`trace sync`: materialize what is missing or stale, and nothing else, several items at once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+import dagster as dg
+from trace_assets.system.processes import whole_cores
+from trace_assets.orchestration.worker_pool import Crew, WorkerDied
+from trace_assets.orchestration.recovery import Healed, heal
+from trace_assets.orchestration.scope import Scope
+from trace_assets.orchestration.planner import Item, Planner, Standings, Step
+from trace_assets.orchestration.asset_files import explain
+from trace_assets.orchestration.worker_pool import Outcome, materialize_here, materialize_items
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.workflows.made_with import marked_items
+from trace_assets.workflows.finished_work import Cause, finished_work, would_replace
+from trace_assets.store import Home
+from trace_assets.store.locks import INTERRUPTED, Holder, due_items, exclusive, holder, is_item_held, sync_lock
+from trace_assets.study import Study
+
+
+@dataclass(frozen=True)
+class AtRisk:
+    """Finished work in whose place new work would be put.
+
+    Attributes:
+        item: What holds it.
+        work: What it is, such as `800 episodes`.
+        why: What is another now than when it was made.
+    """
+
+    item: Item
+    work: str
+    why: str
+
+
+Answer = Literal["replace", "keep", "stop"]
+"""What becomes of finished work that is due: made again in its place; left as it is, and the rest brought up
+to date; nothing more is done."""
+
+
+@dataclass
+class Synced:
+    """What a sync did.
+
+    Attributes:
+        outcomes: In the order in which they finished.
+        held_back: Steps that are due but lie behind a failure, a failed check or finished work.
+        at_risk: Finished work that is due, and that nobody asked to be replaced: it is what it was.
+        stopped: Whether the sync ended because of it; otherwise all else was done.
+    """
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    held_back: list[Step] = field(default_factory=list)
+    at_risk: list[AtRisk] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all was made and no check failed, else the gravest outcome's."""
+        held = 1 if any(step.held_by for step in self.held_back) else 0
+        asked = InputError.exit_code if self.stopped else 0
+        return max((held, asked, *(outcome.exit_code for outcome in self.outcomes)))
+
+
+MOST_REPEATS = 8
+NEVER_FRESH = (
+    "it was made again and again and is still due: its result differs every time, or its settings or code "
+    "change under the run; run the command again, and report it when it happens twice."
+)
+POLL_SECONDS = 0.2
+
+Listener = Callable[[str, Item, Step | Outcome], None]
+"""Told `("start", item, step)` and `("end", item, outcome)`."""
+
+
+def worker_variables(width: int) -> dict[str, str]:
+    """Return the environment variables of worker processes of which so many are at work at once."""
+    return {
+        # Two torches on all cores are slower than one; whoever has said how many threads is obeyed.
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(1, whole_cores() // width)),
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
+    }
+
+
+def sync(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    study: Study,
+    environment: Mapping[str, str],
+    *,
+    selection: Iterable[str] | None = None,
+    partitions: Iterable[str] | None = None,
+    jobs: int | None = None,
+    force: Mapping[Item, str] | None = None,
+    listen: Listener = lambda *_: None,
+    waiting: Callable[[Holder | None], None] | None = lambda _: None,
+    mended: Callable[[Healed], None] = lambda _: None,
+    standing: Standings | None = None,
+    again: Collection[str] = (),
+    ask: Callable[[Sequence[AtRisk]], Answer] = lambda _: "stop",
+) -> Synced:
+    """Materialize what is due until nothing is.
+
+    What is finished is not made again unless somebody says so: where something due would put new work in the
+    place of played episodes, trained weights or paid answers, `ask` is asked, once before anything begins,
+    and once more where it shows only later.
+
+    An item runs when nothing before it is due any more: settings and light items in this process, all others
+    in processes of their own. What failed is not tried again in the same call, and what depends on it is held
+    back; everything else goes on. An item that another process is making (a run of the UI) is left to it.
+
+    Args:
+        definitions: The graph.
+        instance: Its history.
+        study: What the graph works on; one sync at a time works on its home.
+        environment: Variables with which a worker process opens the same study.
+        selection: Names of assets, or of items such as `adapter[x]`; None takes all.
+        partitions: Task batches; None takes all.
+        jobs: Items at once; None takes the smaller of two and the number of cores, 0 makes one after the
+            other in this process.
+        force: Items to make once even when they look fresh, with the reason.
+        listen: Told of starts and ends.
+        waiting: Told who is at work when another sync is, before waiting for it; None does not wait.
+        mended: Told what a killed process had left behind, once it is put right.
+        standing: How each item is taken; None takes what `Scope` says.
+        again: Names of assets or items that are made also in the place of finished work.
+        ask: Decides about finished work that is due and that `again` does not name.
+
+    Raises:
+        Unavailable: Another sync is at work, and `waiting` is None.
+    """
+    width = min(2, whole_cores()) if jobs is None else max(1, jobs)
+    environment = {**worker_variables(width), **environment}
+    with ExitStack() as stack:
+        stack.enter_context(_turn(study.home, waiting))
+        planner = Planner(definitions, instance, selection, partitions, standing or Scope(study, selection))
+        healed = heal(instance, study.home)
+        lost = planner.mend_files()
+        healed = replace(healed, forgotten=lost.forgotten, lineage=lost.lineage)
+        if healed or healed.hashed:
+            mended(healed)
+        stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
+        crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
+        marked = {Item(*name): reason for name, reason in marked_items(study).items()}
+        run = _Run(study, planner, {**marked, **(force or {})}, listen, again)
+        if run.settle(ask) == "stop":
+            return run.finished()
+        while True:
+            for step in run.ready(heavy=True):
+                if len(run.running) >= width:
+                    break
+                if run.start([step], study.home):
+                    asked = run.is_asked(step.item)
+                    if jobs == 0:
+                        run.end(materialize_here(definitions, study, instance, [step.item], asked))
+                        break
+                    future = crew.submit(materialize_items, environment, [step.item], asked)
+                    run.running[future] = (step.item,)
+            unit = run.ready(heavy=False)
+            settings = [step for step in unit if _is_setting(step.item)]
+            unit = settings or unit[:1]
+            if unit and run.start(unit, study.home):
+                asked = any(run.is_asked(step.item) for step in unit)
+                run.end(materialize_here(definitions, study, instance, [step.item for step in unit], asked))
+            elif run.running:
+                finished, _ = wait(run.running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    items = run.running.pop(future)
+                    if isinstance(future.exception(), WorkerDied):
+                        heal(instance, study.home)  # it held a slot that others wait for
+                    if not run.try_again(future, items, study.home):
+                        run.end(_results(future, items, study.home))
+            elif not run.look_again(study.home) and run.settle(ask) != "go on":
+                return run.finished()
+
+
+class _Run:
+    """What a sync knows while it is under way."""
+
+    def __init__(
+        self,
+        study: Study,
+        planner: Planner,
+        force: dict[Item, str],
+        listen: Listener,
+        again: Collection[str] = (),
+    ) -> None:
+        self.study, self.planner, self.force, self.listen = study, planner, force, listen
+        self.again = set(again)
+        self.answer: Answer | None = None
+        """About finished work that is due, once it was given."""
+        self._known: dict[tuple[Item, tuple[str, ...]], AtRisk | None] = {}
+        self.done = Synced()
+        self.running: dict[Future[list[Outcome]], tuple[Item, ...]] = {}
+        self.over: set[Item] = set()
+        """Items that failed or whose blocking check did: not tried again in this call."""
+        self.lost: set[Item] = set()
+        """Items whose worker was killed once."""
+        self.made: Counter[Item] = Counter()
+        self.elsewhere: set[Item] = set()
+        """Items that another process is making."""
+        self.steps = planner.look(force=force)
+        self.is_complete_look = True
+
+    def ready(self, *, heavy: bool) -> list[Step]:
+        """Return the steps that can be made now."""
+        busy = self.over.union(self.elsewhere, *self.running.values(), (one.item for one in self.at_risk()))
+        return [
+            step
+            for step in self.steps
+            if step.item not in busy
+            and not step.waits_for
+            and not step.held_by
+            and heavy != ("light" in self.planner.nodes[step.item.asset].tags or _is_setting(step.item))
+        ]
+
+    def is_asked(self, item: Item) -> bool:
+        """Whether an item is made also in the place of what it holds finished."""
+        return self.answer == "replace" or bool({item.asset, str(item)} & self.again)
+
+    def at_risk(self) -> list[AtRisk]:
+        """Return the finished work that is due and that nobody asked to be replaced."""
+        return [
+            found
+            for step in self.steps
+            if step.item not in self.over
+            and not self.is_asked(step.item)
+            and (found := self._risk(step.item, step.causes)) is not None
+        ]
+
+    def _risk(self, item: Item, causes: Mapping[str, Cause]) -> AtRisk | None:
+        key = item, tuple(causes)
+        if key not in self._known:
+            why = would_replace(self.study, item.asset, item.partition, causes)
+            work = finished_work(self.study, item.asset, item.partition) if why else ""
+            self._known[key] = AtRisk(item, work, why) if work else None
+        return self._known[key]
+
+    def settle(self, ask: Callable[[Sequence[AtRisk]], Answer]) -> Literal["nothing", "go on", "stop"]:
+        """Ask what becomes of finished work that is due; say whether that leaves something to do."""
+        found = self.at_risk()
+        if not found:
+            return "nothing"
+        self.answer = ask(found)
+        if self.answer == "stop":
+            self.done.at_risk, self.done.stopped = found, True
+            return "stop"
+        if self.answer == "keep":
+            self.planner.spared = self._spares
+        self.steps = self.planner.look(force=self.force)
+        return "go on"
+
+    def _spares(self, item: Item, causes: Mapping[str, Cause]) -> bool:
+        found = None if self.is_asked(item) else self._risk(item, causes)
+        if found is not None and found.item not in {one.item for one in self.done.at_risk}:
+            self.done.at_risk.append(found)
+        return found is not None
+
+    def finished(self) -> Synced:
+        """Return what was done, with what is due and was not."""
+        begun = bool(self.done.outcomes) or not self.done.stopped
+        kept = {one.item for one in self.done.at_risk}
+        self.done.held_back = [
+            step for step in self.steps if begun and step.item not in self.over and step.item not in kept
+        ]
+        return self.done
+
+    def start(self, unit: Sequence[Step], home: Home) -> bool:
+        """Announce a unit of work; tell whether it is ours to do."""
+        taken = {step.item for step in unit if is_item_held(home, step.item.asset, step.item.partition)}
+        self.elsewhere |= taken
+        if not taken:
+            for step in unit:
+                self.listen("start", step.item, step)
+        return not taken
+
+    def try_again(self, future: Future[list[Outcome]], items: tuple[Item, ...], home: Home) -> bool:
+        """Tell whether items stay due because their worker was killed, for the first time."""
+        if not isinstance(future.exception(), WorkerDied) or self.lost & set(items):
+            return False
+        self.lost |= set(items)
+        marked = due_items(home)  # what it had recorded before it died is not among them any more
+        self.force |= {item: INTERRUPTED for item in items if (item.asset, item.partition) in marked}
+        self.steps = self.planner.look({item.asset for item in items}, self.force)
+        return True
+
+    def end(self, outcomes: Iterable[Outcome]) -> None:
+        """Take in what was done, and see what is due now."""
+        touched = set()
+        for outcome in outcomes:
+            item = outcome.item
+            touched.add(item.asset)
+            self.made[item] += outcome.made
+            self.force.pop(item, None)
+            if outcome.made and self.made[item] > MOST_REPEATS:
+                outcome = replace(outcome, made=False, error=NEVER_FRESH, exit_code=3)
+            if not outcome.made or outcome.blocked:
+                self.over.add(item)
+            self.done.outcomes.append(outcome)
+            self.listen("end", item, outcome)
+        self.steps = self.planner.look(touched, self.force)
+        self.is_complete_look = False
+
+    def look_again(self, home: Home) -> bool:
+        """With nothing left to start: wait for what others make, and look at the whole history once more.
+
+        Returns:
+            Whether there is more to do.
+        """
+        waited = bool(self.elsewhere)
+        while any(is_item_held(home, item.asset, item.partition) for item in self.elsewhere):
+            time.sleep(POLL_SECONDS)
+        if not self.is_complete_look or waited:
+            self.elsewhere.clear()
+            self.steps = self.planner.look(force=self.force)
+            self.is_complete_look = True
+            return True
+        return False
+
+
+def _is_setting(item: Item) -> bool:
+    return item.asset.startswith("config/")
+
+
+def _results(future: Future[list[Outcome]], items: Sequence[Item], home: Home) -> list[Outcome]:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if (told := explain(error, home.path)) is not None:
+        raise told from error  # nothing else could be recorded either
+    reason = f"its worker process failed ({type(error).__name__}: {error}); run the command again."
+    if isinstance(error, WorkerDied):
+        reason = (
+            f"the process that made it died twice ({error}), for want of memory perhaps: free some, or try "
+            "`--jobs 1`; what was finished is kept."
+        )
+    return [Outcome(item, False, 0.0, error=reason, exit_code=3) for item in items]
+
+
+@contextmanager
+def _turn(home: Home, waiting: Callable[[Holder | None], None] | None) -> Iterator[None]:
+    """Let one sync at a time work on a home; the operating system frees the lock of a dead one."""
+    path, patience = sync_lock(home), None if waiting else 0.0
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(
+                exclusive(path, "trace sync", waiting=waiting or (lambda _: None), patience=patience)
+            )
+        except TimeoutError as error:
+            raise Unavailable(
+                f"another `trace sync` is at work on {home.path} ({holder(path) or 'an unknown process'}); "
+                "wait for it, or give this one another TRACE_HOME."
+            ) from error
+        yield
+
+

@@ -1,0 +1,355 @@
+"""Worker processes that keep what they have loaded, one item each; the death of one is no other's concern."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pickle import PicklingError
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from trace_assets.system.processes import die_with_parent
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+import dagster as dg
+from trace_assets.orchestration.recovery import PROCESS_TAG
+from trace_assets.orchestration.dagster_asset import BLOCKED_BY
+from trace_assets.orchestration.planner import Item
+from trace_assets.errors import plain_warnings
+from trace_assets.policies.sampling import give_back
+from trace_assets.workflows.finished_work import AGAIN_TAG
+from trace_assets.store.locks import announce
+from trace_assets.study import Study
+
+
+T = TypeVar("T")
+
+IDLE_GRACE_SECONDS = 10.0
+"""What a worker without work is given to leave: it unloads its libraries."""
+
+
+class WorkerDied(RuntimeError):
+    """The process that worked on a call ended before it answered."""
+
+
+class Crew:
+    """Some processes that take calls, started when first needed and kept for the next call.
+
+    Unlike a `ProcessPoolExecutor` a killed worker (out of memory, most often) fails its own call and no
+    other, and the next call finds a new one. Workers end with the process that made the crew.
+
+    Args:
+        width: Calls at once; a call beyond that waits for a worker.
+        preload: Modules that are imported once, before workers are forked.
+    """
+
+    def __init__(self, width: int, preload: tuple[str, ...] = ()) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(list(preload))
+        self._free = threading.Semaphore(width)
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._closed = False
+
+    def submit(self, work: Callable[..., T], /, *arguments: Any) -> Future[T]:
+        """Call a function of a module in a worker.
+
+        Returns:
+            The result to come: what the call returned or raised, or `WorkerDied`.
+        """
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        thread = threading.Thread(target=self._serve, args=(future, work, arguments), daemon=True)
+        thread.start()
+        return future
+
+    def _serve(self, future: Future[Any], work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        with self._free:
+            try:
+                worker = self._take()
+                answer = worker.call(work, arguments)
+            except BaseException as error:
+                future.set_exception(error)
+                return
+            with self._lock:
+                if worker.process.is_alive() and not self._closed:
+                    self._idle.append(worker)
+                else:
+                    self._all.discard(worker)
+            if isinstance(answer, _Raised):
+                future.set_exception(answer.error)
+            else:
+                future.set_result(answer)
+
+    def _take(self) -> _Worker:
+        with self._lock:
+            if self._closed:
+                raise WorkerDied("the crew has been dismissed")
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.process.is_alive():
+                    return worker
+                self._all.discard(worker)
+            worker = _Worker(self._context)
+            self._all.add(worker)
+            return worker
+
+    def pids(self) -> list[int]:
+        """Return the process ids of the workers that are there."""
+        with self._lock:
+            return [worker.process.pid for worker in self._all if worker.process.pid is not None]
+
+    def dismiss(self, grace_seconds: float = 1.0) -> None:
+        """End all workers.
+
+        Args:
+            grace_seconds: What one at work is given: an interrupt at the terminal has reached it too, and it
+                puts its things in order.
+        """
+        with self._lock:
+            self._closed = True
+            workers, idle = list(self._all), list(self._idle)
+            self._all.clear()
+            self._idle.clear()
+        for worker in idle:
+            worker.wire.close()
+        began = time.monotonic()
+        for worker in workers:
+            grace = IDLE_GRACE_SECONDS if worker in idle else grace_seconds
+            worker.process.join(max(0.0, began + grace - time.monotonic()))
+            worker.process.kill()
+            worker.process.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.dismiss()
+
+
+class _Raised:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class _Worker:
+    """One process and the wire to it."""
+
+    def __init__(self, context: multiprocessing.context.ForkServerContext) -> None:
+        self.wire, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=False)
+        self.process.start()
+        theirs.close()  # then a dead worker is seen as the end of the wire
+
+    def call(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Have a function called, and wait for what it gives.
+
+        Raises:
+            WorkerDied: The process ended first; the message says how.
+        """
+        try:
+            self.wire.send((work, arguments))
+            return self.wire.recv()
+        except (EOFError, OSError):
+            self.process.join(10)
+            code = self.process.exitcode
+            how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+            raise WorkerDied(how) from None
+
+
+def _work(wire: Connection) -> None:
+    die_with_parent()
+    with suppress(KeyboardInterrupt, EOFError, OSError):
+        while True:
+            work, arguments = wire.recv()
+            _answer(wire, work, arguments)
+
+
+def _answer(wire: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        answer = work(*arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        answer = _Raised(error)
+    try:
+        wire.send(answer)
+    except (TypeError, AttributeError, ValueError, PicklingError) as error:
+        wire.send(_Raised(RuntimeError(f"the answer cannot be sent: {error}")))
+
+
+# Materialize items as one Dagster run, in this process or in one of its own, and say how it went.
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one materialization went.
+
+    Attributes:
+        item: What was made.
+        made: Whether it was materialized.
+        seconds: Wall time.
+        rows: Rows in its main table, None when not known.
+        failed_checks: `name: detail` of every check that failed as an error.
+        warnings: The same for warnings.
+        blocked: Whether one of the failed checks holds back what comes next.
+        error: One sentence when it was not made.
+        exit_code: What the program should exit with because of this item.
+    """
+
+    item: Item
+    made: bool
+    seconds: float
+    rows: int | None = None
+    failed_checks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    blocked: bool = False
+    error: str = ""
+    exit_code: int = 0
+
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def materialize_items(
+    environment: Mapping[str, str], items: Sequence[Item], again: bool | None = None
+) -> list[Outcome]:
+    """Materialize items in a process that was started for it.
+
+    Args:
+        environment: Variables that open the study and its Dagster home.
+        items: As for `materialize_here`.
+        again: The same.
+
+    Returns:
+        One outcome an item, in order.
+    """
+    os.environ.update(environment)
+    plain_warnings()
+    from trace_assets.definitions import load
+
+    definitions, study = load()
+    with dg.DagsterInstance.get() as instance:
+        try:
+            return materialize_here(definitions, study, instance, items, again)
+        finally:
+            give_back()
+
+
+def materialize_here(
+    definitions: dg.Definitions,
+    study: Study,
+    instance: dg.DagsterInstance,
+    items: Sequence[Item],
+    again: bool | None = None,
+) -> list[Outcome]:
+    """Materialize items as one Dagster run in this process.
+
+    Args:
+        definitions: The graph.
+        study: What its assets work on.
+        instance: Where the run is recorded.
+        items: What to make: one, or several without partitions that do not depend on each other.
+        again: Whether it was asked for in the place of what is finished; None has each item look whether
+            anything finished would be replaced, and refuse.
+
+    Returns:
+        One outcome an item, in order.
+
+    Raises:
+        KeyboardInterrupt: The process was interrupted or told to end; the run is marked as cancelled.
+    """
+    process = announce(study.home)
+    started = time.monotonic()
+    with _heeding_interrupts():
+        result = dg.materialize(
+            list(definitions.assets or []),  # type: ignore[arg-type]
+            selection=[_key(item) for item in items],
+            partition_key=items[0].partition or None,
+            instance=instance,
+            resources={"study": study},
+            run_config=QUIET,
+            raise_on_error=False,
+            tags={
+                "trace/by": "sync",
+                PROCESS_TAG: process,
+                **({} if again is None else {AGAIN_TAG: str(again).lower()}),
+            },
+        )
+    seconds = time.monotonic() - started
+    return [_outcome(item, result, seconds) for item in items]
+
+
+@contextmanager
+def _heeding_interrupts() -> Iterator[None]:
+    """Raise an interrupt after a run that was hit by one.
+
+    While a run goes on Dagster has its own handlers: an interrupt inside a step cancels the run and is then
+    forgotten, one between two steps is forgotten at once. The wake-up file of Python sees them all.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        yield
+        with suppress(BlockingIOError):
+            if {signal.SIGINT, signal.SIGTERM} & set(os.read(reader, 1024)):
+                raise KeyboardInterrupt
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
+
+
+def _key(item: Item) -> dg.AssetKey:
+    return dg.AssetKey(item.asset.split("/"))
+
+
+def _outcome(item: Item, result: dg.ExecuteInProcessResult, seconds: float) -> Outcome:
+    made, blocked, rows = False, False, None
+    failed: list[str] = []
+    warnings: list[str] = []
+    for event in result.get_asset_materialization_events():
+        if event.asset_key == _key(item):
+            made, blocked = True, BLOCKED_BY in (event.materialization.tags or {})
+            count = event.materialization.metadata.get("dagster/row_count")
+            rows = count.value if isinstance(count, dg.IntMetadataValue) else None
+    for check in result.get_asset_check_evaluations():
+        if check.asset_key == _key(item) and not check.passed:
+            kind = failed if check.severity == dg.AssetCheckSeverity.ERROR else warnings
+            kind.append(f"{check.check_name}: {check.description}")
+    error, code = "", 1 if failed else 0
+    if not made:
+        error, code = _failure(result)
+    return Outcome(item, made, seconds, rows, tuple(failed), tuple(warnings), blocked, error, code)
+
+
+def _failure(result: dg.ExecuteInProcessResult) -> tuple[str, int]:
+    for event in result.all_events:
+        if event.is_step_failure:
+            data = event.step_failure_data
+            failure = data.user_failure_data
+            if failure is not None and failure.description:
+                code = failure.metadata.get("exit_code")
+                return failure.description, (code.value or 3) if isinstance(code, dg.IntMetadataValue) else 3
+            if data.error is not None:
+                cause = data.error.cause or data.error
+                return f"{cause.to_string().strip()}", 3
+    return "the run failed before its step began; see it in `trace ui`.", 3
+
+

@@ -1,0 +1,167 @@
+"""The same rollouts spread over processes: a tiny model gains nothing from a second thread."""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+from trace_assets.errors import TraceError, Unavailable
+from trace_assets.system.processes import die_with_parent
+from trace_assets.policies.protocol import Policy
+from trace_assets.system.progress import Bar, progress
+from trace_assets.records import Trajectory
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import Journal
+from trace_assets.rollouts.runner import run_rollouts
+from trace_assets.targets.protocol import Target
+from trace_assets.system.processes import variables
+
+
+Make = Callable[[], tuple[Target, Policy]]
+"""Opens target and policy inside a process; picklable, such as a partial of a module's function."""
+
+_REPORT_EVERY = 32
+"""Trajectories between two words to the parent: the wire costs more than an episode of a tiny model."""
+
+
+def run_parallel(
+    make: Make,
+    trials: Sequence[Trial],
+    *,
+    processes: int,
+    max_turns: int,
+    concurrency: int = 128,
+    journal: Journal | None = None,
+    title: str = "rollouts",
+) -> list[Trajectory]:
+    """Play trials in several processes, each with a model of its own on one thread.
+
+    Args:
+        make: Opens target and policy, once a process.
+        trials: What to play; dealt out in turn, so that every process gets of every kind.
+        processes: How many; each pays for loading the model (seconds), so use one for few trials.
+        max_turns: Assistant messages after which an episode is cut off.
+        concurrency: Episodes in the air at once, in each process.
+        journal: Where finished trajectories go, and where earlier ones are taken from.
+        title: Words for the progress bar.
+
+    Returns:
+        The trajectories, sorted by trajectory id.
+
+    Raises:
+        TraceError: As in one process; what finished before is in the journal.
+        Unavailable: A process died.
+    """
+    shares = [trials[start::processes] for start in range(max(1, processes)) if trials[start::processes]]
+    with ExitStack() as stack:
+        if journal is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trace-rollouts-")))
+        else:
+            folder = journal.folder
+        context = multiprocessing.get_context("spawn")
+        reports: Any = context.Queue()
+        bar = stack.enter_context(progress(title, len(trials)))
+        stack.enter_context(variables(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false"))
+        workers: list[BaseProcess] = [
+            context.Process(
+                target=_work, args=(make, share, max_turns, concurrency, folder, reports), daemon=True
+            )
+            for share in shares
+        ]
+        stack.callback(_stop, workers)
+        for worker in workers:
+            worker.start()
+        names = _collect(workers, reports, bar)
+        found = Journal(folder).load()
+    return [found[name] for name in sorted(names)]
+
+
+def _collect(workers: Sequence[BaseProcess], reports: Any, bar: Bar) -> list[str]:
+    """Return the ids of all trajectories once every process has delivered."""
+    names: list[str] = []
+    delivered = 0
+    while delivered < len(workers):
+        try:
+            report = reports.get(timeout=0.5)
+        except queue.Empty:
+            dead = [worker for worker in workers if worker.exitcode not in (None, 0)]
+            if dead and reports.empty():
+                raise Unavailable(
+                    f"a process that played rollouts ended with code {dead[0].exitcode} (out of memory, "
+                    "perhaps); run again with fewer processes, what finished is kept."
+                ) from None
+            continue
+        if isinstance(report, BaseException):
+            raise report
+        if isinstance(report, int):
+            bar.advance(report)
+        else:
+            names += report
+            delivered += 1
+    return names
+
+
+def _work(
+    make: Make, trials: Sequence[Trial], max_turns: int, concurrency: int, folder: Path, reports: Any
+) -> None:
+    """Play one share; the parent decides about interrupts."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        target, policy = make()
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)
+        played = run_rollouts(
+            target,
+            trials,
+            policy,
+            max_turns=max_turns,
+            concurrency=concurrency,
+            journal=_ReportingJournal(folder, reports),
+        )
+        reports.put([trajectory.trajectory_id for trajectory in played])
+    except TraceError as error:
+        reports.put(error)
+    except Exception as error:
+        reports.put(Unavailable(f"a process that played rollouts failed: {type(error).__name__}: {error}"))
+
+
+class _ReportingJournal(Journal):
+    """A journal that tells the parent of every trajectory."""
+
+    def __init__(self, folder: Path, reports: Any) -> None:
+        super().__init__(folder)
+        self._reports = reports
+        self._untold = 0
+
+    def append(self, trajectory: Trajectory) -> None:
+        super().append(trajectory)
+        self._untold += 1
+        if self._untold >= _REPORT_EVERY:
+            self._tell()
+
+    def close(self) -> None:
+        super().close()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._reports.put(self._untold)
+        self._untold = 0
+
+
+def _stop(workers: Sequence[BaseProcess]) -> None:
+    for worker in workers:
+        if worker.pid is not None and worker.is_alive():
+            worker.terminate()
+    for worker in workers:
+        if worker.pid is not None:
+            worker.join(timeout=10)
+
+

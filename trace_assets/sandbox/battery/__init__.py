@@ -1,7 +1,0 @@
-"""Attacks on the sandbox, played for real: on the machine of whoever relies on it."""
-
-from trace_assets.sandbox.battery.attack import Attack, load_attacks
-from trace_assets.sandbox.battery.outcome import Played
-from trace_assets.sandbox.battery.run import run_battery
-
-__all__ = ["Attack", "Played", "load_attacks", "run_battery"]

@@ -1,0 +1,215 @@
+"""The environment that is timed: what is left when it does nothing is the sandbox's own cost."""
+
+from __future__ import annotations
+
+from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from trace_assets.sandbox.pool import SandboxPool
+
+
+EXAMPLE = '''"""The smallest environment: say anything, be done after a number of turns."""
+STATE = {"turns": 0}
+
+def tools():
+    parameters = {"type": "object", "properties": {}}
+    return [{"type": "function", "function": {"name": "wait", "description": "", "parameters": parameters}}]
+
+def reset(seed):
+    return [{"role": "user", "content": f"seed {seed}"}]
+
+def step(message):
+    STATE["turns"] += 1
+    calls = message["tool_calls"]
+    answers = [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in calls]
+    return {"messages": answers, "done": False, "truncated": False}
+
+def verdict():
+    return {"reward": 1.0, "success": True, "checks": []}
+
+def oracle(seed):
+    call = {"id": "c", "name": "wait", "arguments": {}}
+    return [{"role": "assistant", "content": None, "tool_calls": [call]}]
+'''
+LOOP = EXAMPLE.replace('STATE["turns"] += 1', "while True: pass")
+"""The same, but a step never ends."""
+ACTION: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c", "name": "wait", "arguments": {}}],
+}
+
+
+# One measured figure beside its target.
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of the benchmark.
+
+    Attributes:
+        name: What was measured.
+        unit: Of all values of the row.
+        n: Measurements behind it.
+        p50: Their median.
+        p95: Their 95th percentile; of a single measurement, itself.
+        target: What it should come to; None for what is only compared with.
+        judged: Which of the two the target is held against.
+        at_most: Whether less is better.
+    """
+
+    name: str
+    unit: str
+    n: int
+    p50: float
+    p95: float
+    target: float | None = None
+    judged: Literal["p50", "p95"] = "p50"
+    at_most: bool = True
+
+    @property
+    def hit(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        if self.target is None:
+            return None
+        value = getattr(self, self.judged)
+        return bool(value <= self.target if self.at_most else value >= self.target)
+
+    def cells(self) -> list[str]:
+        """The row in words: name, unit, n, p50, p95, target, outcome."""
+        target, outcome = "", ""
+        if self.target is not None:
+            target = f"{'<=' if self.at_most else '>='} {self.target:g} ({self.judged})"
+            outcome = "hit" if self.hit else "miss"
+        return [self.name, self.unit, str(self.n), _short(self.p50), _short(self.p95), target, outcome]
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` of the values lie: the nearest one that was measured.
+
+    >>> quantile([3.0, 1.0, 2.0], 0.5)
+    2.0
+    """
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def figure(
+    name: str,
+    unit: str,
+    values: Sequence[float],
+    target: float | None = None,
+    judged: Literal["p50", "p95"] = "p50",
+    *,
+    at_most: bool = True,
+) -> Figure:
+    """Make a row of measured values, all in `unit`."""
+    return Figure(
+        name, unit, len(values), quantile(values, 0.5), quantile(values, 0.95), target, judged, at_most
+    )
+
+
+def seconds(repeat: int, action: Callable[[], object]) -> list[float]:
+    """Wall seconds of each of `repeat` calls."""
+    taken = []
+    for _ in range(repeat):
+        began = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - began)
+    return taken
+
+
+def scaled(values: Sequence[float], factor: float) -> list[float]:
+    """Every value times `factor`, to change its unit."""
+    return [value * factor for value in values]
+
+
+# How fast a pool's sandboxes start, reset and step.
+
+
+_WINDOWS = 10
+"""Windows that a rate is measured in, so that it has a spread."""
+_IN_FLIGHT = 16
+_PAUSE = 0.005
+
+
+def _rates(windows: int, per_window: int, action: Callable[[], object]) -> list[float]:
+    """Calls a second in each of several windows."""
+    rates = []
+    for _ in range(windows):
+        began = time.perf_counter()
+        for _ in range(per_window):
+            action()
+        rates.append(per_window / (time.perf_counter() - began))
+    return rates
+
+
+def speed(pool: SandboxPool, starts: int = 10, repeat: int = 2000) -> list[Figure]:
+    """Time a pool's sandboxes, one after the other: cold start, reset, ping, step, and their rates.
+
+    Args:
+        pool: With spares they would compete with what is measured: none is best.
+        starts: Sandboxes started anew.
+        repeat: Requests timed; a quarter as many resets.
+
+    Raises:
+        SandboxError: A sandbox failed.
+    """
+    cold = seconds(starts, lambda: _start_and_drop(pool))
+    environment = pool.environment(EXAMPLE)
+    environment.tools()
+    resets = max(_WINDOWS, repeat // 4)
+    reset = seconds(resets, lambda: environment.reset(1).close())
+    paced = []
+    for _ in range(min(resets, 200)):
+        time.sleep(_PAUSE)  # as while a model generates text: what can be done ahead is done
+        paced += seconds(1, lambda: environment.reset(1).close())
+    rate = _rates(_WINDOWS, resets // _WINDOWS, lambda: environment.reset(1).close())
+    with environment.reset(1) as session:
+        trip = seconds(repeat, session._leaf.sandbox.ping)
+        step = seconds(repeat, lambda: session.step(ACTION))
+    batch = [(environment.reset(seed), ACTION) for seed in range(_IN_FLIGHT)]
+    rounds = max(1, repeat // _IN_FLIGHT // _WINDOWS)
+    together = _rates(_WINDOWS, rounds, lambda: environment.step_many(batch))
+    for one, _action in batch:
+        one.close()
+    return [
+        figure("cold start", "ms", scaled(cold, 1e3), 350),
+        figure("reset", "ms", scaled(reset, 1e3), 1.5),
+        figure("reset after a pause of 5 ms", "ms", scaled(paced, 1e3)),
+        figure("round trip to the first process", "us", scaled(trip, 1e6), 60),
+        figure("step", "us", scaled(step, 1e6), 60),
+        figure("resets in one sandbox", "1/s", rate, 300, at_most=False),
+        figure(f"steps, {_IN_FLIGHT} in flight", "1/s", scaled(together, _IN_FLIGHT), 8000, at_most=False),
+    ]
+
+
+def _start_and_drop(pool: SandboxPool) -> None:
+    box = pool.backend.start()
+    box.on_death = pool._bury
+    box.fail()
+
+
+def resets_in_all(pool: SandboxPool, sandboxes: int = 4, repeat: int = 100) -> Figure:
+    """Resets a second over several sandboxes, each asked by a thread of its own."""
+    environments = [pool.environment(f"{EXAMPLE}# {number}\n") for number in range(sandboxes)]
+    for one in environments:
+        one.tools()
+    with ThreadPoolExecutor(sandboxes) as threads:
+
+        def all_at_once() -> None:
+            list(threads.map(lambda one: [one.reset(1).close() for _ in range(repeat)], environments))
+
+        taken = seconds(5, all_at_once)
+    rates = [sandboxes * repeat / one for one in taken]
+    return figure(f"resets in {sandboxes} sandboxes", "1/s", rates, 500, at_most=False)
+
+

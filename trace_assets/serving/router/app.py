@@ -1,0 +1,326 @@
+"""The endpoint: `/v1/chat/completions`, `/v1/models` and `/health`, in front of a model server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.serving.router.decisions import Refused
+from trace_assets.serving.router.decisions import Decision, Decisions
+from trace_assets.serving.router.limits import Bodies, TooMuch, check_request
+from trace_assets.serving.router.decisions import conversation_opening, turns_before
+from trace_assets.serving.router.upstream import Upstream, handed_back, handed_on
+from trace_assets.untrusted.allowance import TooLarge
+from trace_assets.untrusted.json_text import check_cost, whole_pairs
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from trace_assets.errors import InputError, require_extra
+from trace_assets.serving.release.manifest import Release, read_release
+from trace_assets.serving.release.manifest import checked
+from trace_assets.serving.router.decisions import Decider, FittedDecider, ServedLabels
+from trace_assets.serving.router.upstream import Upstream
+
+
+ROUTED = "routed"
+"""The model that a request names to be routed."""
+HEALTH_SECONDS = 5.0
+MOST_MEMORY = 1 << 30
+"""Bytes that reading a body may take; one is read at a time."""
+
+
+class RouterProxy:
+    """The handlers; `app` makes the ASGI application.
+
+    A request for the model `routed` goes to the model of the decision on its conversation; every other
+    request goes to the server unchanged. Bodies come back byte for byte, whole or as a stream.
+    """
+
+    def __init__(self, upstream: Upstream, decisions: Decisions, names: Collection[str] = ()) -> None:
+        """Prepare the handlers.
+
+        Args:
+            upstream: The model server.
+            decisions: Who decides, and what is remembered.
+            names: Host names that the endpoint is known by, beside addresses; see `limits.is_known`.
+        """
+        self.upstream, self.decisions, self.names = upstream, decisions, names
+        self._bodies = Bodies()
+
+    def app(self) -> Starlette:
+        """Return the ASGI application; the server's connections are closed when it ends."""
+
+        @asynccontextmanager
+        async def closing(app: Starlette) -> AsyncIterator[None]:
+            yield
+            await self.upstream.client.aclose()
+
+        return Starlette(
+            routes=[
+                Route("/v1/chat/completions", self.chat, methods=["POST"]),
+                Route("/v1/models", self.models, methods=["GET"]),
+                Route("/health", self.health, methods=["GET"]),
+            ],
+            exception_handlers={HTTPException: _no_route, Exception: _unexpected},
+            middleware=[Middleware(_Guard, names=self.names)],
+            lifespan=closing,
+        )
+
+    async def chat(self, request: Request) -> Response:
+        """Send a conversation on."""
+        try:
+            content = await self._bodies.read(request)
+        except TooMuch as error:
+            return _refusal(error)
+        try:
+            return await self._chat(content, handed_on(request.headers.items()))
+        finally:
+            self._bodies.give_back(len(content))
+
+    async def _chat(self, content: bytes, headers: dict[str, str]) -> Response:
+        told: dict[str, str] = {}
+        try:
+            asked = _routed(content)
+            if asked is not None:
+                opening, turns = asked
+                decision = await self.decisions.of(opening, headers, turns)
+                # Read once more, rather than held while others are decided on.
+                body = {**(_object(content) or {}), "model": decision.model}
+                content, told = json.dumps(body).encode(), self._told(decision)
+            url = f"{self.upstream.base_url}/chat/completions"
+            answer = await self.upstream.send("POST", url, headers, content)
+            back = {**handed_back(answer), **told}
+            if answer.headers.get("content-type", "").startswith("text/event-stream"):
+                parts = self.upstream.stream(answer, _broken_stream(self.upstream))
+                return StreamingResponse(parts, answer.status_code, back)
+            return Response(await self.upstream.read(answer), answer.status_code, back)
+        except InputError as error:
+            return _error(400, str(error), "invalid_request_error")
+        except Refused as refused:
+            return Response(refused.body, refused.status, {"content-type": refused.content_type})
+        except Unavailable as error:
+            return _error(502, str(error), "upstream_error", told)
+
+    async def models(self, request: Request) -> Response:
+        """List `routed` and what the server lists."""
+        try:
+            answer = await self.upstream.send(
+                "GET", f"{self.upstream.base_url}/models", _plain(request), seconds=30.0
+            )
+            content = await self.upstream.read(answer)
+            listed = _object(content)
+        except (Unavailable, InputError) as error:
+            return _error(502, str(error), "upstream_error")
+        if answer.status_code != 200 or listed is None or not isinstance(listed.get("data"), list):
+            return Response(content, answer.status_code, handed_back(answer))
+        own = {"id": ROUTED, "object": "model", "created": 0, "owned_by": "trace"}
+        return JSONResponse({**listed, "object": "list", "data": [own, *listed["data"]]})
+
+    async def health(self, request: Request) -> Response:
+        """Say whether conversations can be routed: the server answers and serves every choice's model."""
+        decider = self.decisions.decider
+        about = {"router": decider.name, "version": decider.version, "choices": list(decider.choices)}
+        problem = ""
+        try:
+            answer = await self.upstream.send(
+                "GET", f"{self.upstream.base_url}/models", _plain(request), seconds=HEALTH_SECONDS
+            )
+            listed = _object(await self.upstream.read(answer)) or {}
+            if answer.status_code == 200:
+                rows = listed.get("data")
+                served = {row.get("id") for row in rows if isinstance(row, dict)} if rows else set()
+                missing = sorted(set(self.decisions.models.values()) - served)
+                problem = f"the model server does not serve {', '.join(missing)}." if missing else ""
+            elif answer.status_code not in (401, 403):  # alive; what it serves needs a key to be seen
+                problem = f"the model server answers with status {answer.status_code}."
+        except (Unavailable, InputError) as error:
+            problem = str(error)
+        state = {"status": "unwell", "problem": problem} if problem else {"status": "ok"}
+        return JSONResponse({**state, **about}, 503 if problem else 200)
+
+    def _told(self, decision: Decision) -> dict[str, str]:
+        decider = self.decisions.decider
+        return {
+            "x-trace-choice": quote(decision.choice),
+            "x-trace-model": quote(decision.model, safe="/@"),
+            "x-trace-probability": f"{decision.probabilities[decision.choice]:.6f}",
+            "x-trace-router": quote(f"{decider.name}@{decider.version}", safe="/@"),
+            "x-trace-opening": decision.opening,
+        }
+
+
+def _plain(request: Request) -> dict[str, str]:
+    """Return a question's headers: the key alone, and no encoding, since the answer is read here."""
+    key = request.headers.get("authorization")
+    return {"accept-encoding": "identity", **({"authorization": key} if key else {})}
+
+
+def _routed(content: bytes) -> tuple[str, int] | None:
+    """Return what to route a request by, and how many replies it holds; None where it names a model.
+
+    Raises:
+        InputError: It is no request, or holds nothing to route by.
+    """
+    body = _object(content)
+    if body is None or body.get("model") != ROUTED:
+        return None
+    if whole_pairs(content) != content:
+        raise InputError("the request holds half a surrogate pair (\\ud800 to \\udfff), which is no text.")
+    return conversation_opening(body), turns_before(body)
+
+
+def _object(content: bytes) -> dict[str, Any] | None:
+    """Read a body; None when it is no JSON object.
+
+    Raises:
+        InputError: It would take far more memory than its length.
+    """
+    try:
+        check_cost(content, MOST_MEMORY)
+        found = json.loads(content)
+    except TooLarge:
+        raise InputError("the body's JSON would take too much memory.") from None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class _Guard:
+    """Turns away what is not meant for this endpoint, before anything of it is read."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                check_request(Headers(scope=scope), self._names)
+            except TooMuch as error:
+                await _refusal(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _refusal(error: TooMuch) -> Response:
+    # The rest of what was not taken is not read either.
+    headers = {"connection": "close", **({"retry-after": "1"} if error.status == 503 else {})}
+    kind = "overloaded_error" if error.status == 503 else "invalid_request_error"
+    return _error(error.status, str(error), kind, headers)
+
+
+def _error_body(status: int, message: str, kind: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": status}}
+
+
+def _error(status: int, message: str, kind: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(_error_body(status, message, kind), status, headers)
+
+
+def _broken_stream(upstream: Upstream) -> bytes:
+    message = f"the model server at {upstream.base_url} broke the stream off; what came before is not whole."
+    # A stream that was cut inside a line is ended first.
+    return b"\n\ndata: " + json.dumps(_error_body(502, message, "upstream_error")).encode() + b"\n\n"
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    message = (
+        f"{request.method} {request.url.path} is not served here; there are POST /v1/chat/completions, "
+        "GET /v1/models and GET /health."
+    )
+    return _error(status, message, "invalid_request_error")
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """Answer in the form that clients read; the traceback goes to the log."""
+    message = f"the router failed ({type(error).__name__}); its log says where."
+    return _error(500, message, "router_error")
+
+
+# A proxy's decider and models, from a release or from a study.
+
+
+RouterName = Literal["classifier", "label_logits"]
+
+
+@dataclass(frozen=True)
+class ServedRouting:
+    """What a proxy is told.
+
+    Attributes:
+        router: Which router decides.
+        options: Choice -> the line that describes it, `none` last.
+        models: Choice -> name on the server; `none` is the base model.
+        fitted: Folder of the classifier.
+        base: Folder of the base model, which the classifier reads.
+    """
+
+    router: RouterName
+    options: Mapping[str, str]
+    models: Mapping[str, str]
+    fitted: Path
+    base: Path | None
+
+
+def routing_of_release(folder: Path, router: RouterName | None = None) -> ServedRouting:
+    """Read what a release says of routing; its digests are compared.
+
+    Args:
+        folder: The release.
+        router: Which router; None takes the release's own.
+
+    Raises:
+        InputError: The folder is no release, or a file is not the one that was released.
+    """
+    release = read_release(folder)
+    for name in ("router/router.json", "router/weights.npz"):
+        checked(folder, name)
+    return ServedRouting(
+        router=router or release.router.router,
+        options=release.router.options,
+        models=release.models,
+        fitted=folder / "router",
+        base=_base(folder, release),
+    )
+
+
+def _base(folder: Path, release: Release) -> Path | None:
+    named = os.environ.get("BASE_MODEL")
+    if named:
+        return Path(named)
+    return folder / release.base.folder if release.base.folder else None
+
+
+def open_decider(routing: ServedRouting, upstream: Upstream) -> Decider:
+    """Open the router.
+
+    Raises:
+        InputError: The base model's folder is not known or is another model, or the router is not whole.
+        Unavailable: The train extra is missing, which the classifier needs.
+    """
+    if routing.router == "label_logits":
+        return ServedLabels(upstream, routing.models["none"], routing.options)
+    require_extra("torch", "train", "the router 'classifier'")
+    from trace_assets.routing.classifier import load_classifier
+
+    if routing.base is None:
+        raise InputError(
+            "the classifier reads the base model, which is not in this release: set BASE_MODEL to "
+            "its folder, or use --router label_logits."
+        )
+    return FittedDecider(load_classifier(routing.fitted, routing.base))
+
+

@@ -1,0 +1,333 @@
+"""Decisions of the proxy: made once an opening, remembered, and written down without the opening's text."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from trace_assets.errors import InputError
+import asyncio
+import math
+from typing import Any, Protocol
+import numpy as np
+from trace_assets.errors import Unavailable
+from trace_assets.routing.label_logits import LABELS, NAME, label_prompt
+from trace_assets.routing.logistic import softmax
+from trace_assets.routing.router import Chooser, Router, all_choices
+from trace_assets.serving.router.upstream import Upstream
+from trace_assets.store.content import text_version
+import hashlib
+from typing import Any
+
+
+REMEMBERED = 10_000
+"""Openings; one that is forgotten is decided again, the same way."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where a conversation goes.
+
+    Attributes:
+        opening: Hash of its opening.
+        choice: An adapter's name, or `none`.
+        model: What the server calls it.
+        probabilities: Choice -> probability.
+    """
+
+    opening: str
+    choice: str
+    model: str
+    probabilities: Mapping[str, float]
+
+
+class Decisions:
+    """Asks a decider, remembers, and records.
+
+    Args:
+        decider: Who decides.
+        models: Choice -> name of the model on the server, for every choice of the decider.
+        record: File for one line of JSON a routed request; None records nothing.
+        remembered: How many openings are kept in memory.
+
+    Raises:
+        InputError: A choice has no model.
+    """
+
+    def __init__(
+        self,
+        decider: Decider,
+        models: Mapping[str, str],
+        record: Path | None = None,
+        remembered: int = REMEMBERED,
+    ) -> None:
+        missing = [choice for choice in decider.choices if choice not in models]
+        if missing:
+            raise InputError(
+                f"the router may choose '{missing[0]}', which is no adapter that is served: fit the router "
+                "again (trace sync --select routing), or release again."
+            )
+        self.decider, self.models = decider, {choice: models[choice] for choice in decider.choices}
+        self._record, self._remembered = record, remembered
+        self._known: OrderedDict[str, Decision] = OrderedDict()
+        if record is not None:
+            try:
+                record.parent.mkdir(parents=True, exist_ok=True)
+                record.open("ab").close()
+            except OSError as error:
+                raise InputError(f"decisions cannot be recorded in {record} ({error.strerror}).") from error
+
+    async def of(self, text: str, headers: Mapping[str, str], turn: int = 0) -> Decision:
+        """Return the decision on a conversation, and record it.
+
+        Args:
+            text: Its opening.
+            headers: Of the request, for a decider that asks the server.
+            turn: Replies that the conversation already holds.
+
+        Raises:
+            Refused: The server refused the routing question.
+            Unavailable: The decider could not decide.
+        """
+        key = opening_hash(text)
+        known = self._known.get(key)
+        if known is None:
+            row = await self.decider.decide(text, headers)
+            choice = max(row, key=lambda name: row[name])
+            known = Decision(key, choice, self.models[choice], row)
+            self._known[key] = known
+            while len(self._known) > self._remembered:
+                self._known.popitem(last=False)
+            remembered = False
+        else:
+            self._known.move_to_end(key)
+            remembered = True
+        self._write(known, turn, remembered)
+        return known
+
+    def _write(self, decision: Decision, turn: int, remembered: bool) -> None:
+        if self._record is None:
+            return
+        line = json.dumps(
+            {
+                "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "opening": decision.opening,
+                "turn": turn,
+                "choice": decision.choice,
+                "model": decision.model,
+                "probabilities": {name: round(value, 6) for name, value in decision.probabilities.items()},
+                "router": self.decider.name,
+                "version": self.decider.version,
+                "remembered": remembered,
+            }
+        )
+        # One write to a file opened for appending: lines of several processes do not mix.
+        file = os.open(self._record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(file, line.encode() + b"\n")
+        finally:
+            os.close(file)
+
+
+# Who decides in the proxy: a router that was fitted, or the served base model by its labels' logits.
+
+
+ASK_SECONDS = 120.0
+"""A question of one token; a server that is busy queues it."""
+
+
+class Refused(Exception):
+    """The server answered the routing question with an error, which is the client's to see.
+
+    Attributes:
+        status: HTTP status.
+        body: The server's own words.
+        content_type: Of the body.
+    """
+
+    def __init__(self, status: int, body: bytes, content_type: str) -> None:
+        super().__init__(f"the model server answered the routing question with status {status}")
+        self.status, self.body, self.content_type = status, body, content_type
+
+
+class Decider(Chooser, Protocol):
+    """Decides on one opening at a time, for a client that waits."""
+
+    async def decide(self, text: str, headers: Mapping[str, str]) -> dict[str, float]:
+        """Return choice -> probability for an opening, on behalf of a request with these headers."""
+        ...
+
+
+class FittedDecider:
+    """A router of this program, such as the classifier, asked in a thread: one opening at a time."""
+
+    def __init__(self, router: Router) -> None:
+        self._router, self._turn = router, asyncio.Lock()
+        self.name, self.version, self.choices = router.name, router.version, router.choices
+
+    async def decide(self, text: str, headers: Mapping[str, str]) -> dict[str, float]:
+        """Return choice -> probability."""
+        async with self._turn:
+            (row,) = await asyncio.to_thread(self._router.probabilities, [text])
+        return row
+
+
+class ServedLabels:
+    """The label-logit router, the question put to the served base model itself.
+
+    The question is that of `routing.label_logits`, so a server with the same weights decides the same. vLLM
+    gives the log-probabilities of exactly the label tokens (`logprob_token_ids`). The client's key goes with
+    the question.
+    """
+
+    name = NAME
+
+    def __init__(self, upstream: Upstream, model: str, options: Mapping[str, str]) -> None:
+        """Prepare; the server is asked for the labels' tokens at the first question.
+
+        Args:
+            upstream: The server.
+            model: What it calls the base model.
+            options: Choice -> its line, as from `option_lines`.
+        """
+        self.choices = all_choices(list(options))
+        self._options = {name: options.get(name, name) for name in self.choices}
+        self._upstream, self._model = upstream, model
+        self._tokens: list[int] | None = None
+
+    @property
+    def version(self) -> str:
+        """Content hash of the question, the options and the name of the model; its weights are not seen."""
+        return text_version(self._model, label_prompt("", self._options), json.dumps(self._options))
+
+    async def decide(self, text: str, headers: Mapping[str, str]) -> dict[str, float]:
+        """Return the label tokens' probabilities, normalized among themselves.
+
+        Raises:
+            Refused: The server answered with an error.
+            Unavailable: It is down, or gives no log-probabilities of tokens by their id.
+        """
+        if self._tokens is None:
+            self._tokens = [await self._token(label, headers) for label in LABELS[: len(self.choices)]]
+            if len(set(self._tokens)) < len(self._tokens):
+                self._tokens = None
+                raise Unavailable(
+                    "two labels are the same token of the served model: use --router classifier."
+                )
+        asked = await self._ask(
+            f"{self._upstream.base_url}/chat/completions",
+            {
+                "model": self._model,
+                "messages": [{"role": "user", "content": label_prompt(text, self._options)}],
+                "max_tokens": 1,
+                "temperature": 1.0,
+                "logprobs": True,
+                "logprob_token_ids": self._tokens,
+                "return_tokens_as_token_ids": True,
+            },
+            headers,
+        )
+        try:
+            (first,) = asked["choices"][0]["logprobs"]["content"]
+            told = {row["token"]: float(row["logprob"]) for row in first["top_logprobs"]}
+            scores = [told[f"token_id:{token}"] for token in self._tokens]
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise Unavailable(
+                f"the model server at {self._upstream.base_url} gives no log-probabilities of the label "
+                "tokens (vLLM's logprob_token_ids); use --router classifier."
+            ) from error
+        if not all(math.isfinite(score) for score in scores):
+            raise Unavailable("the model server's log-probabilities of the labels are no numbers.")
+        row = softmax(np.array([scores]))[0]
+        return dict(zip(self.choices, map(float, row), strict=True))
+
+    async def _token(self, label: str, headers: Mapping[str, str]) -> int:
+        asked = {"model": self._model, "prompt": label, "add_special_tokens": False}
+        tokens = (await self._ask(f"{self._upstream.root}/tokenize", asked, headers)).get("tokens")
+        if not isinstance(tokens, list) or len(tokens) != 1 or not isinstance(tokens[0], int):
+            raise Unavailable(
+                f"label '{label}' is not one token of the served model ({self._upstream.root}/tokenize): "
+                "use --router classifier."
+            )
+        return tokens[0]
+
+    async def _ask(self, url: str, body: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        own = {"content-type": "application/json", "accept-encoding": "identity"}
+        if "authorization" in headers:
+            own["authorization"] = headers["authorization"]
+        answer = await self._upstream.send("POST", url, own, json.dumps(body).encode(), ASK_SECONDS)
+        content = await self._upstream.read(answer)
+        if answer.status_code != 200:
+            raise Refused(answer.status_code, content, answer.headers.get("content-type", "application/json"))
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise Unavailable(f"{url} answered with something that is no JSON object.")
+        return found
+
+
+# What a conversation is routed by: the text of its first user message, in the forms that clients send.
+
+
+LONGEST_OPENING = 32_768
+"""Characters that a conversation is routed by: some eight thousand tokens, seconds to read at the most."""
+
+
+def conversation_opening(body: dict[str, Any]) -> str:
+    """Return the text of the first user message of a chat request.
+
+    Later messages do not count, so a conversation keeps its adapter while it grows, with no state held. Of a
+    long one the beginning counts.
+
+    Args:
+        body: Body of a request to `/v1/chat/completions`.
+
+    Raises:
+        InputError: There is no user message, or none of its parts is text.
+
+    >>> conversation_opening({"messages": [{"role": "system", "content": "Be brief."},
+    ...                                    {"role": "user", "content": "Cancel K1."}]})
+    'Cancel K1.'
+    """
+    messages = body.get("messages")
+    rows = [row for row in messages if isinstance(row, dict)] if isinstance(messages, list) else []
+    first = next((row for row in rows if row.get("role") == "user"), None)
+    text = "" if first is None else _text(first.get("content"))
+    if not text[:LONGEST_OPENING].strip():
+        raise InputError(
+            "the conversation has no user message with text, so there is nothing to route it by: "
+            "send one, or name a model of the server instead of the routed one."
+        )
+    return text[:LONGEST_OPENING]
+
+
+def turns_before(body: dict[str, Any]) -> int:
+    """Return how many replies of the assistant a request already holds: 0 for a conversation's first."""
+    messages = body.get("messages")
+    return (
+        sum(isinstance(row, dict) and row.get("role") == "assistant" for row in messages)
+        if isinstance(messages, list)
+        else 0
+    )
+
+
+def opening_hash(text: str) -> str:
+    """Return 16 hexadecimal digits that stand for an opening where its text must not be kept."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+

@@ -1,0 +1,317 @@
+"""How environments are written and audited, adapters trained, tasks routed, and all of it evaluated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, ClassVar, Literal
+from pydantic import Field, field_validator
+from trace_assets.settings.section import Section
+from pydantic import Field
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from trace_assets.orchestration.cron import cron_error
+
+
+class SandboxSection(Section):
+    """Where generated code runs."""
+
+    added = frozenset({"recompute_share"})
+    idle = frozenset({"backend"})
+
+    backend: Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"] = "auto"
+    """`auto` takes Docker where a daemon answers, otherwise bubblewrap, with a warning. Results are the same,
+    and which it was is stored with them. `unsafe-subprocess` isolates nothing."""
+    memory_mb: int = Field(256, ge=64)
+    cpus: float = Field(1.0, gt=0)
+    deadline_seconds: float = Field(5.0, gt=0)
+    recompute_share: float = Field(0.02, ge=0, le=1)
+    """Share of the episodes in generated environments that are played again in a fresh sandbox; a verdict
+    that is not confirmed there rejects the environment and ends its training."""
+
+    def deciding(self) -> dict[str, Any]:
+        """Return the values that decide a result: whether anything is isolated is one of them."""
+        unsafe = {"backend": self.backend} if self.backend == "unsafe-subprocess" else {}
+        return super().deciding() | unsafe
+
+
+class Synthesis(Section):
+    """How environments are written and audited."""
+
+    added = frozenset(
+        {"model", "temperature", "seed", "mend_rounds", "mend_with_base"}
+        | {"excerpts", "excerpt_tokens", "contract_tokens"}
+    )
+
+    writer: Literal["recipe", "model", "auto"] = "recipe"
+    """`auto`: a recipe where one fits, otherwise the model. The model's server is that of `[writer]`."""
+    model: str = ""
+    """The model that writes."""
+    temperature: float = Field(1.0, ge=0, le=2)
+    seed: int = 0
+    """Another one asks the same questions anew; equal questions are answered from memory."""
+    mend_rounds: int = Field(5, ge=0, le=5)
+    """How often the failed checks go back to the model before it is given up."""
+    mend_with_base: bool = True
+    """Where nothing else is wrong, also mend what rollouts of the base policy show (too easy, too hard)."""
+    excerpts: int = Field(3, ge=0, le=12)
+    """Transcripts that lack the capability which the model is shown, and as many that show it."""
+    excerpt_tokens: int = Field(1500, ge=200)
+    """Longest of them; a longer one is compacted by the rule that its reader is told."""
+    contract_tokens: int = Field(12000, ge=1000)
+    """Of the target's contract in the prompt; tools and policy are always shown whole."""
+    audit_seeds: int = Field(64, ge=8)
+    audit_rollouts: int = Field(8, ge=2)
+    """Base-policy episodes a seed, for the pass band and the dead groups."""
+    pass_low: float = 0.05
+    pass_high: float = 0.80
+    max_dead_groups: float = 0.60
+
+
+class Training(Section):
+    """GRPO. Defaults suit the tiny agent; presets for real models are in `trace_assets/training/presets/`."""
+
+    added = frozenset(
+        {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
+        | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
+        | {"sampler", "sampler_arguments"}
+    )
+    apart = frozenset(
+        {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
+        | {"sampler_url", "sampler_command", "sampler_gpus"}
+    )
+    beforehand: ClassVar[frozenset[str]] = added - {"redraws", "sampler", "sampler_arguments"}
+    """Keys that decide whether something is trained, and not how."""
+
+    lora_rank: int = Field(8, ge=1)
+    lora_alpha: int = Field(16, ge=1)
+    learning_rate: float = Field(8e-3, gt=0)
+    warmup_iterations: int = Field(3, ge=0)
+    iterations: int = Field(22, ge=1)
+    tasks_per_iteration: int = Field(16, ge=1)
+    group_size: int = Field(8, ge=2)
+    temperature: float = Field(1.0, gt=0)
+    max_turns: int = Field(12, ge=1)
+    max_new_tokens: int = Field(64, ge=1)
+    """Of one assistant message."""
+    concurrency: int = Field(128, ge=1)
+    """Episodes in flight at once, of each process."""
+    epsilon: float = Field(0.2, gt=0)
+    beta: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+    loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
+    micro_batch: int = Field(0, ge=0)
+    """Episodes a forward pass; 0 takes the whole iteration at once. Divides tasks x group."""
+    validate_every: int = Field(6, ge=1)
+    validation_seeds: int = Field(64, ge=8)
+    """Held-out tasks on which checkpoints are compared."""
+    validation_episodes: int = Field(256, ge=8)
+    """Held-out tasks, one fresh episode each, behind each of the two figures before and after training."""
+    save_every: int = Field(6, ge=1)
+    mixed_arm: bool = True
+    """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
+    bf16: bool = False
+    gradient_checkpointing: bool = False
+    redraws: int = Field(0, ge=0, le=8)
+    """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
+    sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""
+    sampler: Literal["transformers", "server", "colocate"] = "transformers"
+    """Who plays the episodes: the engine of this package; a vLLM server that is given the adapter before
+    every batch (`server`); or vLLM in the training's own process (`colocate`)."""
+    sampler_url: str = ""
+    """For `server`: address of a running vLLM, or several separated by commas, that can read the training's
+    folder; empty starts one for the length of the training."""
+    sampler_command: str = ""
+    """vLLM's program where one is started; empty looks beside the interpreter, then on the PATH."""
+    sampler_arguments: tuple[str, ...] = ()
+    """Further arguments of that program, such as `--tensor-parallel-size`, `4`."""
+    sampler_gpus: str = ""
+    """GPUs that the program started sees, such as `4,5,6,7`; empty shows it those of the training."""
+    launcher: Literal["in_process", "pipes", "docker"] = "in_process"
+    """Where adapters are trained: in the step's own process, or by Dagster Pipes in another interpreter
+    (`pipes`), or in a container (`docker`). What was started there ends with the step, whatever ends that."""
+    python: str = ""
+    """Interpreter for `pipes` and `docker`, with this package and its train extra; empty takes the present
+    one, in a container `python3`."""
+    image: str = ""
+    """Image for `docker`, with this package and its train extra: `sandboxes/trainer.Dockerfile` makes one."""
+    gpus: str = ""
+    """GPUs that a container is given: `all`, or numbers or ids such as `0,1`; empty gives none."""
+    mounts: tuple[str, ...] = ()
+    """Further folders and files that a container sees, at the same path and read-only. The home, and the
+    model that `base_model.path` names, it sees anyway."""
+    processes: int = Field(1, ge=1)
+    """Processes that train together, one a GPU, each on its share of the tasks of an iteration; they must
+    divide `tasks_per_iteration`. The adapter is the same up to the rounding of sums. Not with launcher
+    `in_process`."""
+    shard: bool = False
+    """Divide the model among the processes (FSDP) instead of holding all of it in each: for a model that does
+    not fit one device."""
+    seed: int = 0
+    accept_rejected: dict[str, str] = {}
+    """Capability (id or name) whose environment its audit rejected and which is trained on all the same, with
+    the reason in words. The override stands in the verdict, and with whatever was trained so."""
+    pilot: Literal["gate", "warn", "off"] = "gate"
+    """Whether a pilot goes before an adapter's run. `gate`: one that shows that the reward buys nothing on
+    the target keeps the run from being made; `warn` only says so."""
+    pilot_share: float = Field(0.02, gt=0, le=0.25)
+    """Of the run's rollouts."""
+    pilot_steps: int = Field(3, ge=2)
+    """Optimizer steps, each followed by a look at the environment and the target."""
+    pilot_rate: float = Field(2.0, gt=0)
+    """Learning rate of the pilot over that of the run."""
+    pilot_tasks: int = Field(64, ge=8)
+    """Held-out seeds, and discovery tasks of the target that need the capability, at each look."""
+    pilot_search: int = Field(288, ge=8)
+    """Discovery tasks that are played once to find those."""
+    pilot_min_transfer: float = Field(0.25, ge=0, le=1)
+    """Share of the reward's gain that the target must be able to show, given its interval."""
+    wanted_signal: float = Field(0.5, gt=0, lt=1)
+    """Share of groups with both outcomes for which the needed group size is reported."""
+
+    @field_validator("accept_rejected")
+    @classmethod
+    def _reasons_are_given(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, reason in value.items():
+            if len(reason.split()) < 2:
+                raise ValueError(f"say in a few words why '{name}' is trained on a rejected environment")
+        return value
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the values that decide how an adapter is trained; later keys only where they are set."""
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in self.beforehand | self.apart
+            and not (name in self.added and getattr(self, name) == fields[name].default)
+        }
+
+    def recipe_version(self) -> str:
+        """Return a hash of `recipe`."""
+        text = json.dumps(self.recipe(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Routing(Section):
+    """How a task finds its adapter."""
+
+    router: Literal["classifier", "label_logits"] = "classifier"
+    """The one whose choices the `routed` arm follows; both are scored."""
+    unneeded_cost: float = Field(0.1, gt=0, le=1)
+    """What applying an adapter costs where the base model lacks nothing, relative to what is lost where an
+    adapter is needed and not applied. 0.1 routes to an adapter above a need of one in eleven."""
+    seed: int = 0
+
+
+class EvaluationSection(Section):
+    """How arms are compared on the test split."""
+
+    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"})
+
+    trials: int = Field(4, ge=1)
+    resamples: int = Field(2000, ge=100)
+    temperature: float = Field(1.0, ge=0)
+    seed: int = 0
+    merges: tuple[Literal["linear", "ties", "dare_linear", "dare_ties"], ...] = ()
+    """Ways to merge the adapters that a router may choose into one; each is an arm `merged:<way>` on the test
+    tasks. Needs two adapters."""
+    merge_density: float = Field(0.5, gt=0, le=1)
+    """Share of an adapter's values that the ways other than `linear` keep."""
+    engine: Literal["transformers", "vllm"] = "transformers"
+    """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
+    `serving.extra`."""
+    dtype: str = "auto"
+    """As `rollouts.dtype`."""
+    max_context: int = Field(0, ge=0)
+    """For `vllm`, as `rollouts.max_context`."""
+
+
+# How models are served over HTTP.
+
+
+class Serving(Section):
+    """How `trace serve` starts vLLM. It decides nothing that is stored: no asset hangs on it.
+
+    Where vLLM plays inside the process (`rollouts.engine`, `evaluation.engine`), `kv_cache_gib` and `extra`
+    hold for it as well: where and how fast it computes.
+    """
+
+    command: str = ""
+    """vLLM's program; empty looks beside this interpreter, then on the PATH."""
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=1, le=65535)
+    dtype: str = "auto"
+    """`float32` for the tiny model on a CPU; `auto` takes the model's own."""
+    max_model_len: int = Field(0, ge=0)
+    """Longest conversation in tokens; 0: what the model allows."""
+    max_num_seqs: int = Field(64, ge=1)
+    tool_parser: str = "hermes"
+    """As `vllm serve --tool-call-parser` names them; empty leaves calls in the text."""
+    kv_cache_gib: int = Field(1, ge=1)
+    """Key/value cache of a CPU build."""
+    extra: tuple[str, ...] = ()
+    """Further arguments of `vllm serve`, such as `--tensor-parallel-size=2`."""
+    start_seconds: float = Field(900.0, gt=0)
+    parity_tasks: int = Field(16, ge=1)
+    """Validation tasks played per adapter to compare the server with the trained model."""
+    tolerance: float = Field(0.0, ge=0)
+    """Largest difference of a log-probability, in nats; 0: 0.001 for float32, 0.25 for shorter floats."""
+
+
+# What happens by itself: watched folders, the schedule, the daemon. No result changes by them.
+
+
+class Ingest(Section):
+    """How files from outside are read. Changes no result, only what is too large to be read at all."""
+
+    memory_gib: float = Field(0.0, ge=0)
+    """Memory that reading may take beside the program itself; a row or file that needs more is left out, with
+    the reason. 0: a quarter of the machine's, or of the container's."""
+
+
+class Watch(Section):
+    """Folders that are looked at for new files. Changes no result: it only says where they come from."""
+
+    tasks: str = ""
+    """Folder of task files (JSON lines); empty: `watch/tasks` in the home. Relative to the home."""
+    trajectories: str = ""
+    """Folder of trajectory files in any known format; empty: `watch/trajectories` in the home."""
+    interval_seconds: int = Field(30, ge=1)
+    """Between two looks."""
+    settle_seconds: float = Field(2.0, ge=0)
+    """A file that was touched more recently may still be growing and is left for the next look."""
+
+
+class Schedule(Section):
+    """When diagnosis and evaluation are brought up to date by themselves. Changes no result."""
+
+    cron: str = ""
+    """Five fields, such as `0 2 * * *` for every night at two; empty: never."""
+    timezone: str = "UTC"
+
+    @field_validator("cron")
+    @classmethod
+    def _cron_is_right(cls, value: str) -> str:
+        if value.strip() and (problem := cron_error(value)) is not None:
+            raise ValueError(f"this is not a cron expression: {problem}")
+        return value.strip()
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone_is_known(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError("no such time zone; give a name such as 'Europe/Berlin' or 'UTC'") from error
+        return value
+
+
+class Automation(Section):
+    """What the Dagster daemon makes by itself. Changes no result, only when it is there."""
+
+    gpu: bool = False
+    """Also the layers that take a GPU or minutes of training; they wait for `trace sync` otherwise."""
+    interval_seconds: int = Field(30, ge=1)
+    """Between two looks at what changed."""
+
+

@@ -1,0 +1,337 @@
+"""One folder that holds everything the program makes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+from trace_assets.errors import InputError
+import errno
+import hashlib
+import json
+from typing import Any
+
+
+HOME_VARIABLE = "TRACE_HOME"
+ROOM = 1 << 18
+"""Bytes: a disk with less is full."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder named by `TRACE_HOME`, `.trace/` in the working directory by default.
+
+    Attributes:
+        path: Absolute path of the folder.
+    """
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path | str | None = None, *, writable: bool = True) -> Home:
+        """Make the folder if it is not there, and return it.
+
+        Args:
+            path: The folder; None reads `TRACE_HOME`, then falls back to `.trace`.
+            writable: Whether it will be written to; a home that is there can be looked at without.
+
+        Raises:
+            InputError: The folder cannot be made, or written to where it shall be.
+        """
+        chosen = chosen_folder(path)
+        try:
+            make_folder(chosen)
+        except OSError as error:
+            raise InputError(
+                f"the home folder {chosen} cannot be made ({error.strerror}); set {HOME_VARIABLE} to a "
+                "folder you may write to."
+            ) from error
+        home = cls(chosen)
+        if writable and not home.is_writable:
+            raise InputError(
+                f"the home folder {chosen} is not writable; set {HOME_VARIABLE} to a folder you may write to "
+                "(this one can be looked at: `trace sql`, `trace report`, `trace sync --dry-run`)."
+            )
+        return home
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether files can be made in it; it may be a copy on a read-only disk, or somebody else's."""
+        return os.access(self.path, os.W_OK)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its disk has no room left, not even for what SQLite lays beside a database."""
+        return is_full(self.path)
+
+    @property
+    def tables(self) -> Path:
+        """Parquet tables, one folder each."""
+        return self.path / "tables"
+
+    @property
+    def inbox(self) -> Path:
+        """Trajectories that were ingested, one folder a task batch."""
+        return self.path / "inbox"
+
+    @property
+    def descriptions(self) -> Path:
+        """Tools and policies that were given for targets whose trajectories were ingested."""
+        return self.path / "descriptions"
+
+    @property
+    def models(self) -> Path:
+        """Base models and adapters that were trained here."""
+        return self.path / "models"
+
+    @property
+    def journals(self) -> Path:
+        """Finished episodes and checkpoints of work that is under way."""
+        return self.path / "journals"
+
+    @property
+    def answers(self) -> Path:
+        """Answers of language models by the hash of the question, and what they cost."""
+        return self.path / "answers"
+
+    @property
+    def targets(self) -> Path:
+        """Installed targets: an interpreter each, and the record of where it came from."""
+        return self.path / "targets"
+
+    @property
+    def parities(self) -> Path:
+        """Comparisons with a benchmark's own program, one folder each."""
+        return self.path / "parity"
+
+    @property
+    def reports(self) -> Path:
+        """HTML pages."""
+        return self.path / "reports"
+
+    @property
+    def dagster(self) -> Path:
+        """DAGSTER_HOME: run and event storage."""
+        return self.path / "dagster"
+
+    def relative(self, path: Path) -> str:
+        """Return a path inside the home as records store it: relative, with forward slashes."""
+        return path.resolve().relative_to(self.path.resolve()).as_posix()
+
+
+def is_full(path: Path) -> bool:
+    """Whether the disk of a path has less than `ROOM` left for this user."""
+    return shutil.disk_usage(path).free < ROOM
+
+
+def chosen_folder(path: Path | str | None = None) -> Path:
+    """Return the folder of a home, given or as the environment names it, whether it is there or not."""
+    return Path(path or os.environ.get(HOME_VARIABLE) or ".trace").expanduser().absolute()
+
+
+@contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """Build a folder beside `target` and put it in place, for good, when the body has succeeded.
+
+    Args:
+        target: Folder to make or replace.
+
+    Yields:
+        An empty folder to fill; it is removed when the body fails.
+    """
+    make_folder(target.parent)
+    building = target.parent / f".{target.name}.{uuid4().hex[:8]}.partial"
+    building.mkdir()
+    try:
+        yield building
+        replace_folder(building, target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def _alone(partial: Path) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+@contextmanager
+def replacing_file(
+    target: Path, placing: Callable[[Path], AbstractContextManager[object]] = _alone
+) -> Iterator[Path]:
+    """Write a file beside `target` and put it in place by one rename when the body has succeeded.
+
+    Readers see the old file or the new one, also after a power cut: the content is on the disk before the
+    rename, and the rename before this returns. A writer that is killed leaves `.<name>.<id>.partial`, which
+    the next command removes (`store.leftovers`).
+
+    Args:
+        target: File to make or replace, in a folder that is there.
+        placing: Is given the finished partial file; what it returns is held during the rename.
+
+    Yields:
+        The path to write to; nothing is left of it when the body fails.
+    """
+    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}.partial")
+    try:
+        yield partial
+        sync_file(partial)
+        with placing(partial):
+            os.replace(partial, target)
+            sync_folder(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Put a finished folder in the place of `target`, which is never seen half written nor missing.
+
+    Where the file system can (Linux on ext4, xfs, btrfs, tmpfs, overlayfs) the two change places in one step.
+    Elsewhere `target` is missing for a moment; if the program is killed right then, the old folder lies
+    beside it as `.<name>.<id>.old`, and the next command puts it back (`store.leftovers`). The content is on
+    the disk before it is in place, and in place on the disk before this returns.
+
+    Args:
+        new: The finished folder, on the same file system; afterwards it is gone.
+        target: Where it shall be.
+    """
+    sync_tree(new)
+    if not target.exists():
+        os.rename(new, target)
+        sync_folder(target.parent)
+        return
+    old = target.parent / f".{target.name}.{uuid4().hex[:8]}.old"
+    if _exchange(new, target):
+        sync_folder(target.parent)  # before the name of what is removed says that it was replaced
+        os.rename(new, old)
+    else:
+        os.rename(target, old)
+        os.rename(new, target)
+    sync_folder(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two paths change places in one step; tell whether the system could."""
+    try:
+        renameat2 = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):
+        return False
+    code = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return bool(code == 0)
+
+
+def exchange_works(folder: Path) -> bool:
+    """Whether two folders inside `folder` can change places in one step: its file system decides."""
+    one, other = folder / "one", folder / "other"
+    one.mkdir()
+    other.mkdir()
+    return _exchange(one, other)
+
+
+# What a power cut does not take back: files and folders that are on the disk, not only in memory.
+
+
+_NOT_THERE_TO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
+"""What file systems answer that keep no folders of their own on a disk (some network and FUSE ones)."""
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file's content is on the disk."""
+    _sync(path, os.O_RDONLY)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk: what was made, renamed and removed there."""
+    try:
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno not in _NOT_THERE_TO_SYNC:
+            raise
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until all files and folders below a folder are on the disk, and the folder itself."""
+    for place, _, files in os.walk(folder, topdown=False):
+        for name in files:
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                sync_file(path)
+        sync_folder(Path(place))
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder with those above it, and wait until their names are on the disk."""
+    if path.is_dir():
+        return
+    missing = [path]
+    while not missing[-1].parent.is_dir():
+        missing.append(missing[-1].parent)
+    path.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_folder(made.parent)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# What a home keeps of each environment's text beside the tables, for no other user's eyes.
+
+
+def environment_file(home: Home, environment_id: str, name: str) -> Path:
+    """Return where something of an environment lies.
+
+    Args:
+        home: The home.
+        environment_id: Hash of the environment's text.
+        name: What it is, such as `seeds`.
+    """
+    folder = hashlib.sha256(environment_id.encode()).hexdigest()[:16]
+    return home.path / "environments" / folder / f"{name}.json"
+
+
+def read_environment_file(home: Home, environment_id: str, name: str) -> Any:
+    """Return what was kept; None when it is missing, damaged, or of another environment."""
+    try:
+        row = json.loads(environment_file(home, environment_id, name).read_text(encoding="utf-8"))
+        whole = row["environment_id"] == environment_id and row["check"] == _check(
+            environment_id, row["value"]
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return row["value"] if whole else None
+
+
+def keep_environment_file(home: Home, environment_id: str, name: str, value: Any) -> None:
+    """Keep a JSON value, readable for this user alone."""
+    path = environment_file(home, environment_id, name)
+    path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    row = {"environment_id": environment_id, "value": value, "check": _check(environment_id, value)}
+    with replacing_file(path) as partial:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(row, file)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _check(environment_id: str, value: Any) -> str:
+    """A damaged value would be another one, silently."""
+    text = json.dumps([environment_id, value], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+

@@ -1,0 +1,138 @@
+"""The agent before training: a Qwen3 model of a third of a million parameters, or of 40, and its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from trace_assets.targets.embedded.generator import NUMBERS
+from trace_assets.training.demo_agent.corpus import corpus_texts
+from trace_assets.training.demo_agent.tokenizer import build_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
+    from trace_assets.settings import BaseModelSection
+
+
+COPY_STRENGTH = 0.5
+"""Scale of the copying start; .2 and .5 came out alike."""
+CONTEXT = 512
+"""Positions; the longest episode takes about 300 tokens."""
+
+_TOKENIZER_TEXTS = 512
+
+
+@dataclass(frozen=True)
+class AgentShape:
+    """How large an agent is.
+
+    Attributes:
+        width: Of the residual stream.
+        inner: Of the feed-forward layers.
+        layers: How many.
+        heads: Of queries; two share their keys and values.
+        head_dim: Width of one head.
+    """
+
+    width: int
+    inner: int
+    layers: int
+    heads: int
+    head_dim: int
+
+
+TINY = AgentShape(width=96, inner=256, layers=3, heads=4, head_dim=24)
+"""0.4 million parameters, for one CPU thread. vLLM's CPU build serves heads of multiples of 32 only."""
+SMALL = AgentShape(width=768, inner=2048, layers=6, heads=12, head_dim=64)
+"""40 million, for a GPU."""
+
+
+def agent_shape(section: BaseModelSection) -> AgentShape:
+    """Return the shape that the settings ask for."""
+    return SMALL if section.size == "small" else replace(TINY, head_dim=section.head_dim)
+
+
+def new_tokenizer() -> PreTrainedTokenizerBase:
+    """Return the agent's tokenizer. It is the same for every seed of the weights."""
+    return build_tokenizer(corpus_texts(0, _TOKENIZER_TEXTS), NUMBERS)
+
+
+def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int, shape: AgentShape = TINY) -> Qwen3ForCausalLM:
+    """Return an agent with fresh random weights; the caller's random state is left as it was."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads // 2,
+        head_dim=shape.head_dim,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="float32",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+        _copy_from_the_start(model)
+    return model
+
+
+def _copy_from_the_start(model: Qwen3ForCausalLM) -> None:
+    """Start values and outputs as each other's transpose, so that every head copies what it attends to.
+
+    Mimetic initialisation (Trockman and Kolter 2023, arXiv 2305.09828), of the value-output product alone.
+    Copying an order number out of the request is most of what the agent has to learn: from random weights
+    it comes late and the second of two numbers never came; so begun, it is there within 300 steps.
+    """
+    import torch
+
+    config = model.config
+    width, size = config.hidden_size, config.head_dim
+    shared = config.num_attention_heads // config.num_key_value_heads
+    with torch.no_grad():
+        for layer in model.model.layers:
+            attention = layer.self_attn
+            values = torch.linalg.qr(torch.randn(width, config.num_key_value_heads * size))[0].T
+            attention.v_proj.weight.copy_(values)
+            for head in range(config.num_attention_heads):
+                rows = slice(head // shared * size, (head // shared + 1) * size)
+                columns = slice(head * size, (head + 1) * size)
+                attention.o_proj.weight[:, columns] = COPY_STRENGTH * values[rows].T
+
+
+def save_agent(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a folder that transformers and vLLM load like any other model's.
+
+    Args:
+        model: The agent.
+        tokenizer: Its tokenizer; the chat template goes with it.
+        folder: Where to; made when it is not there.
+    """
+    from transformers import GenerationConfig
+
+    model.generation_config = GenerationConfig(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def make_untrained(folder: Path, seed: int = 0, shape: AgentShape = TINY) -> Path:
+    """Write an agent with random weights: takes a second, and is enough to try an engine with."""
+    tokenizer = new_tokenizer()
+    save_agent(new_agent(tokenizer, seed, shape), tokenizer, folder)
+    return folder
+
+

@@ -1,0 +1,242 @@
+"""What the model calls of a diagnosis will cost, before any is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from trace_assets.diagnosis.llm.budget import price, read_calls, totals
+from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.discovery import draw_batches
+from trace_assets.diagnosis.llm.discovery import discovery_question
+from trace_assets.diagnosis.llm.labelling import label_question, ordered
+from trace_assets.diagnosis.llm.request import A, Question
+from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
+from trace_assets.records import Capability, Label, Trajectory, Triage
+from trace_assets.stages.analysts import by_target
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.study import Study
+from trace_assets.diagnosis.llm.budget import price
+from trace_assets.diagnosis.llm.transcript import estimate_tokens
+from trace_assets.errors import InputError
+from trace_assets.records import CapabilitySpec, SelectedCapability
+from trace_assets.stages.contract import read_contract
+from trace_assets.stages.environment_writers import WriterDesk, open_model_writer
+from trace_assets.environments.writers.writer import write_environment
+
+
+PROPOSALS_TOKENS = 700
+"""Reply of one discovery pass, and of the merge for each pass: a guess."""
+LABEL_TOKENS = 70
+"""Reply for one label: a sentence, some indices."""
+CAPABILITY_TOKENS = 110
+"""One capability in the prompt, where it is not known yet."""
+ASSUMED_CAPABILITIES = 8
+"""A target's candidates by a model, where it has proposed none yet."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one stage will ask.
+
+    Attributes:
+        stage: `discovery` or `labels`.
+        calls: Requests, each answered at the first try.
+        remembered: Questions whose answers are there already.
+        prompt_tokens: Of the requests, estimated.
+        completion_tokens: Of the replies, guessed.
+        usd: By the settings' prices, without what prompt caches save.
+        assumed: What had to be assumed, empty where everything is known.
+    """
+
+    stage: str
+    calls: int
+    remembered: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: float
+    assumed: str = ""
+
+
+def asks_model(study: Study) -> bool:
+    """Tell whether the settings name a model for discovery or labels."""
+    return study.settings.discovery.analyst != "detectors" or bool(study.settings.labels.model)
+
+
+def paid_stages(study: Study) -> list[str]:
+    """Return the assets of the diagnosis for which the settings name a model: these are asked for."""
+    settings = study.settings
+    named = {
+        "triage": bool(settings.triage.model),
+        "capability_dictionary": settings.discovery.analyst != "detectors",
+        "labels": bool(settings.labels.model),
+    }
+    return [asset for asset, is_named in named.items() if is_named]
+
+
+def spent_so_far(study: Study) -> float:
+    """Return what this home has spent on model calls, in USD."""
+    return totals(read_calls(study.home.answers)).usd
+
+
+def forecast(study: Study) -> list[Forecast]:
+    """Forecast the calls of discovery and labels from what is in the store.
+
+    Nothing is asked. What is remembered is left out, and so are stored labels; repairs, retries and parts are
+    not foreseen.
+
+    Args:
+        study: Its trajectories must be there, and triage for discovery.
+    """
+    rows = []
+    groups = by_target(read_trajectories(study.store))
+    if study.settings.discovery.analyst != "detectors":
+        rows.append(_discovery(study, groups))
+    if study.settings.labels.model:
+        rows.append(_labels(study, groups))
+    return rows
+
+
+def _discovery(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
+    section, tally = study.settings.discovery, _Tally(study)
+    failed = {row.trajectory_id for row in study.store.read(Triage) if row.fault not in (None, "agent")}
+    for group in groups.values():
+        batches = draw_batches([one for one in group if one.trajectory_id not in failed], section)
+        for batch in batches:
+            tally.ask(discovery_question(section, batch, section.transcript_tokens)[0], PROPOSALS_TOKENS)
+        if batches and tally.calls:
+            tally.guess(1, len(batches) * PROPOSALS_TOKENS, len(batches) * PROPOSALS_TOKENS)
+    return tally.forecast("discovery", "the merge's length" if tally.calls else "")
+
+
+def _labels(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
+    section, tally = study.settings.labels, _Tally(study)
+    known = study.store.read(Capability)
+    name = f"model:{section.model}"
+    stored = {
+        (row.trajectory_id, row.capability_id, row.labelling_pass)
+        for row in study.store.read(Label)
+        if row.labeller == name
+    }
+    assumed = False
+    for target, group in groups.items():
+        own = [one for one in known if one.target == target]
+        for one in group:
+            shown = view(one, section.transcript_tokens)
+            for number in range(1, section.passes + 1):
+                if own:
+                    open_ones = [
+                        row for row in own if (one.trajectory_id, row.capability_id, number) not in stored
+                    ]
+                    if open_ones:
+                        question = label_question(section, shown, ordered(open_ones, number), number)
+                        tally.ask(question, LABEL_TOKENS * len(open_ones))
+                elif tally.is_new(f"{number}:{shown.record.view_hash}"):
+                    assumed = True
+                    prefix = 900 + CAPABILITY_TOKENS * ASSUMED_CAPABILITIES
+                    tally.guess(1, prefix + shown.record.tokens, LABEL_TOKENS * ASSUMED_CAPABILITIES)
+    return tally.forecast("labels", f"{ASSUMED_CAPABILITIES} candidates a target" if assumed else "")
+
+
+class _Tally:
+    """Counts questions, each text once."""
+
+    def __init__(self, study: Study) -> None:
+        self._section, self._answers = study.settings.analyst, Answers(study.home.answers)
+        self._seen: set[str] = set()
+        self.calls = self.remembered = self.prompt = self.completion = 0
+
+    def ask(self, question: Question[A], reply: int) -> None:
+        """Count a question, unless it was counted or is answered."""
+        if not self.is_new(question.key):
+            return
+        if self._answers.has(question):
+            self.remembered += 1
+        else:
+            self.guess(1, estimate_tokens(question.system) + estimate_tokens(question.user), reply)
+
+    def is_new(self, key: str) -> bool:
+        """Tell whether something was not met before: equal transcripts are asked about once."""
+        new = key not in self._seen
+        self._seen.add(key)
+        return new
+
+    def guess(self, calls: int, prompt: int, completion: int) -> None:
+        """Count requests that are not known in full."""
+        self.calls, self.prompt = self.calls + calls, self.prompt + prompt
+        self.completion += completion
+
+    def forecast(self, stage: str, assumed: str) -> Forecast:
+        """Return the sums."""
+        cost = price(self._section, self.prompt, self.completion)
+        return Forecast(stage, self.calls, self.remembered, self.prompt, self.completion, cost, assumed)
+
+
+# What a model that writes environments will cost, before it is asked.
+
+
+MODULE_TOKENS = 6000
+"""Of one module in a reply: a guess. Recipes' modules have 4,000 to 8,000."""
+EVIDENCE_TOKENS = 1500
+"""Of the failed checks in a request to mend."""
+
+
+def forecast_environments(study: Study) -> list[Forecast]:
+    """Forecast the calls for the environments of all kept capabilities.
+
+    Nothing is asked. What is remembered is left out.
+
+    Returns:
+        Two rows a capability that a model writes: if the first draft is accepted, and at the most, with every
+        round of mending. Replies that are cut off and continued are not foreseen.
+
+    Raises:
+        InputError: No model is set.
+    """
+    section = study.settings.synthesis
+    if section.writer == "recipe" or not section.model:
+        raise InputError(
+            "no model writes environments: set synthesis.writer to model or auto, and synthesis.model."
+        )
+    rows: list[Forecast] = []
+    kept = sorted(row.capability_id for row in study.store.read(SelectedCapability) if row.kept)
+    for name in kept:
+        specs = study.store.read(CapabilitySpec, name)
+        if specs:
+            rows += _rows(study, specs[0])
+    return rows
+
+
+def _rows(study: Study, spec: CapabilitySpec) -> list[Forecast]:
+    section = study.settings.synthesis
+    try:
+        contract = read_contract(study, spec.target)
+    except InputError:
+        return []  # none will be written
+    if section.writer == "auto" and _has_recipe(study, spec):
+        return []
+    writer = open_model_writer(study, spec, WriterDesk(study, spec.capability_id))
+    question = writer.first_question(spec, contract)
+    known = Answers(study.home.answers).has(question)
+    first = estimate_tokens(question.system) + estimate_tokens(question.user)
+    again = first + MODULE_TOKENS + EVIDENCE_TOKENS
+    rounds = section.mend_rounds
+    at_most = _row(study, f"{spec.capability_id}, at the most", 1 + rounds, first + rounds * again, known)
+    if known:
+        return [at_most]
+    return [_row(study, f"{spec.capability_id}, if the first draft is accepted", 1, first, False), at_most]
+
+
+def _row(study: Study, name: str, calls: int, prompt: int, known: bool) -> Forecast:
+    completion = calls * MODULE_TOKENS
+    usd = price(study.settings.writer_server, prompt, completion)
+    assumed = f"{MODULE_TOKENS:,} tokens a module" + ("; later answers may be remembered" if known else "")
+    return Forecast(name, calls - known, int(known), prompt, completion, usd, assumed)
+
+
+def _has_recipe(study: Study, spec: CapabilitySpec) -> bool:
+    try:
+        write_environment(spec, read_contract(study, spec.target))
+    except InputError:
+        return False
+    return True
+
+

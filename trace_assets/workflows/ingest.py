@@ -1,0 +1,385 @@
+"""Trajectories that were made elsewhere: read, checked and laid into the inbox, one batch a source file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from trace_assets.formats.problem import batch_of
+from trace_assets.formats.load import Loaded, load
+from trace_assets.formats.problem import Problem, ProblemLog, reading
+from trace_assets.formats.registry import expand
+from trace_assets.formats.spool import Spool
+from trace_assets.records import Record, Task, TrajectoryHead
+from trace_assets.store import Store
+from trace_assets.store.files import replacing_folder
+from trace_assets.store.locks import mark_due
+from trace_assets.store.locks import announce
+from trace_assets.study import Study
+from trace_assets.untrusted.allowance import Allowance
+from pydantic import ValidationError
+from trace_assets.code_versions import code_version
+from trace_assets.formats.problem import stands_alone
+from trace_assets.formats.load import Loaded
+from trace_assets.formats.problem import Problem, ProblemLog
+from trace_assets.records import Record
+from trace_assets.workflows.watched_folder import file_digest
+from trace_assets.store.files import replacing_file
+from trace_assets.store.lines import sealed, unsealed
+from trace_assets.store.manifest import MANIFEST, Manifest
+from trace_assets.store.tables import is_readable
+from collections.abc import Sequence
+from typing import Any
+from pydantic_core import from_json
+from trace_assets.errors import InputError
+from trace_assets.formats.tau2_file import Tau2File
+from trace_assets.environments.contract.description import TargetDescription, read_description, write_description
+from trace_assets.environments.contract.description import tools_in
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What came of some files.
+
+    Attributes:
+        new: Batches that were not there or whose content changed, with their number of trajectories.
+        unchanged: Batches that were there with equal content.
+        messages: Messages by batch.
+        problems: What was left out or needs a look: counts, and examples of each kind.
+        skipped: Files that were not even parsed: the same bytes were ingested before.
+    """
+
+    new: dict[str, int]
+    unchanged: dict[str, int]
+    messages: dict[str, int] = field(default_factory=dict)
+    problems: ProblemLog = field(default_factory=ProblemLog)
+    skipped: Sequence[str] = ()
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that left something out (examples, where there are thousands of one kind)."""
+        return [problem for problem in self.problems if problem.severity == "error"]
+
+
+class _Held(Exception):
+    """A batch of that name holds what the file does not."""
+
+
+def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: bool = False) -> Ingested:
+    """Read files into the inbox; the assets `tasks` and `trajectories` take them from there.
+
+    A trajectory or task that another batch holds already is left where it is. The same files again change
+    nothing, and a file with the very bytes of one that was ingested is not parsed again. A file takes the
+    place of an earlier one of its name when it holds all that the earlier one held.
+
+    Args:
+        study: Where to.
+        paths: Trajectory files, and folders of them.
+        format: A format's name, or `auto`.
+        again: Also where trajectories of the earlier file would be gone.
+
+    Raises:
+        InputError: No trajectory could be read, or a folder cannot be written.
+    """
+    announce(study.home)
+    paths, notices = expand(paths, format)
+    files = IngestedFiles(study.home.inbox, format)
+    # A batch is laid as a whole: where one of its files is new, all of them are read.
+    due = {batch_of(path) for path in paths if not files.known(path)}
+    known = [path for path in paths if files.known(path) and batch_of(path) not in due]
+    outcome = Ingested({}, {}, skipped=[str(path) for path in known])
+    for notice in notices:
+        outcome.problems.add(notice)
+    for path in outcome.skipped:
+        before = files.known(Path(path))
+        assert before is not None
+        for problem in before.problems:
+            outcome.problems.add(problem.model_copy(update={"path": path}))
+        outcome.unchanged.update(before.batches)
+        outcome.messages.update(before.messages)
+    rest = [path for path in paths if str(path) not in outcome.skipped]
+    if rest or not paths:
+        with (
+            TemporaryDirectory(dir=study.home.path, prefix=".ingest-") as folder,
+            ExitStack() as stack,
+        ):
+            allowance = Allowance.of_machine(study.settings.ingest.memory_gib)
+            read = load(rest, Path(folder), stack, format, _held(study, rest), allowance)
+            _lay_all(study, read, Path(folder), outcome, files, again)
+        keep_notes(study.home.descriptions, rest)
+    return outcome
+
+
+def batches(study: Study) -> list[str]:
+    """Return the batches in the inbox, sorted."""
+    if not study.home.inbox.is_dir():
+        return []
+    found = (path for path in study.home.inbox.iterdir() if not path.name.startswith("."))  # half-made ones
+    return sorted(path.name for path in found if (path / "version").is_file())
+
+
+def inbox(study: Study, batch: str) -> Store:
+    """Return the tables of a batch as they were ingested."""
+    return batch_store(study.home.inbox / batch)
+
+
+def _held(study: Study, paths: Sequence[Path]) -> dict[str, str]:
+    """Return trajectory id to batch, for the batches that these files do not replace."""
+    own = {batch_of(path) for path in paths}
+    others = [batch for batch in batches(study) if batch not in own]
+    return {name: batch for batch in others for name in _column(inbox(study, batch), TrajectoryHead)}
+
+
+def _column(store: Store, record: type[Record]) -> list[str]:
+    if not store.has(record):
+        return []
+    return store.scan(record).select(record.key[0]).collect()[record.key[0]].to_list()
+
+
+def _lay_all(
+    study: Study, read: Loaded, folder: Path, outcome: Ingested, files: IngestedFiles, again: bool
+) -> None:
+    for problem in read.problems:
+        outcome.problems.add(problem)
+    outcome.problems.counts.update(read.problems.surplus())
+    others = [batch for batch in batches(study) if batch not in read.batches]
+    held = {task_id: found for batch in others for task_id, found in _tasks(study, batch)}
+    for batch, spool in sorted(read.batches.items()):
+        if not spool.n_trajectories:
+            outcome.unchanged[batch] = 0
+            continue
+        spool.held = held
+        try:
+            is_new = _lay(study, batch, spool, folder / batch, again)
+        except _Held as refused:
+            for path in (name for name, own in read.gave.items() if batch in own):
+                outcome.problems.add(Problem(path=path, message=str(refused), kind="held"))
+            continue
+        for problem in spool.problems:
+            outcome.problems.add(problem)
+        counts = outcome.new if is_new else outcome.unchanged
+        counts[batch] = spool.n_trajectories
+        outcome.messages[batch] = spool.n_messages
+    files.remember(study.home.inbox, read, outcome.problems)
+
+
+def _tasks(study: Study, batch: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield the tasks that a batch brought: id, and the batch with what the task reads."""
+    frame = inbox(study, batch).frame(Task).select("task_id", "instruction", "payload")
+    for task_id, instruction, payload in frame.iter_rows():
+        yield task_id, (batch, reading(instruction, json.loads(payload)))
+
+
+def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool) -> bool:
+    """Put one batch in place; tell whether its content is new.
+
+    Raises:
+        _Held: What is finished in a batch of this name would be gone.
+    """
+    folder, version = study.home.inbox / batch, spool.finish()
+    rolled_out = study.store.frame(TrajectoryHead, batch) if not folder.is_dir() else None
+    if rolled_out is not None and rolled_out.height:
+        raise _Held(
+            f"the batch '{batch}' holds {rolled_out.height:,} trajectories that were rolled out here; "
+            "rename the file, for a batch is called by its file"
+        )
+    held = () if batch_problem(folder) else _column(inbox(study, batch), TrajectoryHead)
+    gone = len(set(held) - set(_column(spool.store, TrajectoryHead)))  # of a damaged batch nothing is held
+    if gone and not again:
+        raise _Held(
+            f"the batch '{batch}' holds {gone:,} trajectories that this file does not; rename the file to "
+            "have both, or say --again to have it take the other's place"
+        )
+    (built / "version").write_text(version, encoding="utf-8")
+    seal_batch(built)
+    if laid_version(folder) == version and not batch_problem(folder):
+        return False
+    for asset in ("tasks", "trajectories"):  # seen by the next sync, also when this process ends before it
+        mark_due(study.home, asset, batch, "new files")
+    with replacing_folder(folder) as building:
+        for entry in built.iterdir():
+            shutil.move(entry, building / entry.name)
+    return True
+
+
+# Which files were ingested, by their bytes: the same file again is told apart without parsing it.
+
+
+_FILE = ".files.json"
+
+
+class IngestedFile(Record):
+    """What a file gave when it was ingested."""
+
+    batches: dict[str, int]
+    """Batch to its number of trajectories."""
+    messages: dict[str, int]
+    """Batch to its number of messages."""
+    versions: dict[str, str]
+    """Batch to the content version that was laid into the inbox."""
+    problems: tuple[Problem, ...] = ()
+    """Examples of what was wrong with it, to be told again."""
+
+
+class IngestedFiles:
+    """The list of ingested files, beside the batches in the inbox.
+
+    A file is known when its bytes, its name, the format asked for and the importers' code are the same, and
+    the batches it gave still lie in the inbox as they were laid, to the last byte.
+    """
+
+    def __init__(self, inbox: Path, format: str) -> None:
+        self._inbox, self._format = inbox, format
+        self._reader = code_version("importers")
+        self._found: dict[Path, str] = {}
+        try:
+            self._known: dict[str, str] = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._known = {}
+
+    def known(self, path: Path) -> IngestedFile | None:
+        """Return what a file gave; None when it must be read."""
+        if not self._known or not path.is_file() or not stands_alone(path):
+            return None
+        try:
+            text = unsealed(self._known.get(self._key(path), "").encode())
+            before = IngestedFile.model_validate_json(text or "")
+        except (ValidationError, OSError, AttributeError):
+            return None
+        for batch, version in before.versions.items():
+            folder = self._inbox / batch
+            if laid_version(folder) != version or batch_problem(folder):
+                return None
+        return before
+
+    def remember(self, inbox: Path, read: Loaded, problems: ProblemLog) -> None:
+        """Add the files of a reading from which all came into batches of their own."""
+        for name, batches in read.gave.items():
+            shared = any(
+                batch in other for key, other in read.gave.items() if key != name for batch in batches
+            )
+            own = [problem for problem in problems if problem.path == name]
+            # What was held by others, or too large for the memory of that day, may be taken another time.
+            if shared or not batches or any(problem.kind in ("held", "too_large") for problem in own):
+                continue
+            before = IngestedFile(
+                batches={batch: read.batches[batch].n_trajectories for batch in batches},
+                messages={batch: read.batches[batch].n_messages for batch in batches},
+                versions={batch: laid_version(inbox / batch) for batch in batches},
+                problems=tuple(own[:100]),
+            )
+            self._known[self._key(Path(name))] = sealed(before.model_dump_json()).decode().rstrip("\n")
+        inbox.mkdir(parents=True, exist_ok=True)
+        with replacing_file(inbox / _FILE) as partial:
+            partial.write_text(json.dumps(self._known), encoding="utf-8")
+
+    def _key(self, path: Path) -> str:
+        if path not in self._found:
+            self._found[path] = file_digest(path)
+        return f"{self._found[path]} {path.name} {self._format} {self._reader}"
+
+
+# The files of a batch in the inbox: whether they lie there as they were laid.
+
+
+AGAIN = "run `trace ingest` with its file again"
+
+
+def seal_batch(folder: Path) -> None:
+    """Write down what a batch's files are, before the folder is put in place."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    Manifest(folder / MANIFEST, folder).build(files)
+
+
+def batch_store(folder: Path) -> Store:
+    """Return the tables of a batch."""
+    return Store(folder, Manifest(folder / MANIFEST, folder), restored_by=AGAIN)
+
+
+def laid_version(folder: Path) -> str:
+    """Return the content version of a batch as it was laid; nothing when none was."""
+    try:
+        return (folder / "version").read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def batch_problem(folder: Path) -> str:
+    """Say what is wrong with a batch's files, each of which is read to its end; nothing when all is well.
+
+    Of a batch that an earlier version of the program laid, it is known only whether the files can be opened.
+    """
+    manifest = Manifest(folder / MANIFEST, folder)
+    if manifest.is_there():
+        found = manifest.problems(manifest.entries())
+        return "; ".join(f"{folder / name} {said}" for name, said in sorted(found.items()))
+    for file in sorted(folder.glob("*/*.parquet")):
+        if not is_readable(file):
+            return f"{file} cannot be read"
+    return ""
+
+
+# What simulation files say of their target beside trajectories: the policy, and the tools where listed.
+
+
+HEAD_BYTES = 4 << 20
+"""Where in a file to look: `info` stands before the simulations."""
+_NOTED = "ingested: "
+
+
+def keep_notes(folder: Path, paths: Sequence[Path]) -> list[str]:
+    """Keep what tau2 simulation files say of their targets, unless a person or an earlier file has said it.
+
+    Args:
+        folder: Where descriptions of targets lie.
+        paths: Files of any form; those of other forms say nothing.
+
+    Returns:
+        The targets of which something new is known.
+    """
+    told = []
+    for path in paths:
+        noted = noted_in(path)
+        if noted is None:
+            continue
+        known = read_description(folder, noted.target)
+        more: dict[str, Any] = {}
+        if noted.policy and not known.policy:
+            more |= {"policy": noted.policy, "policy_from": noted.policy_from}
+        if noted.tools.agent and not known.tools.agent:
+            more |= {"tools": noted.tools, "tools_from": noted.tools_from}
+        if more and write_description(folder, known.model_copy(update=more)):
+            told.append(noted.target)
+    return told
+
+
+def noted_in(path: Path) -> TargetDescription | None:
+    """Return what the head of a tau2 simulation file says of its target, None for other files.
+
+    Of an agent that works alone the policy is left out: the file holds the one of agents that have a user.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES).partition(b'"simulations"')[0]
+        content = from_json(head, allow_partial=True)
+        file = Tau2File.of(path, {**content, "tasks": [], "simulations": []})
+        about = content["info"]["environment_info"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    policy, listed = about.get("policy"), about.get("tool_defs")
+    description = TargetDescription(target=file.target)
+    if isinstance(policy, str) and policy and not file.solo:
+        description = description.model_copy(update={"policy": policy, "policy_from": _NOTED + path.name})
+    if listed:
+        try:
+            tools = tools_in(listed, path.name)
+        except InputError:
+            return description
+        description = description.model_copy(update={"tools": tools, "tools_from": _NOTED + path.name})
+    return description
+
+

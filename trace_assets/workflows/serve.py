@@ -1,0 +1,150 @@
+"""The base model and its accepted adapters on a server, and the gate: does it say the same?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from trace_assets.errors import TraceError, require_extra
+from trace_assets.evaluation.non_inferiority import acceptance
+from trace_assets.system.progress import progress
+from trace_assets.records import Adapter, ServedParity
+from trace_assets.serving.server import BASE, Launch, served_name
+from trace_assets.stages.base_model import base_folder
+from trace_assets.stages.model_files import whole_adapter
+from trace_assets.stages.training import read_adapters
+from trace_assets.study import Study
+
+
+EXACT = 1e-3
+SHORT_FLOATS = 0.25
+"""Nats: bfloat16 keeps 8 bits, so a logit near 10 moves by a few hundredths at a time."""
+
+
+def served_adapters(study: Study) -> dict[str, Adapter]:
+    """Return what is worth serving by served name: accepted capability adapters, and the mixed arm's."""
+    return {
+        served_name(adapter.name, adapter.adapter_id): adapter
+        for adapter in read_adapters(study)
+        if acceptance(adapter).accepted
+    }
+
+
+def launch_of(study: Study) -> Launch:
+    """Return how vLLM is started for this study.
+
+    Raises:
+        InputError: There is no base model yet.
+    """
+    section = study.settings.serving
+    return Launch(
+        model=str(base_folder(study)),
+        name=BASE,
+        adapters={name: whole_adapter(study, one) for name, one in served_adapters(study).items()},
+        host=section.host,
+        port=section.port,
+        dtype=section.dtype,
+        max_model_len=section.max_model_len,
+        max_num_seqs=section.max_num_seqs,
+        tool_parser=section.tool_parser,
+        kv_cache_gib=section.kv_cache_gib,
+        extra=section.extra,
+    )
+
+
+def log_file(study: Study) -> Path:
+    """Return where the server's words go."""
+    folder = study.home.path / "serving"
+    folder.mkdir(exist_ok=True)
+    return folder / "server.log"
+
+
+def tolerance(study: Study) -> float:
+    """Return what a log-probability may differ by, in nats."""
+    section = study.settings.serving
+    return section.tolerance or (EXACT if section.dtype == "float32" else SHORT_FLOATS)
+
+
+def check_served(study: Study, base_url: str) -> list[ServedParity]:
+    """Compare every adapter on a server with the model that was trained, and write `served_parities`.
+
+    Whole episodes of validation tasks are played through the server, which returns its token ids and
+    log-probabilities; PEFT's own forward pass scores the same tokens.
+
+    Args:
+        study: The study.
+        base_url: The server; it must serve the adapters by their served names.
+
+    Returns:
+        One row an adapter. A comparison that could not be made is a row that did not pass.
+
+    Raises:
+        Unavailable: The train extra is missing.
+    """
+    require_extra("torch", "train", "comparing a server with the trained model")
+    rows = []
+    adapters = served_adapters(study)
+    with progress("compare server and trained model", len(adapters)) as bar:
+        for name, adapter in adapters.items():
+            rows.append(_compare(study, base_url, name, adapter))
+            bar.advance(note=adapter.name)
+    study.store.write(rows, ServedParity)
+    return rows
+
+
+def _compare(study: Study, base_url: str, name: str, adapter: Adapter) -> ServedParity:
+    from trace_assets.policies.openai_server import OpenAIPolicy
+    from trace_assets.training.parity import adapter_parity
+
+    training, section, allowed = study.settings.training, study.settings.serving, tolerance(study)
+    policy = OpenAIPolicy(
+        base_url,
+        BASE,
+        temperature=training.temperature,
+        max_new_tokens=training.max_new_tokens,
+        return_token_ids=True,
+    )
+    row = ServedParity(
+        adapter=adapter.name,
+        adapter_id=adapter.adapter_id,
+        served_as=name,
+        server=base_url,
+        dtype=section.dtype,
+        n_tokens=0,
+        n_episodes=0,
+        max_difference=0.0,
+        mean_difference=0.0,
+        kl=0.0,
+        effect=0.0,
+        base_difference=0.0,
+        tolerance=allowed,
+        passed=False,
+        detail="",
+    )
+    try:
+        found = adapter_parity(
+            study.target,
+            list(study.target.tasks("validation"))[: section.parity_tasks],
+            policy,
+            name,
+            base_dir=base_folder(study),
+            folder=whole_adapter(study, adapter),
+            max_turns=training.max_turns,
+            temperature=training.temperature,
+            tolerance=allowed,
+        )
+    except TraceError as error:
+        return row.model_copy(update={"detail": f"not compared: {error}"})
+    return row.model_copy(
+        update={
+            "n_tokens": found.tokens,
+            "n_episodes": found.episodes,
+            "max_difference": found.max_difference,
+            "mean_difference": found.mean_difference,
+            "kl": found.kl,
+            "effect": found.effect,
+            "base_difference": found.base_difference,
+            "passed": found.problem is None,
+            "detail": found.sentence,
+        }
+    )
+
+
