@@ -2,13 +2,15 @@
 
 import dagster as dg
 
-from trace_assets.orchestration.automation import automation_sensors, with_automation
+from trace_assets.orchestration.automation import (
+    automation_sensors,
+    watch_sensors,
+    with_automation,
+    with_freshness,
+)
 from trace_assets.orchestration.configuration import configuration_assets
-from trace_assets.orchestration.automation import with_freshness
+from trace_assets.orchestration.jobs import scheduled_rerun, schedules, whole_loop
 from trace_assets.orchestration.sandbox_check import sandbox_battery
-from trace_assets.orchestration.jobs import scheduled_rerun, schedules
-from trace_assets.orchestration.automation import watch_sensors
-from trace_assets.orchestration.jobs import whole_loop
 from trace_assets.study import Study
 
 STAGE_MODULES = (

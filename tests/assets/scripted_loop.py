@@ -16,13 +16,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from trace_assets.assets.adapter import read_adapters
+from trace_assets.assets.curriculum import taught
+from trace_assets.assets.environment_verdict import read_verdict
+from trace_assets.assets.result import StageResult
+from trace_assets.assets.routing import examples, usable_adapters
+from trace_assets.definitions import build
+from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.orchestration.instance import register_batches
 from trace_assets.orchestration.planner import Item, Planner, Step, plan
 from trace_assets.orchestration.sync import Answer, AtRisk, sync
 from trace_assets.orchestration.worker_pool import Outcome
-from trace_assets.definitions import build
-from trace_assets.policies.protocol import Conversation
-from trace_assets.policies.protocol import ScriptedPolicy
+from trace_assets.policies.protocol import Conversation, ScriptedPolicy
 from trace_assets.records import (
     Adapter,
     ArmSummary,
@@ -34,23 +39,17 @@ from trace_assets.records import (
     Route,
     Task,
 )
+from trace_assets.resources.contract import read_contract
+from trace_assets.resources.policy import base_checkpoint
+from trace_assets.resources.sandbox import read_environment
 from trace_assets.settings import load_settings
-from trace_assets.stages.base_model import base_checkpoint
-from trace_assets.stages.contract import read_contract
-from trace_assets.stages.curriculum import read_verdict, taught
-from trace_assets.stages.permutations import permutation_for
-from trace_assets.stages.result import StageResult
-from trace_assets.stages.routing import examples, usable_adapters
-from trace_assets.stages.synthesis import read_environment
-from trace_assets.stages.training import read_adapters
 from trace_assets.store import Home
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.environments.audit.severity import SEVERITIES
-from trace_assets.targets.embedded.desk import case_of
 from trace_assets.targets.embedded.demonstrations import mistaken
+from trace_assets.targets.embedded.desk import case_of, solve
 from trace_assets.targets.embedded.generator import Drawn
-from trace_assets.targets.embedded.desk import solve
+from trace_assets.workflows.permutations import permutation_for
 
 SMALL = {
     "targets.discovery_tasks": "144",
@@ -174,8 +173,8 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
 
     places: Mapping[str, Callable[..., object]] = {
         "trace_assets.assets.tasks.write_base_model": _base_model,
-        "trace_assets.stages.trajectories.open_policy": scripted_agent,
-        "trace_assets.stages.synthesis.audit_environment": audit,
+        "trace_assets.assets.trajectories.open_policy": scripted_agent,
+        "trace_assets.assets.environment_audit.audit_environment": audit,
         "trace_assets.assets.training.write_pilot": _pilot,
         "trace_assets.assets.training.train_capability": train,
         "trace_assets.assets.training.train_mixed": _train_mixed,

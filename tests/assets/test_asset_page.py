@@ -5,11 +5,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.orchestration.pages import column_schema, describe, page_metadata, show_on, small_table
+from trace_assets.assets.result import StageResult
 from trace_assets.orchestration.configuration import section_rows
+from trace_assets.orchestration.pages import column_schema, describe, page_metadata, show_on, small_table
 from trace_assets.records import Contrast, RouterScore, Triage
 from trace_assets.settings import Settings
-from trace_assets.stages.result import StageResult
 from trace_assets.store import Store
 from trace_assets.store.history import Spending
 

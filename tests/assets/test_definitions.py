@@ -14,8 +14,8 @@ import dagster as dg
 import pytest
 
 from tests.assets.definitions_snapshot import check_spec, snapshot
-from trace_assets.orchestration.pages import COLUMN_SOURCES, column_lineage
 from trace_assets.definitions import build
+from trace_assets.orchestration.pages import COLUMN_SOURCES, column_lineage
 from trace_assets.records import TABLES
 from trace_assets.records.base import describe_columns
 from trace_assets.study import Study

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from tests.assets.scripted_loop import Loop, stand_ins
-from trace_assets.orchestration.instance import register_batches
-from trace_assets.orchestration.scope import OF_BATCH, Scope
-from trace_assets.orchestration.planner import Planner
+from trace_assets.assets.tasks import tasks_of
 from trace_assets.cli.checkup.files import accept_losses
 from trace_assets.cli.checkup.files import files as checked_files
 from trace_assets.diagnosis import detector_analyst
+from trace_assets.environments.writers import writer
 from trace_assets.errors import InputError
+from trace_assets.orchestration.instance import register_batches
+from trace_assets.orchestration.planner import Planner
+from trace_assets.orchestration.scope import OF_BATCH, Scope
 from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Task, Trajectory
 from trace_assets.settings import Targets
+from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.workflows.ingest import ingest
 from trace_assets.workflows.task_inbox import known_tasks, lay_tasks, task_inbox
-from trace_assets.stages.tasks import tasks_of
-from trace_assets.environments.writers import writer
-from trace_assets.targets.embedded.target import EmbeddedTarget
 
 CANCEL = "embedded-write_without_read-cancel_order-get_order"
 MULTI = "embedded-object_untouched-order"

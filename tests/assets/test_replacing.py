@@ -11,14 +11,14 @@ import pytest
 from tests.assets.scripted_loop import Loop, stand_ins
 from tests.assets.test_recompute import ALL, CANCEL, WINDOW, each
 from tests.automation.simulations import simulation_file
-from trace_assets.orchestration.instance import register_batches
+from trace_assets.environments.writers import writer
 from trace_assets.orchestration.forecast import likely_to_follow
+from trace_assets.orchestration.instance import register_batches
 from trace_assets.orchestration.planner import Item, Planner
 from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
 from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.records import Adapter, Evaluation, SeedOutcome, TrajectoryHead
 from trace_assets.workflows.ingest import ingest
-from trace_assets.environments.writers import writer
 
 FEWER = {"training__iterations": "5"}
 

@@ -18,8 +18,8 @@ import pytest
 
 from tests.assets.scripted_loop import Loop, stand_ins
 from tests.assets.sync_process import PARTS
-from trace_assets.orchestration.sync import sync, worker_variables
 from trace_assets.errors import Unavailable
+from trace_assets.orchestration.sync import sync, worker_variables
 from trace_assets.records import TABLES, Label, LedgerEntry, MessageRow, Record, TrajectoryHead
 from trace_assets.store import Home, Store
 from trace_assets.store.content import frame_version

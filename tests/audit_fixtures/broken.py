@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from tests.audit_fixtures import faults_adversarial, faults_fidelity, faults_phase, faults_runtime, faults_semantic, faults_static, faults_statistical
+from tests.audit_fixtures import (
+    faults_adversarial,
+    faults_fidelity,
+    faults_phase,
+    faults_runtime,
+    faults_semantic,
+    faults_static,
+    faults_statistical,
+)
 from tests.audit_fixtures.broken_environment import Animal
-
 
 ANIMALS: tuple[Animal, ...] = (
     *faults_static.FAULTS,
@@ -15,5 +22,3 @@ ANIMALS: tuple[Animal, ...] = (
     *faults_fidelity.FAULTS,
     *faults_statistical.FAULTS,
 )
-
-

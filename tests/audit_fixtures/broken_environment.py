@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-
 SOUND_FOLDER = Path(__file__).parent / "sound"
 
 
@@ -64,5 +63,3 @@ class Animal:
                 )
             source = source.replace(old, new)
         return source
-
-

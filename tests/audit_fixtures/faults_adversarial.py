@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.audit_fixtures.broken_environment import Animal
 from tests.audit_fixtures.faults_semantic import pays_when
 
-
 _WANTED = '("report_door" if episode["alarmed"] else "unlock_door")'
 _SERVED = '    if call["name"] not in TEXTS or door'
 
@@ -95,5 +94,3 @@ FAULTS = (
         ("settled = acts == [wanted]", 'settled = acts in (["report_door"], [wanted])'),
     ),
 )
-
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.audit_fixtures.broken_environment import Animal
 
-
 FAULTS: tuple[Animal, ...] = (
     Animal(
         "other tool type",
@@ -66,5 +65,3 @@ FAULTS: tuple[Animal, ...] = (
         real=True,
     ),
 )
-
-

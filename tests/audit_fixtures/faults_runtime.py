@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.audit_fixtures.broken_environment import Animal
 
-
 _STATE = "episode: dict[str, Any] = {}"
 _REWARD = "min(1.0, max(0.0, reward))"
 _TYPED = 'if type(arguments[key]) is not TYPES[schema["type"]]:'
@@ -181,5 +180,3 @@ FAULTS = (
         (('if arguments[key] not in schema.get("enum", [arguments[key]]):', 'if key == "none":'),),
     ),
 )
-
-

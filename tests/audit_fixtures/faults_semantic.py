@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.audit_fixtures.broken_environment import Animal
 
-
 PAY = "    reward, success = judge()\n"
 
 
@@ -113,5 +112,3 @@ FAULTS = (
         (('[name, arguments.get("amount")]', "[name, [*arguments.values(), None][1]]"),),
     ),
 )
-
-

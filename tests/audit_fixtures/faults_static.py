@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.audit_fixtures.broken_environment import Animal
 
-
 _STATE = "episode: dict[str, Any] = {}"
 _IMPORT = "import random"
 _REPORT = '"report_door": "Report a door."}'
@@ -85,5 +84,3 @@ FAULTS = (
         (("rng.choice(PEOPLE)", "rng.choice(list(set(PEOPLE)))"),),
     ),
 )
-
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.audit_fixtures.broken_environment import Animal
 
-
 FAULTS = (
     Animal("never solved", "trace.pass_band", "door", (), knows=lambda seed, trial: False),
     Animal("always solved", "trace.pass_band", "door", (), knows=lambda seed, trial: True),
@@ -24,5 +23,3 @@ FAULTS = (
         section=(("max_dead_groups", 1.0), ("audit_seeds", 16)),
     ),
 )
-
-

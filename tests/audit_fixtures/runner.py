@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.audit_fixtures.broken import ANIMALS
+from tests.audit_fixtures.broken_environment import Animal, sound_names, sound_source
+from trace_assets.environments.audit.adversarial import messy, say
+from trace_assets.environments.audit.battery import audit
+from trace_assets.environments.audit.check import MAX_TURNS, Sizes
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from trace_assets.environments.audit.severity import RULES, Rules
+from trace_assets.environments.contract.description import TargetContract, extract_contract
+from trace_assets.environments.contract.protocol import Reference
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Environment, EnvironmentCheck, Message
 from trace_assets.rollouts.runner import Trial, run_rollouts
@@ -11,24 +22,9 @@ from trace_assets.sandbox.config import BARE, EVERYWHERE, Conditions
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.settings import Synthesis
 from trace_assets.store.content import text_version
-from trace_assets.environments.audit.adversarial import messy, say
-from trace_assets.environments.audit.battery import audit
-from trace_assets.environments.audit.check import MAX_TURNS, Sizes
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from trace_assets.environments.audit.severity import RULES, Rules
-from trace_assets.environments.contract.protocol import Reference
-from trace_assets.environments.contract.description import TargetContract, extract_contract
-from tests.audit_fixtures.broken_environment import Animal, sound_source
-from trace_assets.targets.sandboxed import SandboxedTarget
-from trace_assets.targets.seeds import SeedPermutation
-from trace_assets.targets.seeds import audited
-from collections.abc import Iterator
-from dataclasses import dataclass
 from trace_assets.system.progress import progress
-from trace_assets.sandbox import SandboxPool
-from tests.audit_fixtures.broken_environment import sound_names
-from tests.audit_fixtures.broken import ANIMALS
-
+from trace_assets.targets.sandboxed import SandboxedTarget
+from trace_assets.targets.seeds import SeedPermutation, audited
 
 ZOO_SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
 ZOO_SIZES = Sizes(compared=2, diversity=24, floor=4, attack=8, replayed=1, mutated=2)
@@ -229,5 +225,3 @@ def tour(pool: SandboxPool) -> Iterator[Visit]:
         for animal in ANIMALS:
             yield Visit(animal.name, animal.base, animal.check_id, failed(keeper.audit(animal)))
             bar.advance(note=animal.name)
-
-

@@ -10,11 +10,11 @@ from pathlib import Path
 import dagster as dg
 from dagster import AssetKey
 
+from trace_assets.definitions import build
 from trace_assets.orchestration.automation import is_heavy
 from trace_assets.orchestration.instance import TASK_BATCH
-from trace_assets.definitions import build
-from trace_assets.workflows.watch import look, pending
 from trace_assets.study import Study
+from trace_assets.workflows.watch import look, pending
 
 Request = tuple[str, str]
 

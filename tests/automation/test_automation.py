@@ -10,8 +10,8 @@ from clockwork import Clockwork, Request
 from dagster import AssetKey, DefaultSensorStatus
 from simulations import simulation_file
 
-from trace_assets.orchestration.automation import is_heavy
 from trace_assets.definitions import build
+from trace_assets.orchestration.automation import is_heavy
 from trace_assets.records import SelectedCapability
 from trace_assets.settings import SECTIONS
 from trace_assets.study import Study

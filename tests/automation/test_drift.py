@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulations import simulation_file
 
+from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.drift import newest_batches, write_drift
+from trace_assets.assets.labels import label_batch
+from trace_assets.assets.tasks import write_tasks
+from trace_assets.assets.trajectories import write_batch
+from trace_assets.assets.triage import triage_batch
 from trace_assets.diagnosis.stability import change, drift, simultaneous_confidence
 from trace_assets.records import Drift, Label, Triage
 from trace_assets.settings import ContrastSection
-from trace_assets.stages.batch_capabilities import write_batch_capabilities
-from trace_assets.stages.discovery import discover
-from trace_assets.stages.drift import newest_batches, write_drift
-from trace_assets.stages.labels import label_batch
-from trace_assets.stages.tasks import write_tasks
-from trace_assets.stages.trajectories import triage_batch, write_batch
-from trace_assets.workflows.watch import look, pending
-from trace_assets.stats.intervals import Estimate
-from trace_assets.stats.intervals import wilson
+from trace_assets.stats.intervals import Estimate, wilson
 from trace_assets.study import Study
+from trace_assets.workflows.watch import look, pending
 
 SECTION = ContrastSection(resamples=200, permutations=100)
 

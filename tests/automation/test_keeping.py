@@ -11,8 +11,8 @@ from clockwork import Clockwork
 from dagster import AssetKey
 
 from tests.answering import InTurn, completion
-from trace_assets.orchestration.instance import TASK_BATCH
 from trace_assets.definitions import build
+from trace_assets.orchestration.instance import TASK_BATCH
 from trace_assets.records import Task, TrajectoryHead
 
 TASKS = 4

@@ -10,17 +10,16 @@ import dagster as dg
 import pytest
 from simulations import simulation_file
 
-from trace_assets.orchestration.automation import PROMISED, freshness_policy
-from trace_assets.orchestration.instance import prepare_instance
-from trace_assets.orchestration.instance import TASK_BATCH
-from trace_assets.orchestration.jobs import confirm
-from trace_assets.orchestration.planner import plan
 from trace_assets.cli.progress import run_sync
 from trace_assets.definitions import build
+from trace_assets.orchestration.automation import PROMISED, freshness_policy
+from trace_assets.orchestration.instance import TASK_BATCH, prepare_instance
+from trace_assets.orchestration.jobs import confirm
+from trace_assets.orchestration.planner import plan
 from trace_assets.records import Quarantined
 from trace_assets.settings import Schedule
-from trace_assets.workflows.watch import pending
 from trace_assets.study import Study
+from trace_assets.workflows.watch import pending
 
 SETTINGS = ["watch.settle_seconds=0", "contrast.resamples=100", "contrast.permutations=100"]
 

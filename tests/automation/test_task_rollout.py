@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.answering import InTurn, completion
+from trace_assets.assets.tasks import write_tasks
+from trace_assets.assets.trajectories import write_batch
+from trace_assets.assets.triage import triage_batch
 from trace_assets.records import Task, TrajectoryHead
-from trace_assets.workflows.task_files import example_rows
-from trace_assets.stages.tasks import write_tasks
-from trace_assets.stages.trajectories import triage_batch, write_batch
-from trace_assets.workflows.watch import look, pending
 from trace_assets.study import Study
+from trace_assets.workflows.task_files import example_rows
+from trace_assets.workflows.watch import look, pending
 
 
 @pytest.fixture

@@ -10,18 +10,18 @@ import pytest
 from simulations import simulation_file
 
 import trace_assets
+from trace_assets.assets.tasks import write_tasks
+from trace_assets.assets.trajectories import write_batch
 from trace_assets.errors import Unavailable
 from trace_assets.records import Arrival, BaseCheckpoint, Quarantined, Task, TrajectoryHead
 from trace_assets.settings import Targets
+from trace_assets.study import Study
+from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.workflows import watch
 from trace_assets.workflows.ingest import batches, inbox
 from trace_assets.workflows.task_inbox import lay_tasks, task_batches, task_inbox
-from trace_assets.stages.tasks import write_tasks
-from trace_assets.stages.trajectories import write_batch
 from trace_assets.workflows.watch import look, pending
 from trace_assets.workflows.watched_folder import WatchedFolder
-from trace_assets.study import Study
-from trace_assets.targets.embedded.target import EmbeddedTarget
 
 SETTINGS = [
     "watch.settle_seconds=0",

@@ -12,8 +12,8 @@ import pytest
 from simulations import simulation_file
 
 import trace_assets
-from trace_assets.workflows.task_files import example_rows, read_task_file
 from trace_assets.study import Study
+from trace_assets.workflows.task_files import example_rows, read_task_file
 
 
 def trace(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
-
 CORES = 2
 
 
@@ -137,5 +136,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

@@ -21,17 +21,17 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+
 import numpy as np
+
 from trace_assets.errors import TraceError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Task
 from trace_assets.rollouts.runner import Rollout, Trial, roll_out
-from trace_assets.serving.server import Launch, find_vllm
-from trace_assets.serving.server import ModelServer
+from trace_assets.serving.server import Launch, ModelServer, find_vllm
 from trace_assets.settings import Targets
 from trace_assets.stats.paired import Comparison, compare
 from trace_assets.targets.embedded.target import EmbeddedTarget
-
 
 WARM_UP = 8
 """Episodes played before the clock starts: kernels are chosen, caches filled."""
@@ -291,5 +291,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

@@ -12,18 +12,18 @@ import pytest
 
 from tests.assets.scripted_loop import SMALL, Loop, stand_ins
 from tests.automation.simulations import simulation_file
-from trace_assets.orchestration import jobs
-from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.cli import tables
 from trace_assets.cli.forecast import forecast, needs_sandbox, show
 from trace_assets.cli.main import main
 from trace_assets.definitions import build
+from trace_assets.orchestration import jobs
+from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.sandbox import SandboxConfig, SandboxUnavailable, backend
 from trace_assets.settings import Settings, load_settings
 from trace_assets.settings.loop import SandboxSection
-from trace_assets.workflows.ingest import ingest
 from trace_assets.store.history import record
 from trace_assets.study import Study
+from trace_assets.workflows.ingest import ingest
 
 OVERRIDES = [f"{key}={value}" for key, value in SMALL.items()]
 
@@ -109,9 +109,7 @@ def test_the_button_names_what_it_would_have_replaced() -> None:
     kept = {"adapter[x]": {"work": "an adapter of 8 rollouts", "why": "training.seed was 0", "asked": True}}
     said = jobs._reason({"kept": kept}, 2)
     assert "adapter[x] (an adapter of 8 rollouts: training.seed was 0)" in said and "`again`" in said
-    left = jobs._reason(
-        {"kept": {"a": {**kept["adapter[x]"], "asked": False}}, "failed": {"b": "no"}}, 3
-    )
+    left = jobs._reason({"kept": {"a": {**kept["adapter[x]"], "asked": False}}, "failed": {"b": "no"}}, 3)
     assert left == "failed: b: no"
 
 

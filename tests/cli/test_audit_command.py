@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit_fixtures.broken_environment import SOUND_FOLDER, sound_source
 from trace_assets.cli.main import main
 from trace_assets.environments.audit.battery import CHECKS
 from trace_assets.environments.audit.severity import RULES
-from tests.audit_fixtures.broken_environment import SOUND_FOLDER, sound_source
 
 SANDBOX = ("--set", "sandbox.backend=unsafe-subprocess", "--set", "synthesis.audit_seeds=8")
 

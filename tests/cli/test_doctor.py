@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.cli.checkup import files as homes
-from trace_assets.cli.checkup import machine, machine, services
+from trace_assets.cli.checkup import machine, services
 from trace_assets.cli.checkup.machine import EVERY, TRAINING, Door, Finding, shut
 from trace_assets.cli.main import main
+from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, mark_due, sync_lock
 from trace_assets.study import Study

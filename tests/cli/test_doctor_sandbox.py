@@ -11,18 +11,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.orchestration import sandbox_check as checks
-from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.cli.checkup.services import battery_finding
 from trace_assets.cli.main import main
 from trace_assets.definitions import build
+from trace_assets.orchestration import sandbox_check as checks
+from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.records import EnvironmentCheck, SandboxCheck
 from trace_assets.sandbox.selftest.attack import load_attacks
 from trace_assets.sandbox.selftest.runner import battery_size
-from trace_assets.workflows import sandbox_selftest as stage
-from trace_assets.workflows.sandbox_selftest import Present, judge_battery
 from trace_assets.store.warehouse import Warehouse
 from trace_assets.study import Study
+from trace_assets.workflows import sandbox_selftest as stage
+from trace_assets.workflows.sandbox_selftest import Present, judge_battery
 
 FEW = ("fork_bomb", "infinite_loop", "repeated_key", "host_file")
 NOW = Present("v1", "docker")

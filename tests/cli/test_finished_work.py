@@ -14,16 +14,16 @@ import polars as pl
 import pytest
 
 from tests.rollout.library_server import MODEL, LibraryServer
+from trace_assets.cli import progress
+from trace_assets.cli.main import main
+from trace_assets.cli.options import console
+from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.sync import AtRisk
 from trace_assets.orchestration.worker_pool import materialize_here
-from trace_assets.cli import progress
-from trace_assets.cli.options import console
-from trace_assets.cli.main import main
-from trace_assets.definitions import build
 from trace_assets.records import Label, TrajectoryHead
-from trace_assets.stages.analysts import open_detectors
+from trace_assets.resources.analysts import open_detectors
 from trace_assets.store.locks import INTERRUPTED, mark_due
 from trace_assets.study import CONFIG_VARIABLE, OVERRIDES_VARIABLE, Study
 from trace_assets.targets.template import write_template
@@ -363,9 +363,9 @@ def test_a_run_of_the_dagster_page_fails_with_a_sentence_and_its_tag_replaces(pl
 
 
 def test_a_stage_called_from_python_loses_nothing_either(played: Played) -> None:
+    from trace_assets.assets.tasks import write_tasks
+    from trace_assets.assets.trajectories import write_batch
     from trace_assets.errors import InputError
-    from trace_assets.stages.tasks import write_tasks
-    from trace_assets.stages.trajectories import write_batch
 
     before, asked = played.rows(), played.asked
     with pytest.raises(InputError, match=r"24 episodes.*rollouts.seed was 0, is 3"):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trace_assets.cli.forecast import forecast, show
-from trace_assets.cli.options import known_items
 from trace_assets.cli.main import main
+from trace_assets.cli.options import known_items
 from trace_assets.errors import InputError
 from trace_assets.settings import load_settings
 from trace_assets.store import Home

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trace_assets.system.processes import die_with_parent
 from trace_assets.records import Message, Task, Trajectory
 from trace_assets.rollouts.runner import Journal
 from trace_assets.store import Store, files
 from trace_assets.store.files import replacing_folder
+from trace_assets.system.processes import die_with_parent
 
 
 def pid_and_wait(folder: Path, seconds: float) -> int:

@@ -5,13 +5,12 @@ import time
 
 import dagster as dg
 
-from trace_assets.orchestration.worker_pool import Crew
-from trace_assets.orchestration.recovery import PROCESS_TAG
 from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.recovery import PROCESS_TAG
+from trace_assets.orchestration.worker_pool import Crew
 from trace_assets.store import Home, Store
 from trace_assets.store.history import metered
-from trace_assets.store.locks import item_lock
-from trace_assets.store.locks import announce
+from trace_assets.store.locks import announce, item_lock
 
 
 @dg.asset(pool="gpu", config_schema={"home": str, "seconds": float, "at": str})

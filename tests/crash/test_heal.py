@@ -12,12 +12,11 @@ import dagster as dg
 import pytest
 
 from trace_assets.orchestration import recovery as healing
-from trace_assets.orchestration.recovery import heal
 from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.recovery import heal
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import INTERRUPTED, due_items, mark_due, settle_recorded
-from trace_assets.store.locks import living
+from trace_assets.store.locks import INTERRUPTED, due_items, living, mark_due, settle_recorded
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

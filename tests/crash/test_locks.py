@@ -13,8 +13,20 @@ from pathlib import Path
 import pytest
 
 from trace_assets.store import Home
-from trace_assets.store.locks import INTERRUPTED, Holder, due_items, exclusive, holder, is_held, item_lock, mark_due
-from trace_assets.store.locks import announce, forget_dead, is_alive, living
+from trace_assets.store.locks import (
+    INTERRUPTED,
+    Holder,
+    announce,
+    due_items,
+    exclusive,
+    forget_dead,
+    holder,
+    is_alive,
+    is_held,
+    item_lock,
+    living,
+    mark_due,
+)
 
 
 @pytest.fixture

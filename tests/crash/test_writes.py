@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from trace_assets.orchestration.recovery import clear_half_made, half_made
 from trace_assets.records import Task
 from trace_assets.rollouts.runner import Journal
 from trace_assets.store import Home, Store, files
 from trace_assets.store.files import replace_folder
-from trace_assets.orchestration.recovery import clear_half_made, half_made
 
 HERE = Path(__file__).parent
 SEED = 20

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from trace_assets.diagnosis.attribution import script
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.attribution import script
 from trace_assets.records import Check, Message, Trajectory
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.diagnosis.conformance import check_analyst, examine_analyst, load_analyst
-from trace_assets.diagnosis.conformance import CHECKS
+from trace_assets.diagnosis.conformance import CHECKS, check_analyst, examine_analyst, load_analyst
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.llm.analyst import rehearse
 from trace_assets.errors import CheckFailed, InputError

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.simulations.repeat import random_matrix
 from trace_assets.diagnosis.contrast import contrast, count_by_task, rates
 from trace_assets.diagnosis.selection import shortcoming
 from trace_assets.records import Label, LabelValue, Triage
 from trace_assets.records.trajectory import Fault
 from trace_assets.settings import ContrastSection, Selection
-from trace_assets.stats.intervals import resample_each
-from trace_assets.stats.intervals import wilson
-from tests.simulations.repeat import random_matrix
+from trace_assets.stats.intervals import resample_each, wilson
 
 QUICK = ContrastSection(resamples=200, permutations=200)
 

@@ -9,9 +9,9 @@ import pytest
 from tests.diagnosis.test_triage import ASKED, OFFER, YES, action, agent, called, ruling, user
 from trace_assets.diagnosis.attribution import script as contradictions
 from trace_assets.diagnosis.attribution.case import Case, Known
-from trace_assets.diagnosis.attribution.script import contradiction
 from trace_assets.diagnosis.attribution.ending import agents_end, broken_stop, outage, recorded_fault
 from trace_assets.diagnosis.attribution.grading import not_judged, tool_exception
+from trace_assets.diagnosis.attribution.script import contradiction
 from trace_assets.diagnosis.attribution.simulator import out_of_part, stopped_first, stuck
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Check, Message, Task, ToolCall, Trajectory

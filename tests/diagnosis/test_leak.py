@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from trace_assets.diagnosis.leak import measure_leak
-from trace_assets.diagnosis.leak import out_of_fold
+from trace_assets.diagnosis.leak import measure_leak, out_of_fold
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import LabelLeak, Message, Trajectory
 

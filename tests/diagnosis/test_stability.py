@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trace_assets.diagnosis.label_matrix import LACKING, NA, PRESENT
-from trace_assets.diagnosis.label_matrix import NO_EVIDENCE
+from tests.simulations.world import Planted, World, draw
 from trace_assets.diagnosis.candidates import Pool, twins
+from trace_assets.diagnosis.label_matrix import LACKING, NA, NO_EVIDENCE, PRESENT
 from trace_assets.diagnosis.stability import Candidates, Sections, columns_of, shuffled, stability
 from trace_assets.records import Capability
 from trace_assets.settings import Discovery
-from tests.simulations.world import Planted, World, draw
 
 WORLD = World(
     "w",

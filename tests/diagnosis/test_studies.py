@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.simulations.page import Results, page_text, pooled, write_page
+from tests.simulations.power import Picked, Reached, pick
+from tests.simulations.repeat import FIGURES, Outcome, Share, Timing, repeat, true_figures
+from tests.simulations.world import WORLDS, Planted, World, draw
 from trace_assets.diagnosis.selection import empty_contrast
 from trace_assets.settings import ContrastSection
 from trace_assets.stats.power import GapDesign, gap_power
-from tests.simulations.page import Results, page_text, pooled, write_page
-from tests.simulations.power import Picked, pick
-from tests.simulations.power import Reached
-from tests.simulations.repeat import FIGURES, Outcome, Share, repeat, true_figures
-from tests.simulations.repeat import Timing
-from tests.simulations.world import WORLDS, Planted, World, draw
 
 SMALL = World("small", tasks=60, trials=2, planted=(Planted("deficit", lack=0.5, cost=0.7), Planted("idle")))
 

@@ -11,18 +11,16 @@ from pathlib import Path
 import polars as pl
 
 from trace_assets.diagnosis.llm.budget import read_calls, totals
+from trace_assets.environments.contract.description import read_description
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Adapter, BaseCheckpoint
+from trace_assets.resources.model_files import files_in, whole_adapter, whole_router
+from trace_assets.resources.policy import base_folder
 from trace_assets.rollouts.runner import Journal
-from trace_assets.stages.base_model import base_folder
-from trace_assets.workflows.ingest import batch_store
-from trace_assets.workflows.ingest import batches
-from trace_assets.workflows.ingest import IngestedFiles
-from trace_assets.stages.model_files import files_in, whole_adapter, whole_router
 from trace_assets.store.lines import unsealed
 from trace_assets.store.warehouse import Warehouse
 from trace_assets.study import Study
-from trace_assets.environments.contract.description import read_description
+from trace_assets.workflows.ingest import IngestedFiles, batch_store, batches
 
 REFUSED = "refused"
 """What stands for a reading that ended in a sentence."""

@@ -12,19 +12,19 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from trace_assets.assets.result import StageResult
+from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Planner, Step
 from trace_assets.orchestration.sync import Synced, sync
-from trace_assets.definitions import build
 from trace_assets.records import TABLES, Adapter, BaseCheckpoint, Record
 from trace_assets.settings import load_settings
-from trace_assets.workflows.ingest import ingest
-from trace_assets.stages.result import StageResult
 from trace_assets.store import Home, locks
 from trace_assets.store.content import folder_version, frame_version
 from trace_assets.store.files import replacing_folder
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
+from trace_assets.workflows.ingest import ingest
 
 SELECTION = ("tasks", "trajectories", "triage", "base_model", "mixed_adapter")
 TOLD = {"ledger", "lineage"}

@@ -17,10 +17,10 @@ from trace_assets.cli.checkup.files import files
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers
 from trace_assets.diagnosis.llm.request import Answer, Question
+from trace_assets.environments.contract.description import TargetDescription, write_description
 from trace_assets.rollouts.runner import Journal
 from trace_assets.settings import Analyst
 from trace_assets.store.trajectories import read_trajectories
-from trace_assets.environments.contract.description import TargetDescription, write_description
 
 
 class _Reply(Answer):

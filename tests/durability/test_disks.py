@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.durability.small_home import Small, forget_process, quick_models, simulation_file
-from trace_assets.orchestration.asset_files import damaged_database, explain
+from trace_assets.assets.report import write_page
 from trace_assets.cli.checkup.files import files
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.stages.report import write_page
+from trace_assets.orchestration.asset_files import damaged_database, explain
 from trace_assets.store import Home
 
 DIAGNOSED = tuple(

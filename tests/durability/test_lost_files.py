@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.durability.small_home import Small, quick_models, simulation_file
-from trace_assets.orchestration.asset_files import ItemFiles
+from trace_assets.assets.report import write_page
 from trace_assets.cli.checkup.files import accept_losses, files
 from trace_assets.cli.main import main
 from trace_assets.errors import InputError
+from trace_assets.orchestration.asset_files import ItemFiles
 from trace_assets.records import (
     Adapter,
     BaseCheckpoint,
@@ -25,12 +26,11 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.report.data import gather
-from trace_assets.stages.base_model import base_folder
-from trace_assets.workflows.ingest import ingest
-from trace_assets.stages.model_files import whole_adapter
-from trace_assets.stages.report import write_page
+from trace_assets.resources.model_files import whole_adapter
+from trace_assets.resources.policy import base_folder
 from trace_assets.store.manifest import MANIFEST, manifest_of
 from trace_assets.store.warehouse import Warehouse
+from trace_assets.workflows.ingest import ingest
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.evaluation.arms import evaluate
-from trace_assets.evaluation.arms import best_single_choice, oracle_choice
+from trace_assets.evaluation.arms import best_single_choice, evaluate, oracle_choice
 from trace_assets.evaluation.variants import Limits, play_variants, transformers_policy, trial_seed
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Evaluation, Message, Route

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
-from trace_assets.formats.export import EXPORTERS, export
-from trace_assets.formats.scout import SCHEMA
-from trace_assets.formats.export import Selection
 from trace_assets.formats import read_trajectories
+from trace_assets.formats.export import EXPORTERS, Selection, export
+from trace_assets.formats.scout import SCHEMA
 from trace_assets.records import Check, Message, ToolCall, Trajectory
 from trace_assets.store import Home, Store
 from trace_assets.store.trajectories import write_trajectories

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.importers.test_tau2 import content, simulation, write
 from trace_assets.formats import Problem, read_trajectories, tau2_parts
-from trace_assets.formats.reading import find_array, settle
 from trace_assets.formats.load import load
+from trace_assets.formats.reading import find_array, settle
 from trace_assets.formats.tau2 import open_tau2
 from trace_assets.formats.tau2_helper import Helper
 from trace_assets.records import CheckRow, MessageRow, Task, TrajectoryHead

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("psutil")
 
-from trace_assets.errors import Unavailable
 from tests.bench.policies import Engine, Figures, Round, against, measure, rows
+from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Conversation, Policy, Reply
 from trace_assets.policies.transformers_engine import TransformersPolicy
 from trace_assets.settings import Targets

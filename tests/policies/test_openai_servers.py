@@ -13,8 +13,7 @@ from tests.answering import Answer, AnsweringServer, completion, failure
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.openai_connection import Retries
 from trace_assets.policies.openai_faults import ServerFault
-from trace_assets.policies.openai_server import OpenAIPolicy
-from trace_assets.policies.openai_server import Servers
+from trace_assets.policies.openai_server import OpenAIPolicy, Servers
 from trace_assets.policies.protocol import Conversation
 from trace_assets.records import Message
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.orchestration.instance import prepare_instance
-from trace_assets.orchestration.planner import POINTER, READ, VERSION
 from trace_assets.cli.serving import refuse_figures_of_others
 from trace_assets.errors import InputError
+from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.planner import POINTER, READ, VERSION
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study

@@ -16,11 +16,11 @@ import yaml
 from tests.release.conftest import fit_router, make_study
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Adapter, ArmSummary, BaseCheckpoint, NoHarm
-from trace_assets.serving.release.manifest import read_release
 from trace_assets.report.data import ReportData
-from trace_assets.stages.model_files import enter
-from trace_assets.workflows.release import write_release
+from trace_assets.resources.model_files import enter
+from trace_assets.serving.release.manifest import read_release
 from trace_assets.study import Study
+from trace_assets.workflows.release import write_release
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -20,9 +20,9 @@ from trace_assets.report.data import ReportData
 from trace_assets.routing.label_logits import LabelLogitRouter
 from trace_assets.serving.server import models_of
 from trace_assets.settings import load_settings
-from trace_assets.workflows.release import write_release
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import adapter_id
+from trace_assets.workflows.release import write_release
 
 __all__ = ["pytestmark"]
 

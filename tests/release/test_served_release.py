@@ -19,15 +19,15 @@ import pytest
 
 from tests.release.conftest import make_study
 from tests.routing.proxy.pretend_server import PretendServer
+from trace_assets.assets.routing import routing_of_study
 from trace_assets.errors import InputError
-from trace_assets.system.network import free_port
 from trace_assets.records import BaseCheckpoint
 from trace_assets.report.data import ReportData
 from trace_assets.serving.router.app import open_decider, routing_of_release
 from trace_assets.serving.router.upstream import Upstream
-from trace_assets.workflows.release import write_release
-from trace_assets.stages.routing import routing_of_study
 from trace_assets.store import folder_version
+from trace_assets.system.network import free_port
+from trace_assets.workflows.release import write_release
 
 TRACE = [sys.executable, "-m", "trace_assets"]
 

@@ -13,8 +13,7 @@ from trace_assets.records import (
     ToolCall,
     Triage,
 )
-from trace_assets.report.data import ReportData
-from trace_assets.report.data import Sample
+from trace_assets.report.data import ReportData, Sample
 from trace_assets.settings import ContrastSection, Selection
 
 SKILLS = ("cancel", "multi", "window", "address", "exchange", "status")

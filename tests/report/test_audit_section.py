@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from trace_assets.records import EnvironmentCheck
-from trace_assets.report.data import ReportData
 from trace_assets.report.asset_report.training import audit_exhibit
+from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
 from trace_assets.report.views.environments import LEVELS, audit_view, kill_rate, strongest
 

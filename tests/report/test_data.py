@@ -15,10 +15,8 @@ from trace_assets.records import (
     TrajectoryHead,
     Triage,
 )
-from trace_assets.report.data import stage_costs
-from trace_assets.report.data import ReportData, gather
+from trace_assets.report.data import MOST_NAMED, MOST_SAMPLES, ReportData, choose_samples, gather, stage_costs
 from trace_assets.report.page import render
-from trace_assets.report.data import MOST_NAMED, MOST_SAMPLES, choose_samples
 from trace_assets.report.views.evidence import MOST_CHARACTERS, MOST_EVIDENCE, MOST_TURNS, transcript
 from trace_assets.settings import Selection
 from trace_assets.store.tables import Store

@@ -9,12 +9,27 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from trace_assets.records import BaseCheckpoint, Task, TrajectoryHead
+from trace_assets.report.asset_report.diagnosis import (
+    contrast_exhibit,
+    dictionary_exhibit,
+    labels_exhibit,
+    selection_exhibit,
+)
+from trace_assets.report.asset_report.rollouts import (
+    Exhibit,
+    base_model_exhibit,
+    shares,
+    trajectories_exhibit,
+    triage_exhibit,
+)
+from trace_assets.report.asset_report.training import (
+    adapter_exhibit,
+    audit_exhibit,
+    evaluation_exhibit,
+    harm_exhibit,
+    routing_exhibit,
+)
 from trace_assets.report.data import ReportData
-from trace_assets.report.asset_report.diagnosis import contrast_exhibit, dictionary_exhibit, labels_exhibit, selection_exhibit
-from trace_assets.report.asset_report.rollouts import Exhibit, shares
-from trace_assets.report.asset_report.training import evaluation_exhibit, routing_exhibit
-from trace_assets.report.asset_report.rollouts import base_model_exhibit, trajectories_exhibit, triage_exhibit
-from trace_assets.report.asset_report.training import adapter_exhibit, audit_exhibit, harm_exhibit
 from trace_assets.report.views.result import oracle_choices
 
 

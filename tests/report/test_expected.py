@@ -8,8 +8,8 @@ from rich.console import Console
 
 from trace_assets.cli.diagnosis import print_suspects
 from trace_assets.records import ActionDiff, SuspectTask, ToolUse
-from trace_assets.report.data import ReportData
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
+from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
 
 

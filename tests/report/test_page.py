@@ -15,9 +15,8 @@ from tests.untrusted.test_printable import HOSTILE as STEERING
 from tests.untrusted.test_printable import STEERS
 from trace_assets.diagnosis.selection import empty_contrast
 from trace_assets.records import Capability, MessageRow, ToolCall
-from trace_assets.report.data import ReportData
+from trace_assets.report.data import ReportData, Sample
 from trace_assets.report.page import render
-from trace_assets.report.data import Sample
 from trace_assets.report.terminal import print_diagnosis
 from trace_assets.report.views.deficits import deficits_view
 from trace_assets.settings import Selection

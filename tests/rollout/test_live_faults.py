@@ -16,10 +16,9 @@ import pytest
 from tests.rollout.library_server import MODEL, LibraryServer
 from trace_assets.errors import Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
-from trace_assets.system.network import free_port
 from trace_assets.records import Split, Trajectory
-from trace_assets.rollouts.runner import Journal
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.runner import Journal, Trial, run_rollouts
+from trace_assets.system.network import free_port
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.template import write_template
 

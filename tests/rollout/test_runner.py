@@ -9,11 +9,9 @@ import pytest
 from counting_target import CountingTarget, obey, obeying
 
 from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.policies.protocol import Conversation, Reply
-from trace_assets.policies.protocol import ScriptedPolicy, always_say, replay
+from trace_assets.policies.protocol import Conversation, Reply, ScriptedPolicy, always_say, replay
 from trace_assets.records import Message, ToolCall, Trajectory
-from trace_assets.rollouts.runner import Journal
-from trace_assets.rollouts.runner import Trial, roll_out, run_rollouts
+from trace_assets.rollouts.runner import Journal, Trial, roll_out, run_rollouts
 
 
 def trials(target: CountingTarget, n: int = 40) -> list[Trial]:

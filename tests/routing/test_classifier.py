@@ -9,8 +9,7 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import Task
 from trace_assets.routing.classifier import ClassifierRouter, fit_classifier, load_classifier
-from trace_assets.routing.router import RoutingExample
-from trace_assets.routing.router import Router
+from trace_assets.routing.router import Router, RoutingExample
 from trace_assets.routing.scores import score
 from trace_assets.settings import Routing
 

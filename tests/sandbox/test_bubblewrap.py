@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, Timeout, open_pool, reward_verification
+from trace_assets.sandbox import (
+    EnvironmentFault,
+    SandboxConfig,
+    SandboxPool,
+    Timeout,
+    open_pool,
+    reward_verification,
+)
 from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.settings_of_containers import compile_profile
 from trace_assets.sandbox.session import Session
+from trace_assets.sandbox.settings_of_containers import compile_profile
 
 Act = Callable[..., dict[str, object]]
 Hostile = Callable[[str, str], str]

@@ -16,7 +16,18 @@ from typing import Any
 
 import pytest
 
-from trace_assets.sandbox import Died, EnvironmentFault, SandboxConfig, SandboxError, SandboxPool, SandboxUnavailable, Timeout, open_pool, image, reward_verification
+from trace_assets.sandbox import (
+    Died,
+    EnvironmentFault,
+    SandboxConfig,
+    SandboxError,
+    SandboxPool,
+    SandboxUnavailable,
+    Timeout,
+    image,
+    open_pool,
+    reward_verification,
+)
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
@@ -299,9 +310,7 @@ def test_the_sweep_takes_only_what_the_dead_left(docker_pool: SandboxPool) -> No
     api = backend.client().api
 
     def leave(**changed: str) -> str:
-        labels = image.owner_labels() | {
-            f"{image.PROJECT}.{name}": value for name, value in changed.items()
-        }
+        labels = image.owner_labels() | {f"{image.PROJECT}.{name}": value for name, value in changed.items()}
         body = {"Image": backend.image.reference, "Labels": labels, "HostConfig": {"NetworkMode": "none"}}
         return str(api.create_container_from_config(body)["Id"])
 

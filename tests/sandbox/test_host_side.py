@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 
-from trace_assets.sandbox import Died, EnvironmentFault, ProtocolError, SandboxConfig, SandboxError, SandboxUnavailable, settings_of_containers
+from trace_assets.sandbox import (
+    Died,
+    EnvironmentFault,
+    ProtocolError,
+    SandboxConfig,
+    SandboxError,
+    SandboxUnavailable,
+    settings_of_containers,
+)
 from trace_assets.sandbox.channel import Closed, SocketChannel
 from trace_assets.sandbox.config import CLOCK
 from trace_assets.sandbox.errors import Timeout

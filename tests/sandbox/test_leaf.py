@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from trace_assets.environments.audit.static import ALLOWED_IMPORTS
 from trace_assets.sandbox import Died, ProtocolError, SandboxPool, SandboxUnavailable, settings_of_containers
-from trace_assets.sandbox.selftest.between import curious as curious_source
 from trace_assets.sandbox.config import CLOCK, Conditions
 from trace_assets.sandbox.sandbox import GRACE_SECONDS, Sandbox
+from trace_assets.sandbox.selftest.between import curious as curious_source
 from trace_assets.sandbox.session import Session
-from trace_assets.environments.audit.static import ALLOWED_IMPORTS
 
 Act = Callable[..., dict[str, object]]
 Hostile = Callable[[str, str], str]

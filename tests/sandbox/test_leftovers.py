@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.sandbox import SandboxConfig, SandboxPool, Timeout, open_pool, image
 from tests.bench.sandbox.damage import descriptors, resident
+from trace_assets.sandbox import SandboxConfig, SandboxPool, Timeout, image, open_pool
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.protocol import encode
 

@@ -9,23 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from trace_assets.environments.audit.battery import _run
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.policies.protocol import replay as scripted
 from trace_assets.records import Environment, Message, UnconfirmedReward
+from trace_assets.resources.sandbox import recomputed_check, recomputed_figures, training_target
 from trace_assets.rollouts.runner import Trial, run_rollouts
-from trace_assets.sandbox import ProtocolError, SandboxConfig, SandboxPool, SandboxUnavailable, open_pool, reward_verification
+from trace_assets.sandbox import (
+    ProtocolError,
+    SandboxConfig,
+    SandboxPool,
+    SandboxUnavailable,
+    open_pool,
+    reward_verification,
+)
 from trace_assets.sandbox.controls import IDLE, TALKER, controls_for
 from trace_assets.sandbox.reward_verification import Recomputation, Recomputed, RewardMismatch, Sample
 from trace_assets.settings import Synthesis
-from trace_assets.stages.permutations import permutation_for
-from trace_assets.stages.recomputation import recomputed_check, recomputed_figures
-from trace_assets.stages.synthesis import training_target
 from trace_assets.store.locks import due_items
 from trace_assets.study import Study
-from trace_assets.environments.audit.battery import _run
-from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import SeedPermutation
+from trace_assets.workflows.permutations import permutation_for
 
 SEEDS = SeedPermutation(bytes(32))
 Act = Callable[..., dict[str, object]]

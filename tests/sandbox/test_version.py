@@ -11,8 +11,7 @@ import pytest
 from trace_assets.records import EnvironmentCheck
 from trace_assets.sandbox import SandboxConfig, settings_of_containers
 from trace_assets.sandbox import settings_of_containers as versions
-from trace_assets.sandbox.settings_of_containers import BUBBLEWRAP, CONTAINER, host_flags
-from trace_assets.sandbox.settings_of_containers import sandbox_version
+from trace_assets.sandbox.settings_of_containers import BUBBLEWRAP, CONTAINER, host_flags, sandbox_version
 from trace_assets.store import Store
 
 BASE: dict[str, Any] = {
@@ -54,7 +53,9 @@ def test_every_flag_counts() -> None:
     assert len({sandbox_version("bubblewrap", {"options": BUBBLEWRAP[:n]}, BASE) for n in range(5)}) == 5
 
 
-@pytest.mark.parametrize("name", ["seccomp.json", *(f"worker/{path.name}" for path in settings_of_containers.worker_files())])
+@pytest.mark.parametrize(
+    "name", ["seccomp.json", *(f"worker/{path.name}" for path in settings_of_containers.worker_files())]
+)
 def test_the_worker_and_the_seccomp_profile_count(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

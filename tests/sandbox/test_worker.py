@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.sandbox import Died, EnvironmentFault, ProtocolError, SandboxPool, Timeout, TooLarge, reward_verification
+from trace_assets.sandbox import (
+    Died,
+    EnvironmentFault,
+    ProtocolError,
+    SandboxPool,
+    Timeout,
+    TooLarge,
+    reward_verification,
+)
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 

@@ -17,11 +17,17 @@ from threading import Timer
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.serving.server import (
+    Launch,
+    ModelServer,
+    cpu_arguments,
+    find_vllm,
+    last_words,
+    models_of,
+    rank_of,
+    served_name,
+)
 from trace_assets.system.network import free_port
-from trace_assets.serving.server import cpu_arguments
-from trace_assets.serving.server import Launch, find_vllm, rank_of, served_name
-from trace_assets.serving.server import last_words
-from trace_assets.serving.server import ModelServer, models_of
 
 PRETEND = [sys.executable, str(Path(__file__).with_name("pretend_vllm.py"))]
 

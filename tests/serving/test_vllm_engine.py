@@ -32,8 +32,13 @@ from trace_assets.policies.token_policy import Sampled  # noqa: E402
 from trace_assets.policies.transformers_engine import TransformersPolicy  # noqa: E402
 from trace_assets.policies.vllm_engine import VllmPolicy  # noqa: E402
 from trace_assets.records import Message, Trajectory  # noqa: E402
-from trace_assets.rollouts.runner import Journal  # noqa: E402
-from trace_assets.rollouts.runner import Rollout, Trial, roll_out, run_rollouts  # noqa: E402
+from trace_assets.rollouts.runner import (  # noqa: E402
+    Journal,
+    Rollout,
+    Trial,
+    roll_out,
+    run_rollouts,
+)
 from trace_assets.serving.server import Launch  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402

@@ -6,11 +6,10 @@ import argparse
 import sys
 import time
 from pathlib import Path
+
 from tests.simulations.page import Results, write_page
-from tests.simulations.power import pick
-from tests.simulations.power import power_curve
-from tests.simulations.repeat import repeat
-from tests.simulations.repeat import measure
+from tests.simulations.power import pick, power_curve
+from tests.simulations.repeat import measure, repeat
 from tests.simulations.world import WORLDS
 
 
@@ -48,5 +47,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

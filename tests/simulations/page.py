@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.simulations.power import PICKED, POOL, Picked, Reached
+from tests.simulations.repeat import FIGURES, Outcome, Share, Timing
 from trace_assets.report.drawing import WIDTH, alone, circle, line, path, picture, text
 from trace_assets.report.plots import Dot, interval_dots
 from trace_assets.stats.intervals import wilson
-from tests.simulations.power import PICKED, POOL, Picked
-from tests.simulations.power import Reached
-from tests.simulations.repeat import FIGURES, Outcome, Share
-from tests.simulations.repeat import Timing
-
 
 WORDS = {
     "er_failed": "ER-",
@@ -268,5 +266,3 @@ def _power_plot(reached: Sequence[Reached]) -> str:
             parts.append(line(x, at(one.tasks, low)[1], x, at(one.tasks, high)[1], "whisker strong"))
             parts.append(circle(x, y, 4, "dot strong", f"gap {gap:.2f}, {one.tasks} tasks: {one.kept}"))
     return picture(parts, bottom + 44, "Power by gap and number of tasks")
-
-

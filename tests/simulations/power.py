@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-import numpy as np
-from trace_assets.diagnosis.contrast import contrast_matrix
-from trace_assets.settings import ContrastSection
-from trace_assets.stats.tests import benjamini_hochberg
-from tests.simulations.repeat import Share
-from tests.simulations.world import Planted, World, draw
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from trace_assets.stats.power import GapDesign, gap_power
-from tests.simulations.repeat import Share, repeat, true_figures
 
+import numpy as np
+
+from tests.simulations.repeat import Share, repeat, true_figures
+from tests.simulations.world import Planted, World, draw
+from trace_assets.diagnosis.contrast import contrast_matrix
+from trace_assets.settings import ContrastSection
+from trace_assets.stats.power import GapDesign, gap_power
+from trace_assets.stats.tests import benjamini_hochberg
 
 POOL, PICKED = 40, 8
 """Proposals without any meaning, and how many with the largest gaps become candidates."""
@@ -127,5 +126,3 @@ def power_curve(
             )
             tick(len(reached))
     return reached
-
-

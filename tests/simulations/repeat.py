@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
 import numpy as np
-from trace_assets.diagnosis.contrast import contrast_matrix
+
+from tests.simulations.world import World, draw
+from trace_assets.diagnosis.contrast import contrast_matrix, count_by_task, rates
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select_matrix
 from trace_assets.records import Contrast
 from trace_assets.settings import ContrastSection, Selection
-from trace_assets.stats.intervals import wilson
-from tests.simulations.world import World, draw
-import time
-from dataclasses import dataclass
-from trace_assets.diagnosis.contrast import contrast_matrix, count_by_task, rates
-from trace_assets.settings import ContrastSection
-from trace_assets.stats.intervals import resample_each
-
+from trace_assets.stats.intervals import resample_each, wilson
 
 FIGURES = ("er_failed", "er_passed", "gap", "coverage", "matched_gap")
 POPULATION = 200_000
@@ -228,5 +225,3 @@ if __name__ == "__main__":
             f"{one.tasks:>9,} tasks x {one.trials:>2} trials x {one.capabilities:>2} capabilities: "
             f"bootstrap {one.bootstrap:.2f} s, whole contrast {one.whole:.2f} s of processor time"
         )
-
-

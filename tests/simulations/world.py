@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.diagnosis.label_matrix import LACKING, NA, PRESENT, reconcile
-from trace_assets.diagnosis.label_matrix import NO_EVIDENCE, LabelMatrix
 
+from trace_assets.diagnosis.label_matrix import LACKING, NA, NO_EVIDENCE, PRESENT, LabelMatrix, reconcile
 
 Floats = NDArray[np.float64]
 
@@ -151,5 +151,3 @@ def draw(world: World, rng: np.random.Generator, tasks: int | None = None) -> Dr
         posterior=posterior,
     )
     return Drawn(matrix, flat)
-
-

@@ -10,7 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.synthesis.test_contract import LIBRARY, library
+from trace_assets.assets.adapter import train_capability
+from trace_assets.assets.environment import write_capability_environment
+from trace_assets.assets.environment_audit import audit_environment
+from trace_assets.assets.selected_capabilities import kept_capabilities, trainable
+from trace_assets.assets.target_contract import write_contracts
+from trace_assets.assets.trajectories import write_batch
 from trace_assets.cli.main import app
+from trace_assets.environments.contract.description import read_description
 from trace_assets.errors import InputError
 from trace_assets.records import (
     CapabilitySpec,
@@ -20,28 +27,20 @@ from trace_assets.records import (
     EnvironmentVerdict,
     SelectedCapability,
 )
-from trace_assets.settings import load_settings
-from trace_assets.stages.contract import (
+from trace_assets.resources.contract import (
     describe_target,
     known_targets,
     look_up_contract,
     read_contract,
     rollout_obstacle,
     training_obstacle,
-    write_contracts,
 )
-from trace_assets.stages.diagnosis import kept_capabilities, trainable
-from trace_assets.stages.environments import write_capability_environment
-from trace_assets.workflows.ingest import ingest
-from trace_assets.stages.synthesis import audit_environment
-from trace_assets.workflows.ingest import keep_notes
-from trace_assets.stages.training import train_capability
-from trace_assets.stages.trajectories import write_batch
+from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.store.locks import due_items
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
 from trace_assets.study import Study
-from trace_assets.environments.contract.description import read_description
+from trace_assets.workflows.ingest import ingest, keep_notes
 
 TOOLS = [{"name": "get_order", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}]
 
@@ -179,7 +178,7 @@ def test_held_out_trajectories_stay_out(tmp_path: Path) -> None:
 
 def test_only_a_bounded_sample_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = shop(tmp_path, [line(n) for n in range(8)])
-    monkeypatch.setattr("trace_assets.stages.contract.MAX_TRAJECTORIES", 5)
+    monkeypatch.setattr("trace_assets.resources.contract.MAX_TRAJECTORIES", 5)
     assert look_up_contract(study, "shop").n_trajectories == 5
     once = look_up_contract(study, "shop").fingerprint()
     write_trajectories(study.store, read_trajectories(study.store, "shop")[::-1], "shop")

@@ -20,11 +20,11 @@ from trace_assets.records import (
     Trajectory,
 )
 from trace_assets.settings import Settings
-from trace_assets.workflows.finished_work import KINDS, Cause, finished_work, would_replace
-from trace_assets.workflows.made_with import SECTIONS, differences, made_otherwise, note_settings
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
+from trace_assets.workflows.finished_work import KINDS, Cause, finished_work, would_replace
+from trace_assets.workflows.made_with import SECTIONS, differences, made_otherwise, note_settings
 
 CODE: dict[str, Cause] = {"its code changed": "code"}
 INPUT: dict[str, Cause] = {"something changed": "input"}

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from trace_assets.assets.adapter import train_capability
+from trace_assets.assets.curriculum import taught, write_curriculum
+from trace_assets.assets.environment_verdict import read_verdict, write_verdict
+from trace_assets.assets.pilot import write_pilot
 from trace_assets.errors import InputError
 from trace_assets.records import (
     Adapter,
@@ -21,9 +25,6 @@ from trace_assets.records import (
 )
 from trace_assets.report.data import shown_names
 from trace_assets.settings import load_settings
-from trace_assets.stages.curriculum import read_verdict, taught, write_curriculum, write_verdict
-from trace_assets.stages.pilot import write_pilot
-from trace_assets.stages.training import train_capability
 from trace_assets.store import Home
 from trace_assets.study import Study
 
@@ -240,7 +241,7 @@ def test_the_mark_goes_with_the_name_of_the_adapter(home: Path) -> None:
 
 def test_what_a_pilot_measured_is_kept_in_a_file(tmp_path: Path) -> None:
     np = pytest.importorskip("numpy")
-    from trace_assets.stages import pilot as stage
+    from trace_assets.assets import pilot as stage
     from trace_assets.training.pilot import Piloted
 
     measured = Piloted(

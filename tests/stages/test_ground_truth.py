@@ -6,9 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_assets.assets.diagnosis import capability_dictionary, labels
 
 from tests.diagnosis.test_expected import CANCEL, PROFILE, run, task, want
-from trace_assets.assets.diagnosis import capability_dictionary, labels
+from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.contrast import estimate_contrast
+from trace_assets.assets.labels import label_batch
+from trace_assets.assets.suspect_tasks import write_suspects
+from trace_assets.assets.triage import triage_batch
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.records import (
     ActionDiff,
@@ -24,14 +30,8 @@ from trace_assets.records import (
     Trajectory,
     Triage,
 )
+from trace_assets.resources.analysts import evidence_by_target
 from trace_assets.settings import Discovery, load_settings
-from trace_assets.stages.batch_capabilities import write_batch_capabilities
-from trace_assets.stages.diagnosis import estimate_contrast
-from trace_assets.stages.discovery import discover
-from trace_assets.stages.evidence import evidence_by_target
-from trace_assets.stages.labels import label_batch
-from trace_assets.stages.suspect_tasks import write_suspects
-from trace_assets.stages.trajectories import triage_batch
 from trace_assets.store import Home, Store
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study

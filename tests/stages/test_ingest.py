@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.importers import test_swe_agent, test_tau2_layouts
+from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.contrast import estimate_contrast
+from trace_assets.assets.labels import label_batch
+from trace_assets.assets.selected_capabilities import select_capabilities
+from trace_assets.assets.tasks import write_tasks
+from trace_assets.assets.trajectories import write_batch
+from trace_assets.assets.triage import triage_batch
 from trace_assets.errors import InputError
 from trace_assets.formats.problem import batch_of
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
-from trace_assets.stages.batch_capabilities import write_batch_capabilities
-from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
-from trace_assets.stages.discovery import discover
-from trace_assets.workflows.ingest import batches, inbox, ingest
-from trace_assets.stages.labels import label_batch
-from trace_assets.stages.tasks import write_tasks
-from trace_assets.stages.trajectories import triage_batch, write_batch
 from trace_assets.store.locks import due_items, item_lock
 from trace_assets.study import Study
+from trace_assets.workflows.ingest import batches, inbox, ingest
 
 
 def simulation_file(

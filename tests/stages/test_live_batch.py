@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from trace_assets.assets.trajectories import write_batch
 from trace_assets.errors import InputError
 from trace_assets.records import Task
 from trace_assets.settings import Settings
-from trace_assets.stages.trajectories import write_batch
 from trace_assets.store import Home
 from trace_assets.study import Study
 

@@ -11,8 +11,11 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import Environment, EnvironmentCheck
 from trace_assets.sandbox.reward_verification import Sample
+from trace_assets.store.files import environment_file
+from trace_assets.store.locks import due_items
+from trace_assets.study import Study
 from trace_assets.workflows.made_with import marked_items
-from trace_assets.stages.permutations import (
+from trace_assets.workflows.permutations import (
     AUDIT,
     LOST,
     audited_episodes,
@@ -21,9 +24,6 @@ from trace_assets.stages.permutations import (
     permutation_for,
     seeds_fingerprint,
 )
-from trace_assets.store.files import environment_file
-from trace_assets.store.locks import due_items
-from trace_assets.study import Study
 
 ID = "text-1"
 

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from trace_assets.assets.contrast import estimate_contrast
+from trace_assets.assets.policy_contrast import compare_policies, contrast_policies
+from trace_assets.assets.selected_capabilities import select_capabilities
+from trace_assets.assets.stability import estimate_stability
+from trace_assets.assets.triage import triage_batch
 from trace_assets.cli.main import app
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -22,10 +27,6 @@ from trace_assets.records import (
     Trajectory,
 )
 from trace_assets.settings import load_settings
-from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
-from trace_assets.stages.policy_contrast import compare_policies, contrast_policies
-from trace_assets.stages.stability import estimate_stability
-from trace_assets.stages.trajectories import triage_batch
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study

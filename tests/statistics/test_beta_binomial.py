@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.stats.beta_binomial import HIGH_ICC, LOW_ICC, BetaFit, all_pass, dead_share, fit, group_size_for, resampled_all_pass, resampled_icc
+from trace_assets.stats.beta_binomial import (
+    HIGH_ICC,
+    LOW_ICC,
+    BetaFit,
+    all_pass,
+    dead_share,
+    fit,
+    group_size_for,
+    resampled_all_pass,
+    resampled_icc,
+)
 
 
 def draw(alpha: float, beta: float, seeds: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

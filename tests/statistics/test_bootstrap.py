@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.stats.intervals import difference, distinct_rows, ratio, resample, resample_each, student_t
-from trace_assets.stats.intervals import wilson
+from trace_assets.stats.intervals import (
+    difference,
+    distinct_rows,
+    ratio,
+    resample,
+    resample_each,
+    student_t,
+    wilson,
+)
 
 
 def rate(passed: np.ndarray, tried: np.ndarray, resamples: int = 2000):  # type: ignore[no-untyped-def]

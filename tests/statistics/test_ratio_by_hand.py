@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from trace_assets.stats import intervals
-from trace_assets.stats.intervals import Estimate, Ratio, difference, distinct_rows, ratio, resample, student_t
-from trace_assets.stats.intervals import score_interval
+from trace_assets.stats.intervals import (
+    Estimate,
+    Ratio,
+    difference,
+    distinct_rows,
+    ratio,
+    resample,
+    score_interval,
+    student_t,
+)
 
 Z = 1.959963984540054
 

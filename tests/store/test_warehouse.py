@@ -15,9 +15,8 @@ from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Message, MessageRow, Task, ToolCall, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema
 from trace_assets.store import Home, Store, Warehouse
-from trace_assets.store.warehouse import scripts
-from trace_assets.store.warehouse import touched
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
+from trace_assets.store.warehouse import scripts, touched
 
 
 def trajectory(number: int, success: bool | None) -> Trajectory:

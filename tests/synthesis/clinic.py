@@ -6,8 +6,8 @@ import json
 import random
 from typing import Any
 
-from trace_assets.records import Message, ToolCall, ToolSpec, Trajectory
 from trace_assets.environments.contract.description import TargetContract, contract_of
+from trace_assets.records import Message, ToolCall, ToolSpec, Trajectory
 
 POLICY = "You serve patients of a clinic. Visits that are over cannot be cancelled."
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from trace_assets.environments.contract.description import TargetContract, extract_contract
+from trace_assets.environments.writers.writer import write_environment
 from trace_assets.records import CapabilitySpec, Message, Task, Trajectory
 from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
 from trace_assets.settings import Targets
-from trace_assets.environments.contract.description import TargetContract, extract_contract
-from trace_assets.environments.writers.writer import write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 sys.path.insert(0, str(Path(__file__).parent))

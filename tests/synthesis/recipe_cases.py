@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from trace_assets.environments.contract.description import TargetContract, contract_of, read_tools
 from trace_assets.formats import read_trajectories
 from trace_assets.records import CapabilitySpec
-from trace_assets.environments.contract.description import TargetContract, contract_of
-from trace_assets.environments.contract.description import read_tools
 
 REAL = "TRACE_TAU2_DATA"
 """Names a folder of tau2 simulation files; beside it lies `domains/` with the tool schemas."""

@@ -6,16 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit_fixtures.broken_environment import sound_source
+from tests.audit_fixtures.runner import (
+    ZOO_PERMUTATION,
+    ZOO_RULES,
+    ZOO_SECTION,
+    ZOO_SIZES,
+    Keeper,
+    failed,
+    record,
+)
+from trace_assets.environments.audit.battery import CHECKS, audit, verdict_of
+from trace_assets.environments.audit.severity import RULES, load_rules
+from trace_assets.environments.contract.description import TargetContract
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import CapabilitySpec, EnvironmentCheck
 from trace_assets.records.table import to_frame
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.store.content import frame_version
-from trace_assets.environments.audit.battery import CHECKS, audit, verdict_of
-from trace_assets.environments.audit.severity import RULES, load_rules
-from trace_assets.environments.contract.description import TargetContract
-from tests.audit_fixtures.broken_environment import sound_source
-from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, ZOO_SECTION, ZOO_SIZES, Keeper, failed, record
 
 DOOR = sound_source("door")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit_fixtures.broken import ANIMALS
+from tests.audit_fixtures.broken_environment import sound_names
 from trace_assets.environments.audit.adversarial import ATTACKERS
 from trace_assets.environments.audit.battery import CHECKS
 from trace_assets.environments.audit.mutation import MUTATIONS
 from trace_assets.environments.audit.severity import RULES, Rules, load_rules
-from tests.audit_fixtures.broken_environment import sound_names
-from tests.audit_fixtures.broken import ANIMALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 

@@ -3,13 +3,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.audit_fixtures.runner import record, tour
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.contract.description import TargetContract
 from trace_assets.records import CapabilitySpec
 from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 from trace_assets.settings import Synthesis
-from trace_assets.environments.audit.battery import audit, verdict_of
-from trace_assets.environments.contract.description import TargetContract
-from tests.audit_fixtures.runner import record
-from tests.audit_fixtures.runner import tour
 
 pytestmark = pytest.mark.docker
 

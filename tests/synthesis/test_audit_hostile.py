@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from trace_assets.records import EnvironmentCheck
-from trace_assets.sandbox import SandboxPool
+from tests.audit_fixtures.broken_environment import sound_source
+from tests.audit_fixtures.runner import ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
 from trace_assets.environments.audit import semantic
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.semantic import Observation
-from tests.audit_fixtures.broken_environment import sound_source
-from tests.audit_fixtures.runner import ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
+from trace_assets.records import EnvironmentCheck
+from trace_assets.sandbox import SandboxPool
 
 DOOR = sound_source("door")
 LONG = "x" * 300_000

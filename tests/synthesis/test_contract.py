@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from trace_assets.environments.contract.description import (
+    TargetContract,
+    contract_of,
+    extract_contract,
+    mutation_marked,
+)
+from trace_assets.environments.writers.writer import write_environment
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Message, ToolCall, ToolSpec, Trajectory
-from trace_assets.environments.contract.description import TargetContract, contract_of, extract_contract
-from trace_assets.environments.contract.description import mutation_marked
-from trace_assets.environments.writers.writer import write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 

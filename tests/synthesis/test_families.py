@@ -17,16 +17,15 @@ from clinic import clinic_contract
 from recipe_cases import CASES, REAL, cases, load, spec_of, tau2_contract
 
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
-from trace_assets.errors import InputError
-from trace_assets.records import CapabilitySpec
-from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
-from trace_assets.settings import Synthesis
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Sizes
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.templates.families import page
-from trace_assets.environments.writers.writer import RECIPES
-from trace_assets.environments.writers.writer import environment_of, write_environment
+from trace_assets.environments.writers.writer import RECIPES, environment_of, write_environment
+from trace_assets.errors import InputError
+from trace_assets.records import CapabilitySpec
+from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
+from trace_assets.settings import Synthesis
 
 SEEDS = range(64)
 needs_tau2 = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")

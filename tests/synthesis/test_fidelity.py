@@ -8,21 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trace_assets.records import Environment
-from trace_assets.sandbox import SandboxPool
-from trace_assets.settings import Synthesis
+from trace_assets.environments.audit import fidelity, fidelity_classifier
 from trace_assets.environments.audit.check import Finding, Subject
-from trace_assets.environments.audit.fidelity_classifier import FIDELITY_CHECKS
-from trace_assets.environments.audit import fidelity_classifier, fidelity
-from trace_assets.environments.audit.fidelity import answer_distance, compare, error_form
-from trace_assets.environments.audit.fidelity_classifier import features_of, told_apart
-from trace_assets.environments.audit.fidelity import differences
-from trace_assets.environments.audit.fidelity import bigrams, divergence, halves
+from trace_assets.environments.audit.fidelity import (
+    answer_distance,
+    bigrams,
+    compare,
+    differences,
+    divergence,
+    error_form,
+    halves,
+)
+from trace_assets.environments.audit.fidelity_classifier import FIDELITY_CHECKS, features_of, told_apart
+from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.json_schema import infer_schema
 from trace_assets.environments.contract.protocol import Reference, SampledEpisode, Turn
 from trace_assets.environments.contract.shapes import ResultShape
-from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers.writer import environment_id
+from trace_assets.records import Environment
+from trace_assets.sandbox import SandboxPool
+from trace_assets.settings import Synthesis
 
 FEW = Synthesis(audit_seeds=24)
 

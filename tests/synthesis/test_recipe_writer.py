@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.writer import RecipeWriter, Writer, environment_id, write_environment
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.writers.writer import RecipeWriter
-from trace_assets.environments.writers.writer import Writer, environment_id, write_environment
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 SEEDS = range(200)

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
+from tests.audit_fixtures.broken import ANIMALS
+from tests.audit_fixtures.broken_environment import Animal, sound_names
+from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
 from trace_assets.environments.audit.severity import RULES
-from tests.audit_fixtures.broken_environment import Animal, sound_names
-from tests.audit_fixtures.broken import ANIMALS
-from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
+from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 
 NOT_POSSIBLE = {
     "no tool hands the conversation over",

@@ -16,8 +16,7 @@ from trace_assets.targets.embedded.demonstrations import (
     mistaken,
 )
 from trace_assets.targets.embedded.generator import stream
-from trace_assets.targets.embedded.target import judge
-from trace_assets.targets.embedded.target import EmbeddedTarget
+from trace_assets.targets.embedded.target import EmbeddedTarget, judge
 
 
 def test_skills_that_are_taught_are_always_right_and_the_others_as_often_as_planned() -> None:

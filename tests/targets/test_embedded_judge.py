@@ -9,11 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_assets.records import ToolCall, Verdict
-from trace_assets.targets.embedded.desk import Case, Request
-from trace_assets.targets.embedded.desk import Item, Order
+from trace_assets.targets.embedded.desk import TOOLS, Case, Item, Order, Request, solve
 from trace_assets.targets.embedded.target import judge
-from trace_assets.targets.embedded.desk import solve
-from trace_assets.targets.embedded.desk import TOOLS
 
 LAMP = Item(name="lamp", colour="red")
 MUG = Item(name="mug", colour="blue")

@@ -13,10 +13,8 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import Message, Task, Verdict
 from trace_assets.settings import Targets
-from trace_assets.targets.embedded.desk import case_of
-from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS
+from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS, case_of, look_up
 from trace_assets.targets.embedded.generator import stream
-from trace_assets.targets.embedded.desk import look_up
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.registry import open_target

@@ -16,8 +16,7 @@ from trace_assets.sandbox import EnvironmentFault, SandboxConfig, SandboxPool, o
 from trace_assets.targets import sandboxed
 from trace_assets.targets.protocol import Episode
 from trace_assets.targets.sandboxed import SandboxedTarget, checked_verdict, wire
-from trace_assets.targets.seeds import SeedPermutation
-from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS
+from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS, SeedPermutation
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_assets.targets.seeds import COLUMNS, KEY_BYTES, ROWS, SeedPermutation
-from trace_assets.targets.seeds import AUDIT_SEEDS, TRAINING_SEEDS, VALIDATION_SEEDS, audited
+from trace_assets.targets.seeds import (
+    AUDIT_SEEDS,
+    COLUMNS,
+    KEY_BYTES,
+    ROWS,
+    TRAINING_SEEDS,
+    VALIDATION_SEEDS,
+    SeedPermutation,
+    audited,
+)
 
 KEYS = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)
 PHASES = {"training": TRAINING_SEEDS, "validation": VALIDATION_SEEDS, "audit": AUDIT_SEEDS[:512]}

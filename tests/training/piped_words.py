@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trace_assets.orchestration.remote.process import OnPoint, answer
 from trace_assets.errors import InputError
+from trace_assets.orchestration.remote.process import OnPoint, answer
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.training.distributed import launch_command

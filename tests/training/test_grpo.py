@@ -17,8 +17,10 @@ from trace_assets.records import Adapter, Task, TrainingPoint
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from trace_assets.training.checkpoints import adapter_id  # noqa: E402
-from trace_assets.training.checkpoints import read_curve  # noqa: E402
+from trace_assets.training.checkpoints import (
+    adapter_id,
+    read_curve,
+)
 from trace_assets.training.grpo import CURVE, RECORD  # noqa: E402
 from trace_assets.training.validation import readings  # noqa: E402
 

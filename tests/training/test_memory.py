@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from trace_assets.training.memory import GIB, SHAPES, Shape, server_memory, step_memory
-from trace_assets.training.memory import EPISODE_TOKENS, mixture_table, table
+from trace_assets.training.memory import (
+    EPISODE_TOKENS,
+    GIB,
+    SHAPES,
+    Shape,
+    mixture_table,
+    server_memory,
+    step_memory,
+    table,
+)
 from trace_assets.training.presets import load_preset
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"

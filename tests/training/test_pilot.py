@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trace_assets.environments.learnability import Decision, decide
 from trace_assets.records import Task, Trajectory
 from trace_assets.settings import Training
 from trace_assets.stats.paired import correlation, gain
-from trace_assets.environments.learnability import Decision, decide
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

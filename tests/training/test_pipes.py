@@ -10,10 +10,10 @@ import dagster as dg
 import pytest
 
 from tests.training.piped_asset import gone, materialize, runs, within
-from trace_assets.orchestration.remote import process
-from trace_assets.orchestration.remote.process import ProcessLauncher
-from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.errors import InputError
+from trace_assets.orchestration.remote import process
+from trace_assets.orchestration.remote.launcher import elsewhere
+from trace_assets.orchestration.remote.process import ProcessLauncher
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Settings, Training
 from trace_assets.store import Home

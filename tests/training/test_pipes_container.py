@@ -15,11 +15,11 @@ import pytest
 
 from tests.training import piped_asset
 from tests.training.piped_asset import container, containers, materialize, within
-from trace_assets.orchestration.remote.container_body import Sight, container_body, model_folders
-from trace_assets.orchestration.remote.process import held_folder, sweep
-from trace_assets.orchestration.remote.container import training_container
-from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.errors import InputError
+from trace_assets.orchestration.remote.container import training_container
+from trace_assets.orchestration.remote.container_body import Sight, container_body, model_folders
+from trace_assets.orchestration.remote.launcher import elsewhere
+from trace_assets.orchestration.remote.process import held_folder, sweep
 from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint
 from trace_assets.settings import Settings, Training
 from trace_assets.store import Home, folder_version
@@ -244,7 +244,7 @@ def test_a_capability_is_trained_in_a_container_with_its_sandboxes_beside_it(
     image: str, tmp_path: Path, base: Path, words: ModuleType
 ) -> None:
     pytest.importorskip("trl")
-    from trace_assets.stages.training import make_adapter
+    from trace_assets.assets.adapter import make_adapter
 
     here = a_study(tmp_path / "here", words, base)
     there = a_study(tmp_path / "there", words, base, launcher="docker", image=image, python=sys.executable)
@@ -276,7 +276,7 @@ def test_several_processes_in_a_container_train_and_play_what_one_does(
     image: str, tmp_path: Path, base: Path, words: ModuleType
 ) -> None:
     pytest.importorskip("trl")
-    from trace_assets.stages.training import make_adapter
+    from trace_assets.assets.adapter import make_adapter
 
     here = a_study(tmp_path / "here", words, base, tasks_per_iteration=4)
     there = a_study(

@@ -13,8 +13,8 @@ from trace_assets.records import Adapter, TrainingPoint
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from trace_assets.training.validation import readings  # noqa: E402
 from trace_assets.training.trainer import LiveRowTrainer  # noqa: E402
+from trace_assets.training.validation import readings  # noqa: E402
 
 pytestmark = pytest.mark.train
 

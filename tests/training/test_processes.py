@@ -12,8 +12,7 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.settings import Training
-from trace_assets.training.distributed import launch_command
-from trace_assets.training.distributed import join_peers
+from trace_assets.training.distributed import join_peers, launch_command
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_assets.records import Task
-from trace_assets.training.episodes import Row
+from trace_assets.training.episodes import Redrawn, Row, is_dead, redraw
 from trace_assets.training.plan import Plan
-from trace_assets.training.episodes import Redrawn, is_dead, redraw
 
 POOL = tuple(Task(task_id=f"t/{index}", target="t", task_batch="b") for index in range(6))
 SIZE = 4

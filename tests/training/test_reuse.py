@@ -16,8 +16,8 @@ from trace_assets.study import Study
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
+from trace_assets.assets import adapter as stage  # noqa: E402
 from trace_assets.sandbox import SandboxConfig, open_pool  # noqa: E402
-from trace_assets.stages import training as stage  # noqa: E402
 from trace_assets.targets.sandboxed import SandboxedTarget  # noqa: E402
 from trace_assets.targets.seeds import SeedPermutation  # noqa: E402
 from trace_assets.training.checkpoints import sandbox_shares  # noqa: E402

@@ -27,8 +27,8 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 from tests.training.pretend_vllm import FAULTS, PretendVllm  # noqa: E402
 from trace_assets.policies.openai_connection import Retries  # noqa: E402
 from trace_assets.training.checkpoints import lora_config  # noqa: E402
-from trace_assets.training.validation import readings  # noqa: E402
 from trace_assets.training.server_sampler import ServerSampler  # noqa: E402
+from trace_assets.training.validation import readings  # noqa: E402
 
 pytestmark = pytest.mark.train
 HERE = Path(__file__).parent

@@ -20,7 +20,14 @@ from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS
 from trace_assets.targets.embedded.generator import NUMBERS
 from trace_assets.training.demo_agent.corpus import own_tokens
 from trace_assets.training.demo_agent.model import make_untrained
-from trace_assets.training.demo_agent.tokenizer import END, GENERATION_PROMPT, MARKS, MAX_TOKENS, load_tokenizer, render
+from trace_assets.training.demo_agent.tokenizer import (
+    END,
+    GENERATION_PROMPT,
+    MARKS,
+    MAX_TOKENS,
+    load_tokenizer,
+    render,
+)
 
 pytestmark = pytest.mark.train
 

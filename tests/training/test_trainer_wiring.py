@@ -13,10 +13,12 @@ trl = pytest.importorskip("trl")
 
 from tests.training.test_trainer import batch  # noqa: E402
 from trace_assets.settings import Training  # noqa: E402
-from trace_assets.training.checkpoints import lora_config  # noqa: E402
+from trace_assets.training.checkpoints import (
+    COMPLETE,
+    lora_config,
+)
 from trace_assets.training.plan import Plan  # noqa: E402
 from trace_assets.training.trainer import LiveRowTrainer, _MarkComplete, grpo_config, live_rows  # noqa: E402
-from trace_assets.training.checkpoints import COMPLETE  # noqa: E402
 
 pytestmark = pytest.mark.train
 

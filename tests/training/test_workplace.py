@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trace_assets.training.validation import Rate
 from trace_assets.training.checkpoints import COMPLETE, Workplace
+from trace_assets.training.validation import Rate
 
 
 def checkpoint(workplace: Workplace, iteration: int, complete: bool) -> Path:

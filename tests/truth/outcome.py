@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from tests.truth.readings import TABLES
-from trace_assets.diagnosis.detector_analyst import Analyst
-from trace_assets.diagnosis.contrast import contrast_matrix
-from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
+from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, Explainer, explain
-from trace_assets.diagnosis.contrast import considered_tests
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select
 from trace_assets.diagnosis.triage import RULES, Known, triage

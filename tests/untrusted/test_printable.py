@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from trace_assets.orchestration.pages import markdown, small_table
 from trace_assets.cli.options import PrintableStream, console
 from trace_assets.errors import InputError
+from trace_assets.orchestration.pages import markdown, small_table
 from trace_assets.untrusted.printable import in_markdown, one_line, plain, printable
 
 HOSTILE = (

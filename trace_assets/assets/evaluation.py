@@ -1,13 +1,112 @@
-"""What was gained, and what was harmed."""
+"""The stages `adapter_validation` and `evaluation`: who harms what, and what was gained on unseen tasks."""
 
-from trace_assets.orchestration.dagster_asset import stage_asset
-from trace_assets.records import ArmSummary, Evaluation, NoHarm, RouterRegret
-from trace_assets.stages.evaluation import validate_adapters, write_evaluation
-from trace_assets.stages.result import StageResult
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trace_assets.assets.adapter import read_adapters
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.routing import accepted_adapters, examples, usable_adapters
+from trace_assets.errors import require_extra
+from trace_assets.evaluation.arms import MERGED, PROCESSES, best_single_choice, oracle_choice
+from trace_assets.evaluation.non_inferiority import excluded, no_harm, own_skills, summarise
+from trace_assets.evaluation.test_set_log import Configuration, how_often, open_test_split, openings
+from trace_assets.evaluation.variants import Limits, PolicyMaker
+from trace_assets.records import (
+    Adapter,
+    ArmSummary,
+    Capability,
+    Evaluation,
+    NoHarm,
+    Route,
+    RouterRegret,
+    Split,
+    Task,
+    Trajectory,
+)
+from trace_assets.report.asset_report.training import evaluation_exhibit, harm_exhibit
+from trace_assets.report.data import shown_names
+from trace_assets.resources.model_files import whole_adapter
+from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
+from trace_assets.routing.scores import regret
+from trace_assets.store.content import text_version
 from trace_assets.study import Study
+from trace_assets.targets.protocol import provenance_of
 
 
-@stage_asset(
+def _play(
+    study: Study,
+    split: Split,
+    routes: list[Route] | None,
+    oracle: dict[str, str] | None,
+    merged: Mapping[str, Path] | None = None,
+) -> tuple[list[Evaluation], list[Trajectory]]:
+    require_extra("torch", "train", "the evaluation")
+    from trace_assets.evaluation.arms import evaluate
+
+    adapters: dict[str, Path] = {
+        adapter.name: whole_adapter(study, adapter)
+        for adapter in read_adapters(study)
+        if split == "test" or adapter.kind == "capability"
+    } | dict(merged or {})
+    engine = _engine(study, adapters)
+    rows, trajectories = evaluate(
+        study.target,
+        base_folder(study),
+        adapters,
+        routes,
+        oracle,
+        study.settings.evaluation,
+        study.home.journals / "evaluation" / split,
+        split=split,
+        make_policy=engine,
+        # vLLM's engine is one batch, and takes all cores or the accelerator.
+        processes=1 if engine is not None else PROCESSES,
+    )
+    return [row.model_copy(update={"split": split}) for row in rows], trajectories
+
+
+def _engine(study: Study, adapters: Mapping[str, Path]) -> PolicyMaker | None:
+    """Return what makes vLLM's engine with all adapters, None for the transformers engine."""
+    section, limits = study.settings.evaluation, Limits()
+    if section.engine == "transformers":
+        return None
+    return lambda: open_vllm(
+        study,
+        section,
+        adapters,
+        max_new_tokens=limits.max_new_tokens,
+        concurrency=limits.concurrency,
+        seed=section.seed,
+    )
+
+
+def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
+    """Return arm -> id and folder of the adapters that a router may choose, merged as the settings ask."""
+    section = study.settings.evaluation
+    if not section.merges or len(choices) < 2:
+        return {}
+    require_extra("torch", "train", "merging adapters")
+    from trace_assets.training.merging import merge_adapters
+
+    chosen = {one.name: whole_adapter(study, one) for one in read_adapters(study) if one.name in choices}
+    return {
+        f"{MERGED}{way}": merge_adapters(
+            base_folder(study),
+            chosen,
+            way,
+            study.home.models / "merged",
+            density=section.merge_density,
+            seed=section.seed,
+        )
+        for way in section.merges
+    }
+
+
+@asset(
+    "adapter_validation",
     group="evaluation",
     records=(NoHarm, Evaluation),
     parts={Evaluation: "validation"},
@@ -27,12 +126,46 @@ from trace_assets.study import Study
     kinds=("parquet", "pytorch"),
     pool="gpu",
 )
-def adapter_validation(study: Study) -> StageResult:
+def validate_adapters(study: Study) -> StageResult:
     """Every adapter on the validation tasks: what it does to the skills it was not trained for."""
-    return validate_adapters(study)
+    rows, trajectories = _play(study, "validation", None, None)
+    adapters = [adapter.name for adapter in read_adapters(study) if adapter.kind == "capability"]
+    discovery = [task for task in study.store.read(Task) if task.split == "discovery"]
+    accepted = accepted_adapters(study)
+    own = own_skills(examples(study, accepted), discovery)
+    harm = no_harm(rows, own, adapters, resamples=study.settings.evaluation.resamples)
+    version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
+    harmful, barred = [row for row in harm if row.verdict == "harmful"], excluded(harm)
+    exhibit = harm_exhibit(
+        harm,
+        [row.adapter for row in harm if row.adapter in barred or row.adapter not in accepted],
+        shown_names(study.store.read(Capability), study.store.read(Adapter)),
+    )
+    return StageResult(
+        version,
+        len(harm),
+        {"adapters": len(adapters), "harmful": len(harmful), "excluded": len(barred), "n": len(rows)},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+        checks=(_no_harm_check(harm, accepted, barred),),
+        spent={("rollouts", "episodes"): float(len(trajectories))},
+    )
 
 
-@stage_asset(
+def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -> StageCheck:
+    """Warn of harm; stop where no adapter is left, so that the test split is not opened for nothing."""
+    said = "; ".join(f"{row.adapter}: {row.reason}" for row in harm) or "no adapter was trained."
+    if barred:
+        said += f" No router may choose {', '.join(barred)}: not shown to help on its own tasks either."
+    none_left = bool(accepted) and not set(accepted) - set(barred)
+    if none_left:
+        said += " No adapter is left, so nothing is routed and the test split stays closed."
+    passed = not any(row.verdict == "harmful" for row in harm)
+    return StageCheck("no_harm", passed, said, severity="error" if none_left else "warning")
+
+
+@asset(
+    "evaluation",
     group="evaluation",
     records=(Evaluation, ArmSummary, RouterRegret),
     parts={Evaluation: "test"},
@@ -53,6 +186,81 @@ def adapter_validation(study: Study) -> StageResult:
     kinds=("parquet", "pytorch"),
     pool="gpu",
 )
-def evaluation(study: Study) -> StageResult:
+def write_evaluation(study: Study) -> StageResult:
     """Every arm on the test split, with paired intervals against the base model."""
-    return write_evaluation(study)
+    section, target = study.settings.evaluation, study.target
+    every = study.store.read(Route)
+    routers = sorted({route.router for route in every})
+    routes = [route for route in every if route.router == study.settings.routing.router]
+    choices = usable_adapters(study)
+    usable = {"base", *(f"adapter:{name}" for name in choices)}
+    validation = [row for row in study.store.read(Evaluation, "validation") if row.arm in usable]
+    oracle = oracle_choice(validation, target.tasks("test"))
+    merged = _merge(study, choices)
+    lock = study.home.path / "test_split.json"
+    open_test_split(
+        lock,
+        Configuration(
+            target=target.version,
+            base=base_checkpoint(study).base_id,
+            adapters={adapter.name: adapter.adapter_id for adapter in read_adapters(study)}
+            | {name: identity for name, (identity, _) in merged.items()},
+            routing=text_version(*(route.model_dump_json() for route in routes)),
+        ),
+    )
+    rows, trajectories = _play(
+        study, "test", routes, oracle, {name: folder for name, (_, folder) in merged.items()}
+    )
+    summary = summarise(rows, section)
+    single = best_single_choice(validation)
+    regrets = [
+        row
+        for router in routers
+        for row in regret(
+            rows,
+            [route for route in every if route.router == router],
+            oracle,
+            single,
+            resamples=section.resamples,
+            seed=section.seed,
+        )
+    ]
+    version = text_version(
+        study.store.write(rows, Evaluation, "test"),
+        study.store.write(summary, ArmSummary),
+        study.store.write(regrets, RouterRegret),
+    )
+    overall = {row.arm: row for row in summary if row.skill == "all"}
+    routed, opened = overall.get("routed"), openings(lock, target.version)
+    figures = {f"pass_rate_{arm}": row.pass_rate for arm, row in overall.items() if row.pass_rate is not None}
+    if routed is not None and routed.pass_rate is not None:
+        figures["pass_rate"] = routed.pass_rate
+    if routed is not None and routed.delta is not None:
+        figures["delta"] = routed.delta
+    exhibit = evaluation_exhibit(summary, regrets, study.store.read(Capability))
+    checks = [
+        StageCheck("test_split_opened_once", len(opened) <= 1, how_often(opened), severity="warning"),
+        StageCheck(
+            "routed_better_than_base",
+            routed is not None and routed.delta_low is not None and routed.delta_low > 0,
+            "the routed arm was not evaluated."
+            if routed is None or routed.delta is None or routed.delta_low is None or routed.delta_high is None
+            else f"routed minus base is {100 * routed.delta:+.1f} points "
+            f"[{100 * routed.delta_low:+.1f}, {100 * routed.delta_high:+.1f}] on {routed.n_tasks} tasks.",
+            severity="warning",
+        ),
+    ]
+    return StageResult(
+        version,
+        len(rows),
+        {
+            **figures,
+            "n": max((row.n_tasks for row in overall.values()), default=0),
+            "faults": sum(row.n_faults for row in overall.values()),
+            **provenance_of(target),
+        },
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+        checks=tuple(checks),
+        spent={("rollouts", "episodes"): float(len(trajectories))},
+    )

@@ -1,12 +1,52 @@
-"""The page a person reads."""
+"""The stage `report`: everything in the store on one page."""
 
-from trace_assets.orchestration.dagster_asset import stage_asset
-from trace_assets.stages.report import write_report
-from trace_assets.stages.result import StageResult
+from __future__ import annotations
+
+from pathlib import Path
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import Figure, StageResult
+from trace_assets.errors import InputError
+from trace_assets.store.content import text_version
+from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.manifest import manifest_of
 from trace_assets.study import Study
 
 
-@stage_asset(
+def write_page(study: Study, output: Path | None = None) -> Path:
+    """Write the HTML page from what is in the store, whole or not at all.
+
+    Args:
+        study: The study.
+        output: Where to; None writes into the home.
+
+    Returns:
+        Its path.
+    """
+    from trace_assets.report.data import gather
+    from trace_assets.report.page import render
+
+    page = render(gather(study.store, study.settings.selection))
+    if output is not None:
+        try:
+            with replacing_file(output) as partial:
+                partial.write_text(page, encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            raise InputError(
+                f"{output} cannot be written ({error.strerror}); give a file in a folder that exists and "
+                "that you may write to."
+            ) from error
+        return output
+    path = study.home.reports / "report.html"
+    make_folder(path.parent)
+    manifest = manifest_of(study.home.path)
+    with replacing_file(path, lambda partial: manifest.placing(manifest.name(path), partial)) as partial:
+        partial.write_text(page, encoding="utf-8")
+    return path
+
+
+@asset(
+    "report",
     group="report",
     records=(),
     deps=[
@@ -22,6 +62,13 @@ from trace_assets.study import Study
     ],
     kinds=("html",),
 )
-def report(study: Study) -> StageResult:
+def write_report(study: Study) -> StageResult:
     """One self-contained HTML page: what is lacking, what was taught, what was gained, what it cost."""
-    return write_report(study)
+    from trace_assets.report.data import gather
+    from trace_assets.report.markdown import plot_pages
+
+    path = write_page(study)
+    text = path.read_text(encoding="utf-8")
+    figures: dict[str, Figure] = {"path": str(path), "bytes": len(text.encode())}
+    pages = plot_pages(gather(study.store, study.settings.selection))
+    return StageResult(text_version(text), 1, figures, pages)

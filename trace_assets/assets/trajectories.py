@@ -1,40 +1,187 @@
-"""Trajectories of the base policy, and whose fault each failure is."""
+"""The stages `trajectories` and `triage`: what the base policy did, and whose fault each failure is."""
 
-from trace_assets.orchestration.instance import TASK_BATCH
-from trace_assets.orchestration.dagster_asset import stage_asset
-from trace_assets.records import ActionDiff, CheckRow, MessageRow, ToolUse, TrajectoryHead, Triage
-from trace_assets.stages.result import StageResult
-from trace_assets.stages.trajectories import triage_batch, write_batch
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import polars as pl
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.errors import InputError
+from trace_assets.records import (
+    CheckRow,
+    LedgerEntry,
+    MessageRow,
+    Task,
+    Trajectory,
+    TrajectoryHead,
+)
+from trace_assets.report.asset_report.rollouts import trajectories_exhibit
+from trace_assets.report.formatting import count
+from trace_assets.resources.analysts import keep_described
+from trace_assets.resources.policy import open_policy, policy_home
+from trace_assets.rollouts.episode import run_identity, trajectory_id
+from trace_assets.rollouts.runner import Journal, Trial, closing_policy, run_rollouts
+from trace_assets.stats.intervals import wilson
+from trace_assets.store.content import text_version
+from trace_assets.store.trajectories import link_trajectories, read_trajectories, write_trajectories
 from trace_assets.study import Study
+from trace_assets.targets.protocol import provenance_of
+from trace_assets.workflows.finished_work import refusal, would_replace
+from trace_assets.workflows.ingest import batches, inbox
 
 
-@stage_asset(
+@asset(
+    "trajectories",
     group="rollouts",
     records=(TrajectoryHead, MessageRow, CheckRow),
     deps=["tasks", "base_model", "config/rollouts", "config/targets"],
-    partitions=TASK_BATCH,
+    partitions="task_batch",
     checks={"few_faults": "At most one episode in twenty broke and was not judged."},
     kinds=("parquet", "pytorch"),
     pool="gpu",
     together=True,
 )
-def trajectories(study: Study, batch: str, again: bool) -> StageResult:
+def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
     """Everything the base policy did on the discovery tasks, K trials each, or what was ingested.
 
     Finished episodes are not played again, nor replaced, unless the run says so: tag `trace/again` = `true`.
+
+    Args:
+        study: The study.
+        batch: The task batch.
+        again: Play also in the place of finished episodes: those that other settings were in force for, and
+            all of them where none is missing or broke.
+
+    Raises:
+        InputError: The batch has no tasks, or finished episodes would be lost.
     """
-    return write_batch(study, batch, again)
+    recorded: Callable[[], None] | None = None
+    live = batch not in batches(study)
+    if not live:
+        source = inbox(study, batch)
+        version = link_trajectories(source, study.store, batch)
+        trajectories: Sequence[TrajectoryHead] = source.read(TrajectoryHead)
+        spent: dict[tuple[str, str], float] = {}
+        new: Sequence[TrajectoryHead] = trajectories  # paid by whoever made them; the report tells it apart
+    else:
+        before = {one.trajectory_id: one for one in read_trajectories(study.store, batch)}
+        journal = _journal(study, batch)
+        played = trajectories = _roll_out(study, batch, journal, before, again)
+        version = write_trajectories(study.store, played, batch)
+        # Trials that broke stay open: made once more (`trace sync --again`), only they are played.
+        whole = not any(one.fault is not None for one in played)
+        recorded = journal.clear if whole and _holds_no_more(journal, played) else None
+        known = before if _is_booked(study, batch) else {}  # not so after a kill just before it was
+        new = [one for one in played if known.get(one.trajectory_id) != one]
+        spent = {("rollouts", "episodes"): float(len(new))}
+        keep_described(study)
+    faults = sum(one.fault is not None for one in trajectories)
+    cost = sum(one.cost_usd or 0.0 for one in new)
+    tasks = {task.task_id: task for task in study.store.read(Task, batch)}
+    exhibit = trajectories_exhibit(trajectories, tasks)
+    return StageResult(
+        version,
+        len(trajectories),
+        {
+            **pass_figures(trajectories),
+            "faults": faults,
+            "cost_usd": round(cost, 6),
+            **(provenance_of(study.target) if live else {}),
+        },
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+        checks=(
+            StageCheck(
+                "few_faults",
+                faults <= 0.05 * len(trajectories),
+                f"{faults} of {len(trajectories)} episodes broke and were not judged"
+                + (
+                    f"; `trace sync --again trajectories[{batch}]` plays these once more."
+                    if faults and live
+                    else "."
+                ),
+                severity="warning",
+            ),
+        ),
+        spent=spent,
+        cost_usd=cost,
+        recorded=recorded,
+    )
 
 
-@stage_asset(
-    group="diagnosis",
-    records=(Triage, ActionDiff, ToolUse),
-    deps=["tasks", "trajectories", "config/triage"],
-    partitions=TASK_BATCH,
-    checks={"triage_complete": "Every failure was looked at, by the rules and by the model if one is set."},
-    blocking=["triage_complete"],
-    unfinished=["triage_complete"],
-)
-def triage(study: Study, batch: str) -> StageResult:
-    """To whom each failure is put down, and how it differs from what was expected."""
-    return triage_batch(study, batch)
+def pass_figures(trajectories: Sequence[TrajectoryHead]) -> dict[str, Figure]:
+    """Return the pass rate of judged trajectories with its Wilson interval and n, and their mean reward."""
+    judged = [one for one in trajectories if one.success is not None]
+    passed = sum(bool(one.success) for one in judged)
+    if not judged:
+        return {"n": 0}
+    low, high = wilson(passed, len(judged))
+    rewards = [one.reward for one in judged if one.reward is not None]
+    return {
+        "pass_rate": passed / len(judged),
+        "pass_rate_low": low,
+        "pass_rate_high": high,
+        **({"reward": sum(rewards) / len(rewards)} if rewards else {}),
+        "n": len(judged),
+    }
+
+
+def _journal(study: Study, batch: str) -> Journal:
+    """Return where finished episodes of an interrupted run lie: another policy or setting, another place."""
+    key = text_version(policy_home(study), study.settings.rollouts.fingerprint(), study.target.version)
+    return Journal(study.home.journals / "rollouts" / f"{batch}-{key}")
+
+
+def _is_booked(study: Study, batch: str) -> bool:
+    """Whether the ledger holds what a batch took when it was made before."""
+    ledger = study.store.frame(LedgerEntry)
+    own = (pl.col("asset") == "trajectories") & (pl.col("partition") == batch)
+    return bool(ledger.filter(own).height)
+
+
+def _holds_no_more(journal: Journal, stored: Iterable[Trajectory]) -> bool:
+    """Whether all that a journal holds is stored; not so where a run that was to replace it was killed."""
+    rows = {one.trajectory_id: one for one in stored}
+    return all(rows.get(name) == one for name, one in journal.load().items())
+
+
+def _roll_out(
+    study: Study, batch: str, journal: Journal, before: Mapping[str, Trajectory], again: bool
+) -> list[Trajectory]:
+    section = study.settings.rollouts
+    every = study.store.read(Task, batch)
+    if not every:
+        raise InputError(
+            f"batch '{batch}' has no tasks yet; run `trace sync --select tasks --select trajectories`."
+        )
+    tasks = [task for task in every if task.split == "discovery"]
+    trials = [
+        Trial(task=task, trial=trial, seed=section.seed + trial)
+        for task in tasks
+        for trial in range(section.trials)
+    ]
+    with closing_policy(open_policy(study)) as policy:
+        identity = run_identity(study.target, policy, section.max_turns)
+        wanted = {trajectory_id(identity, trial) for trial in trials}
+        done = {name: one for name, one in before.items() if one.fault is None}
+        if not again and (lost := done.keys() - wanted):
+            why = would_replace(study, "trajectories", batch) or (
+                f"{len(lost):,} of them were played by another agent, on other tasks or with other settings"
+            )
+            raise InputError(refusal(f"trajectories[{batch}]", count(len(done), "episode"), why))
+        if again and wanted <= done.keys():  # nothing is open, so all are played
+            if _holds_no_more(journal, done.values()):
+                journal.clear()
+            done = {}
+        return run_rollouts(
+            study.target,
+            trials,
+            policy,
+            max_turns=section.max_turns,
+            concurrency=section.concurrency,
+            journal=journal,
+            known=done,
+            title=f"rollouts of {batch}",
+        )

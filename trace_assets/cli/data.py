@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Annotated
+
 import typer
+from rich.console import Console
 from rich.markup import escape
+
+from trace_assets.cli.options import Config, Json, Set, console, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import tell_settings
-from trace_assets.cli.options import Config, Json, Set, open_study
-from trace_assets.workflows.ingest import ingest as ingest_files
-from trace_assets.cli.options import console
-from trace_assets.formats.export import EXPORTERS
+from trace_assets.formats.export import EXPORTERS, Selection
 from trace_assets.formats.export import export as export_to
-from trace_assets.formats.export import Selection
-import time
-from rich.console import Console
 from trace_assets.records import TrajectoryHead
+from trace_assets.study import Study
 from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.ingest import ingest as ingest_files
 from trace_assets.workflows.task_files import example_rows
 from trace_assets.workflows.watch import KINDS, Look, look, pending
 from trace_assets.workflows.watched_folder import WatchedFolder
-from trace_assets.study import Study
 
 
 def ingest(
@@ -195,5 +195,3 @@ def _bring_up_to_date(study: Study, seen: list[Look], console: Console, *, quiet
     if not there:
         return 0
     return bring_up_to_date(study, DIAGNOSIS, sorted(there), plays=sorted(ready), quiet=quiet).exit_code
-
-

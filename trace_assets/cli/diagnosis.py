@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Annotated
+
 import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import tell_settings
-from trace_assets.cli.options import Config, Json, Set, open_study
-from trace_assets.errors import InputError
-from trace_assets.records import PolicyContrast
-from trace_assets.report import formatting
-from collections.abc import Callable
-from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gain_tasks, gap_power, gap_tasks
-from collections.abc import Sequence
-from trace_assets.diagnosis.triage import fault_shares
-from trace_assets.records import SuspectTask, Triage
-from trace_assets.report.formatting import count
-import sys
-from dataclasses import asdict
+from trace_assets.conformance import Finding, tally
 from trace_assets.diagnosis.conformance import examine_analyst, load_analyst
 from trace_assets.diagnosis.llm.analyst import rehearse
-from trace_assets.report.formatting import money
+from trace_assets.diagnosis.triage import fault_shares
+from trace_assets.errors import InputError
+from trace_assets.records import PolicyContrast, SuspectTask, Triage
+from trace_assets.report import formatting
+from trace_assets.report.formatting import count, money
+from trace_assets.resources.analysts import open_detectors, open_model
 from trace_assets.settings import Analyst
-from trace_assets.stages.analysts import open_detectors, open_model
-from trace_assets.workflows.forecast import Forecast, asks_model, forecast, spent_so_far
+from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gain_tasks, gap_power, gap_tasks
 from trace_assets.study import Study
-from trace_assets.conformance import Finding, tally
+from trace_assets.workflows.forecast import Forecast, asks_model, forecast, spent_so_far
 
 
 def compare(
@@ -42,7 +41,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Say what training (or another model) mended and what it broke: two policies on the same tasks."""
-    from trace_assets.stages.policy_contrast import compare_policies
+    from trace_assets.assets.policy_contrast import compare_policies
 
     if policies and len(policies) != 2:
         raise InputError(f"name two policies or none, got {len(policies)}: {', '.join(policies)}.")
@@ -389,5 +388,3 @@ def report_findings(findings: Sequence[Finding], *, as_json: bool) -> typer.Exit
         said = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in counts.items() if n)
         console.print(f"{'does not conform' if counts['failed'] else 'conforms'}: {said}", soft_wrap=True)
     return typer.Exit(1 if counts["failed"] else 0)
-
-

@@ -15,11 +15,10 @@ from rich.markup import escape
 
 from trace_assets.cli.checkup import files, machine, services
 from trace_assets.cli.checkup import files as homes
+from trace_assets.cli.checkup.machine import Door, Finding, packages, shut
 from trace_assets.cli.checkup.services import attack_sandbox, battery_finding
-from trace_assets.cli.checkup.machine import Door, Finding, shut
-from trace_assets.cli.checkup.machine import packages
-from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import console as make_console
 from trace_assets.study import Study
 
 PORT = 3000

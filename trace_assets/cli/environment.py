@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
-import typer
-from rich.markup import escape
-from trace_assets.cli.diagnosis import print_forecast
-from trace_assets.cli.options import console as make_console
-from trace_assets.cli.options import Config, Json, Set, open_study
-from trace_assets.errors import InputError
-from trace_assets.records import EnvironmentVersion
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
+
+import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from trace_assets.cli.diagnosis import print_forecast
+from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
+from trace_assets.cli.options import console as make_console
+from trace_assets.errors import InputError
+from trace_assets.records import EnvironmentVersion
+
 if TYPE_CHECKING:
+    from trace_assets.environments.contract.description import TargetContract
     from trace_assets.records import EnvironmentCheck
     from trace_assets.study import Study
-    from trace_assets.environments.contract.description import TargetContract
 
 
 app = typer.Typer(
@@ -37,8 +37,7 @@ app = typer.Typer(
 @app.command("forecast")
 def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
     """Print what the model calls for the environments of the kept capabilities would cost; makes none."""
-    from trace_assets.workflows.forecast import spent_so_far
-    from trace_assets.workflows.forecast import forecast_environments
+    from trace_assets.workflows.forecast import forecast_environments, spent_so_far
 
     study = open_study(config, overrides)
     rows = forecast_environments(study)
@@ -160,8 +159,8 @@ def audit(
 
 
 def _module(study: Study, file: Path, policy: Path | None, target: str | None, as_json: bool) -> int:
-    from trace_assets.stages.synthesis import audit_source
     from trace_assets.environments.audit.severity import RULES, load_rules
+    from trace_assets.resources.sandbox import audit_source
 
     rules = RULES if policy is None else load_rules(policy)
     try:
@@ -201,8 +200,8 @@ def _print(checks: Sequence[EnvironmentCheck]) -> None:
 
 
 def _zoo(study: Study, as_json: bool) -> int:
-    from trace_assets.stages.synthesis import sandbox_pool
     from tests.audit_fixtures.runner import tour
+    from trace_assets.resources.sandbox import sandbox_pool
 
     console = make_console()
     visits = []
@@ -251,7 +250,7 @@ def contract(
     as_json: Json = False,
 ) -> None:
     """Read a target's contract off its trajectories: tools, shapes, errors, wording, lengths."""
-    from trace_assets.stages.contract import describe_target, known_targets, look_up_contract, summary
+    from trace_assets.resources.contract import describe_target, known_targets, look_up_contract, summary
 
     study = open_study(config, overrides)
     if target is None and (tools or policy):
@@ -315,5 +314,3 @@ def _print_tools(found: TargetContract, console: Console) -> None:
             escape(shape.errors[0][:60] if shape and shape.errors else ""),
         )
     console.print(table)
-
-

@@ -6,21 +6,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
 from rich.console import Console
 from rich.markup import escape
-from trace_assets.orchestration.instance import prepare_instance, register_batches
-from trace_assets.orchestration.forecast import likely_to_follow
-from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.planner import Item, Planner, Step
+
 from trace_assets.definitions import build
+from trace_assets.orchestration.forecast import likely_to_follow
+from trace_assets.orchestration.instance import prepare_instance, register_batches
+from trace_assets.orchestration.planner import Item, Planner, Step
+from trace_assets.orchestration.scope import Scope
 from trace_assets.records import LedgerEntry
 from trace_assets.report.formatting import count, duration, money
-from trace_assets.workflows.made_with import marked_items
-from trace_assets.workflows.finished_work import finished_work, would_replace
-from trace_assets.workflows.ingest import batches
 from trace_assets.store.history import Estimate, Range, estimate, history, total
 from trace_assets.study import Study
-
+from trace_assets.workflows.finished_work import finished_work, would_replace
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.made_with import marked_items
 
 SANDBOXED = frozenset({"environment_audit", "pilot", "adapter"})
 """Assets that run generated code."""
@@ -214,5 +215,3 @@ def _made_once(parts: Sequence[Estimate]) -> str:
     """Say of how many items the spread is not known."""
     once = sum(one.n == 1 for one in parts)
     return f"; {count(once, 'item')} made once before, so of unknown spread" if once else ""
-
-

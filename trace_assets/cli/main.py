@@ -13,7 +13,7 @@ import click
 import typer
 from rich.markup import escape
 
-from trace_assets.cli import diagnosis, environment, diagnosis, environment, data, doctor, environment, data, pipeline, diagnosis, serving, serving, serving, serving, sql, targets, ui, sql, data
+from trace_assets.cli import data, diagnosis, doctor, environment, pipeline, serving, sql, targets, ui
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import guard_streams
 from trace_assets.errors import TraceError, plain_warnings

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Annotated
-import typer
-from trace_assets.study import Study
 import sys
-from collections.abc import Iterable
-from typing import IO, Any, TextIO, cast
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Annotated, Any, TextIO, cast
+
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
-from trace_assets.untrusted.printable import printable
-from collections.abc import Sequence
-from trace_assets.orchestration.instance import prepare_instance, register_batches
-from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.planner import Item, nodes_of
+
 from trace_assets.definitions import build
 from trace_assets.errors import InputError
-
+from trace_assets.orchestration.instance import prepare_instance, register_batches
+from trace_assets.orchestration.planner import Item, nodes_of
+from trace_assets.orchestration.scope import Scope
+from trace_assets.study import Study
+from trace_assets.untrusted.printable import printable
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="A trace.toml; the one in the working directory by default.")
@@ -174,5 +173,3 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
                 raise InputError(f"'{name}' cannot be made with these settings. {' '.join(scope.notes())}")
             found.append(Item(asset, partition))
     return found
-
-

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
+
+import httpx
 import typer
 from rich.console import Console
 from rich.markup import escape
-from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.sync import Synced
+
+from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import Keep, Yes, refused, tell, tell_settings
-from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.errors import InputError
+from trace_assets.orchestration.scope import Scope
+from trace_assets.orchestration.sync import Synced
 from trace_assets.records import TrajectoryHead
-from trace_assets.workflows.ingest import batches
 from trace_assets.study import Study
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-import httpx
 from trace_assets.system.network import through_proxies
-
+from trace_assets.workflows.ingest import batches
 
 DIAGNOSIS = (
     "tasks",
@@ -126,8 +126,8 @@ def demo(
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.tables import print_everything
     from trace_assets.errors import require_extra
+    from trace_assets.resources.sandbox import sandbox_config
     from trace_assets.sandbox.backend import make_backend
-    from trace_assets.stages.synthesis import sandbox_config
 
     study = open_study(config, overrides)
     console = make_console()
@@ -219,7 +219,7 @@ def report(
     overrides: Set = None,
 ) -> None:
     """Write the HTML page from what is in the store, finished or not, and print its path."""
-    from trace_assets.stages.report import write_page
+    from trace_assets.assets.report import write_page
 
     study = open_study(config, overrides, writable=False)
     if output is None and not study.home.is_writable:
@@ -330,5 +330,3 @@ def _content(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None  # an editor is putting another file in its place
-
-

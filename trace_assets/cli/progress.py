@@ -6,36 +6,33 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import click
+import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from trace_assets.orchestration.recovery import Healed
-from trace_assets.orchestration.instance import prepare_instance, register_batches
-from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.planner import Item, Step
-from trace_assets.orchestration.sync import Synced, sync
-from trace_assets.orchestration.worker_pool import Outcome
+
 from trace_assets.cli.options import console as make_console
 from trace_assets.definitions import build
-from trace_assets.system.progress import PROGRESS_DIR
-from trace_assets.store.locks import Holder
-from trace_assets.store.locks import announce
-from trace_assets.study import Study
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated
-import click
-import typer
-from rich.console import Console
-from trace_assets.orchestration.sync import Answer, AtRisk
+from trace_assets.orchestration.instance import prepare_instance, register_batches
+from trace_assets.orchestration.planner import Item, Step
+from trace_assets.orchestration.recovery import Healed
+from trace_assets.orchestration.scope import Scope
+from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
+from trace_assets.orchestration.worker_pool import Outcome
 from trace_assets.report.formatting import count
+from trace_assets.store.locks import Holder, announce
+from trace_assets.study import Study
+from trace_assets.system.progress import PROGRESS_DIR
 from trace_assets.workflows.made_with import made_otherwise
 
 
@@ -306,5 +303,3 @@ def tell_settings(study: Study, console: Console | None = None) -> None:
     console = console or make_console(stderr=True)
     for words in made_otherwise(study):
         console.print(f"[yellow]note[/] {escape(words)}", soft_wrap=True)
-
-

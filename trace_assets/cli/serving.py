@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import socket
 import time
-from typing import Annotated
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
 import typer
 from rich.console import Console
 from rich.markup import escape
-from trace_assets.cli.options import console as make_console
-from trace_assets.cli.options import Config, Set, open_study
-from trace_assets.errors import Unavailable
-from trace_assets.records import ServedParity
-from trace_assets.serving.server import find_vllm
-from trace_assets.serving.server import ModelServer
-from trace_assets.workflows.serve import check_served, launch_of, log_file
-from pathlib import Path
+
 from trace_assets.cli.options import Config, Json, Set, open_study
-from trace_assets.errors import InputError
-from trace_assets.study import Study
-import json
-import socket
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Literal
+from trace_assets.cli.options import console as make_console
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.records import ServedParity
+from trace_assets.serving.server import ModelServer, find_vllm
 from trace_assets.store.files import Home
+from trace_assets.study import Study
+from trace_assets.workflows.serve import check_served, launch_of, log_file
 
 if TYPE_CHECKING:
     from trace_assets.serving.router.app import ServedRouting
@@ -134,9 +132,9 @@ def refuse_figures_of_others(study: Study) -> None:
     Raises:
         InputError: There is such an adapter.
     """
+    from trace_assets.definitions import build
     from trace_assets.orchestration.instance import prepare_instance
     from trace_assets.orchestration.planner import plan
-    from trace_assets.definitions import build
 
     with prepare_instance(study.home) as instance:
         for step in plan(build(study), instance, JUDGING):
@@ -155,7 +153,7 @@ def route(
     as_json: Json = False,
 ) -> None:
     """Say which adapter a task would be sent to, with probabilities; "none" is the base model."""
-    from trace_assets.stages.routing import route_text
+    from trace_assets.assets.routing import route_text
 
     decision = route_text(open_study(config, overrides, writable=False), text)
     if as_json:
@@ -201,10 +199,9 @@ def router(
     """
     import uvicorn
 
-    from trace_assets.serving.router.app import RouterProxy
+    from trace_assets.serving.router.app import RouterProxy, open_decider, routing_of_release
     from trace_assets.serving.router.decisions import Decisions
     from trace_assets.serving.router.limits import own_names, server_settings
-    from trace_assets.serving.router.app import open_decider, routing_of_release
     from trace_assets.serving.router.upstream import Upstream
 
     server = Upstream(upstream)
@@ -230,7 +227,7 @@ def router(
 def _of_study(
     which: Literal["classifier", "label_logits"] | None, config: Path | None, overrides: list[str] | None
 ) -> ServedRouting:
-    from trace_assets.stages.routing import routing_of_study
+    from trace_assets.assets.routing import routing_of_study
 
     return routing_of_study(open_study(config, overrides), which)
 
@@ -247,5 +244,3 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port} ({error.strerror}); choose another --port."
         ) from error
     return listener
-
-

@@ -9,22 +9,22 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
+
 import polars as pl
 import typer
 from rich.markup import escape
+
 from trace_assets.cli import sql_output
+from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
-from trace_assets.cli.options import Config, Set, open_study
 from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse
-from dataclasses import asdict
-from trace_assets.cli.options import Config, Json, Set, open_study
-
 
 TABLE_ROWS = 200
 
@@ -227,5 +227,3 @@ def build(
     console.print(
         f'Open it with: duckdb -readonly {escape(str(made.file))} -c "FROM q_gap_table"', soft_wrap=True
     )
-
-

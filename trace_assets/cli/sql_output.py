@@ -10,15 +10,16 @@ from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import IO, cast
+
 import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
 from trace_assets.store.files import replacing_file
 from trace_assets.untrusted.printable import printable
-
 
 CELL_CHARACTERS = 300
 """What a printed table shows of one value at most; the other formats hold it whole."""
@@ -208,5 +209,3 @@ def _text(value: object) -> str | None:
     return (
         json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, list | dict) else str(value)
     )
-
-

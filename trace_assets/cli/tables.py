@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.assets.report import write_page
 from trace_assets.cli.diagnosis import print_faults, print_suspects
 from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.records import Capability, Contrast, SelectedCapability, SuspectTask, Triage
 from trace_assets.report.data import gather
 from trace_assets.report.terminal import print_diagnosis as print_diagnosis_tables
 from trace_assets.report.terminal import print_loop
-from trace_assets.stages.report import write_page
 from trace_assets.study import Study
 
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, get_args
-import typer
-from rich.markup import escape
-from trace_assets.cli.options import console as make_console
-from trace_assets.cli.options import Config, Json, Set, open_study
-from trace_assets.records import Split
 import json
 import sys
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+from rich.markup import escape
+
 from trace_assets.cli.diagnosis import report_findings
+from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, TraceError
+from trace_assets.records import Split
 from trace_assets.study import Study
 from trace_assets.targets.conformance import examine_target
-from trace_assets.targets.registry import BENCHMARKS, RECORD, benchmark_of, read_installed
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.protocol import Target
-from trace_assets.targets.registry import open_named
+from trace_assets.targets.registry import BENCHMARKS, RECORD, benchmark_of, open_named, read_installed
 from trace_assets.targets.template import write_template
 
 if TYPE_CHECKING:
@@ -285,5 +285,3 @@ def regrade(
         for one in found:
             print(f"{one.file}: {one.equal} of {one.n} equal{one.words}")
     raise typer.Exit(0 if all(one.equal == one.n for one in found) else 1)
-
-

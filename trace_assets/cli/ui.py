@@ -17,13 +17,13 @@ import httpx
 import typer
 from rich.markup import escape
 
-from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import Config, Set, open_study
+from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.system.processes import ask_to_end_with_parent
-from trace_assets.workflows.made_with import live_in_use
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, holder
+from trace_assets.system.processes import ask_to_end_with_parent
+from trace_assets.workflows.made_with import live_in_use
 
 LOG = "ui.log"
 """In the Dagster home: what its services say."""
@@ -38,8 +38,8 @@ def ui(
     overrides: Set = None,
 ) -> None:
     """Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is seen at once."""
-    from trace_assets.orchestration.instance import prepare_instance, register_batches
     from trace_assets.cli.pipeline import reloading
+    from trace_assets.orchestration.instance import prepare_instance, register_batches
     from trace_assets.study import CONFIG_VARIABLE
 
     study = open_study(config, overrides)

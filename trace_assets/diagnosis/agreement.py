@@ -6,8 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from trace_assets.diagnosis.label_matrix import MISSING, Codes, majority
-from trace_assets.diagnosis.label_matrix import CODES, LabelMatrix
+from trace_assets.diagnosis.label_matrix import CODES, MISSING, Codes, LabelMatrix, majority
 from trace_assets.records import Agreement, Consensus
 from trace_assets.settings import ContrastSection
 from trace_assets.stats.agreement import alpha_estimate

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.diagnosis.label_matrix import LACKING, NA, PRESENT, Codes
+
 from trace_assets.diagnosis.contrast import can_be_tested
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Proposal
-from trace_assets.diagnosis.label_matrix import CODES, NO_EVIDENCE
+from trace_assets.diagnosis.label_matrix import CODES, LACKING, NA, NO_EVIDENCE, PRESENT, Codes
 from trace_assets.settings import Discovery
-
 
 MIN_NORM = 3
 """Relevant successful trajectories that a norm must rest on."""
@@ -136,5 +136,3 @@ def twins(codes: Codes, others: Codes | None = None) -> NDArray[np.bool_]:
     one, other = (codes > NA).astype(np.float32), (second > NA).astype(np.float32)
     either = one.sum(axis=1)[:, None] + other.sum(axis=1)[None] - one @ other.T
     return np.asarray(agree >= MERGE_OVERLAP * either - 1e-3)
-
-

@@ -9,23 +9,19 @@ tell, because another one failed before it, is reported as not run and is no pas
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from functools import partial
-from importlib import import_module
-from pathlib import Path
-from trace_assets.conformance import Finding, carry_out, first_broken
-from trace_assets.diagnosis.detector_analyst import Analyst
-from trace_assets.errors import CheckFailed, InputError, TraceError
-from trace_assets.records import Capability, Trajectory
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
+from pathlib import Path
 from typing import TypeVar
-from trace_assets.conformance import Broken, Undecided
-from trace_assets.errors import TraceError, Unavailable
+
+from trace_assets.conformance import Broken, Finding, Undecided, carry_out, first_broken
+from trace_assets.diagnosis.detector_analyst import Analyst
+from trace_assets.errors import CheckFailed, InputError, TraceError, Unavailable
 from trace_assets.records import Capability, Label, Trajectory
 
 
@@ -358,5 +354,3 @@ CHECKS: Mapping[str, Callable[[Subject], None]] = {
     )
 }
 """Every check by name."""
-
-

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from zlib import crc32
+
 import numpy as np
 from numpy.typing import NDArray
+
 from trace_assets.diagnosis.label_matrix import LACKING, MISSING, PRESENT, LabelMatrix
-from trace_assets.records import Contrast, Label, Triage
+from trace_assets.records import Capability, Contrast, Label, Triage
 from trace_assets.settings import ContrastSection
 from trace_assets.stats.agreement import alpha_estimate
 from trace_assets.stats.intervals import Estimate, Ratio, difference, ratio, resample_each
 from trace_assets.stats.paired import matched_gap
-from trace_assets.stats.tests import benjamini_hochberg
-from trace_assets.stats.tests import gap_p_value
-from collections.abc import Iterable, Sequence
-from trace_assets.records import Capability, Triage
-
+from trace_assets.stats.tests import benjamini_hochberg, gap_p_value
 
 _LF, _RF, _LP, _RP, _F, _P = range(6)
 """Columns: lacking, relevant among failed; lacking, relevant among passed; labelled failed, passed."""
@@ -277,5 +275,3 @@ def considered_tests(capabilities: Sequence[Capability]) -> int:
         return 0
     blind = [one.n_considered for one in capabilities if one.n_considered is not None]
     return max(blind, default=0) + len(capabilities) - len(blind)
-
-

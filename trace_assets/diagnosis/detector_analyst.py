@@ -7,19 +7,18 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 from pydantic import TypeAdapter
+
 from trace_assets.code_versions import code_version
-from trace_assets.diagnosis.label_matrix import LACKING
-from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
 from trace_assets.diagnosis.candidates import Pool
+from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
+from trace_assets.diagnosis.label_matrix import LACKING
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, Message, ToolSpec, Trajectory
 from trace_assets.settings import Discovery
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
-from trace_assets.records import Capability, Label, Trajectory
-
 
 SAMPLE = 8
 """How many of the trajectories behind a proposal are named in `Capability.proposed_by`."""
@@ -254,5 +253,3 @@ class Analyst(Protocol):
         it has to cover what is shown, and the code, prompts, model and settings that make a label of it.
         """
         ...
-
-

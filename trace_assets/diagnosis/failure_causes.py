@@ -6,21 +6,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.records import (
     Capability,
     Contrast,
     FailureCause,
     Label,
     SelectedCapability,
+    ToolUse,
     Trajectory,
     Triage,
 )
-from collections.abc import Iterable
-from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.records import ToolUse, Trajectory
 
 
 @dataclass(frozen=True)
@@ -151,5 +151,3 @@ def tool_use(trajectories: Iterable[Trajectory]) -> list[ToolUse]:
             counts.items()
         )
     ]
-
-

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-from trace_assets.stats.agreement import dawid_skene
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from trace_assets.records import Label, Triage
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.records import Label, Triage
+from trace_assets.stats.agreement import dawid_skene
 
 # What several labellers and passes make of an item together, and how far they agree.
 
@@ -182,5 +183,3 @@ class LabelMatrix:
             votes=None if self.votes is None else self.votes[:, where],
             posterior=None if self.posterior is None else self.posterior[:, where],
         )
-
-

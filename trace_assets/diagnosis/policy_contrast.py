@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
 from trace_assets.records import Label, PolicyContrast, Triage
 from trace_assets.settings import ContrastSection
-from trace_assets.stats.tests import benjamini_hochberg
 from trace_assets.stats.paired import compare, swap_p_value
+from trace_assets.stats.tests import benjamini_hochberg
 
 Ints = NDArray[np.int64]
 MIN_SHARED = 10

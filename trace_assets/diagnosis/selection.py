@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from trace_assets.diagnosis.contrast import TESTABLE
-from trace_assets.diagnosis.label_matrix import LabelMatrix
-from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
-from trace_assets.settings import Selection
 from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
-from trace_assets.records import Contrast
 
+from trace_assets.diagnosis.contrast import TESTABLE
+from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
+from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
+from trace_assets.settings import Selection
 
 EMPTY_RELEVANT = 10
 """Relevant successes from which an ER+ of exactly 0 is suspicious."""
@@ -368,5 +367,3 @@ def interval_words(value: float, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return f"{value:.2f} [no interval: one task]"
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
-
-

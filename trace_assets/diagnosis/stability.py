@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-import numpy as np
-from numpy.typing import NDArray
-from trace_assets.diagnosis.contrast import contrast_matrix, count_by_task
-from trace_assets.diagnosis.label_matrix import LabelMatrix
-from trace_assets.diagnosis.candidates import Pool, twins
-from trace_assets.diagnosis.selection import select_matrix
-from trace_assets.records import Capability, Stability
-from trace_assets.settings import ContrastSection, Discovery, Selection
-from trace_assets.stats.intervals import wilson
-from collections.abc import Collection, Sequence
 from math import sqrt
 from typing import Literal
-from trace_assets.diagnosis.contrast import contrast
-from trace_assets.records import Contrast, Drift, Label, Triage
-from trace_assets.settings import ContrastSection
-from trace_assets.stats.intervals import Estimate
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.diagnosis.candidates import Pool, twins
+from trace_assets.diagnosis.contrast import contrast, contrast_matrix, count_by_task
+from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.selection import select_matrix
+from trace_assets.records import Capability, Contrast, Drift, Label, Stability, Triage
+from trace_assets.settings import ContrastSection, Discovery, Selection
+from trace_assets.stats.intervals import Estimate, wilson
 
 PERMUTATIONS = 1000
 """Of p-values that are sampled: rare, since they are mostly exact."""
@@ -355,5 +351,3 @@ def _estimate(row: Contrast, measure: Measure) -> Estimate:
 
 def _size(row: Contrast, measure: Measure) -> int:
     return row.n_failed_relevant + row.n_passed_relevant if measure == "gap" else row.n_failed
-
-

@@ -7,23 +7,29 @@ messages, or the task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from trace_assets.diagnosis.expected.facts import Told
-from trace_assets.diagnosis.attribution.case import Case, Known, Rule, Ruling
-from trace_assets.diagnosis.attribution.script import contradiction
-from trace_assets.diagnosis.attribution.ending import agents_end, broken_stop, outage, recorded_fault
-from trace_assets.diagnosis.attribution.grading import not_judged, tool_exception
-from trace_assets.diagnosis.attribution.grading import superseded_step, wrong_demand
-from trace_assets.diagnosis.attribution.script import denied_state, users_choice
-from trace_assets.diagnosis.attribution.ending import lost_call
-from trace_assets.diagnosis.attribution.simulator import out_of_part, stopped_first, stuck
-from trace_assets.records import Trajectory, Triage
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-from trace_assets.records import Triage
-from trace_assets.stats.intervals import wilson
 
+from trace_assets.diagnosis.attribution.case import Case, Known, Rule, Ruling
+from trace_assets.diagnosis.attribution.ending import (
+    agents_end,
+    broken_stop,
+    lost_call,
+    outage,
+    recorded_fault,
+)
+from trace_assets.diagnosis.attribution.grading import (
+    not_judged,
+    superseded_step,
+    tool_exception,
+    wrong_demand,
+)
+from trace_assets.diagnosis.attribution.script import contradiction, denied_state, users_choice
+from trace_assets.diagnosis.attribution.simulator import out_of_part, stopped_first, stuck
+from trace_assets.diagnosis.expected.facts import Told
+from trace_assets.records import Trajectory, Triage
+from trace_assets.stats.intervals import wilson
 
 RULES: tuple[Rule, ...] = (
     recorded_fault,
@@ -130,5 +136,3 @@ def fault_shares(rows: Sequence[Triage]) -> list[dict[str, Any]]:
             }
         )
     return shares
-
-

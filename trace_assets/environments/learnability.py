@@ -19,15 +19,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.records import SeedOutcome, TrainingPoint, Trajectory
-from trace_assets.stats.beta_binomial import BetaFit, all_pass, dead_share, fit, resampled_all_pass, resampled_icc
-from trace_assets.stats.intervals import Estimate
-from trace_assets.stats.intervals import score_interval
-from typing import Literal
-from trace_assets.stats.paired import Gain
 
+from trace_assets.records import SeedOutcome, TrainingPoint, Trajectory
+from trace_assets.stats.beta_binomial import (
+    BetaFit,
+    all_pass,
+    dead_share,
+    fit,
+    resampled_all_pass,
+    resampled_icc,
+)
+from trace_assets.stats.intervals import Estimate, score_interval
+from trace_assets.stats.paired import Gain
 
 _PLACES = 9
 """Rewards that agree in so many decimal places are one reward."""
@@ -291,5 +298,3 @@ def _words(found: Gain, noun: str) -> str:
     return (
         f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}] (n = {found.n} {noun}, p = {found.p:.2g})"
     )
-
-

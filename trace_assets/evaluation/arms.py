@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+
 from trace_assets.errors import InputError
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Evaluation, Route, Split, Task, Trajectory
 from trace_assets.settings import EvaluationSection
 from trace_assets.targets.protocol import Target
-from collections import defaultdict
-from collections.abc import Iterable
-from trace_assets.records import NO_ADAPTER, Evaluation, Task
-
 
 BASE = "base"
 ROUTED = "routed"
@@ -245,5 +243,3 @@ def best_single_choice(validation: Iterable[Evaluation]) -> str:
     """Return the one choice with the best validation pass rate over all tasks; `none` without evaluations."""
     rates = rates_by_skill(validation, pooled=True).get("all")
     return _best(rates) if rates else NO_ADAPTER
-
-

@@ -16,20 +16,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
+
 from trace_assets.evaluation.arms import skill_of
-from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, NoHarm, Task
+from trace_assets.records import NO_ADAPTER, Adapter, ArmSummary, Evaluation, NoHarm, Task
 from trace_assets.routing.router import UNNEEDED_COST, RoutingExample, called_for
 from trace_assets.routing.scores import outcomes_by_choice
-from trace_assets.stats.paired import Comparison, compare
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from numpy.typing import NDArray
-from trace_assets.records import ArmSummary, Evaluation
 from trace_assets.settings import EvaluationSection
-from trace_assets.stats.paired import compare, mcnemar, pass_hat_k, pass_rate
-
+from trace_assets.stats.paired import Comparison, compare, mcnemar, pass_hat_k, pass_rate
 
 MARGIN = 0.05
 """Pass-rate points that an adapter may lose on other skills and still be called harmless."""
@@ -274,5 +272,3 @@ def _summarise(
         mcnemar_p=mcnemar_p,
         pass_hat_k=pass_hat_k(own.passed, own.judged, section.trials),
     )
-
-

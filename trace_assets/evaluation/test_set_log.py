@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
 from trace_assets.errors import InputError
 from trace_assets.store.content import text_version
 from trace_assets.store.files import replacing_file
@@ -145,5 +146,3 @@ def _locked(path: Path) -> Iterator[None]:
     with path.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-

@@ -7,22 +7,17 @@ project and Harbor's tools write it, and beside Harbor's `agent/trajectory.json`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from trace_assets.formats.problem import batch_of
-from trace_assets.formats.openai_chat import first_row, read_rows
-from trace_assets.formats.openai_chat import read_conversation
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
-from trace_assets.records import Task, Trajectory
-from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
-from trace_assets.untrusted.json_text import longest, read_json, too_long
-from trace_assets.untrusted.allowance import BOM
-import json
-from collections.abc import Iterable
-from trace_assets.records import Message, Trajectory
 
+from trace_assets.formats.openai_chat import first_row, read_conversation, read_rows
+from trace_assets.formats.problem import UNUSABLE, Problem, batch_of
+from trace_assets.formats.reading import Reading
+from trace_assets.records import Message, Task, Trajectory
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge
+from trace_assets.untrusted.json_text import longest, read_json, too_long
 
 _ROLES: Mapping[str, str] = {"system": "system", "user": "user", "agent": "assistant"}
 _HEAD = 1 << 16
@@ -353,5 +348,3 @@ def _is_time(text: str) -> bool:
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
-
-

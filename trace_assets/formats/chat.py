@@ -6,19 +6,15 @@ names - is kept in `Message.metadata`, so that an export can give it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-from trace_assets.records import Message, Role, ToolCall
-from trace_assets.untrusted.json_text import read_embedded
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from trace_assets.records import Check
-from trace_assets.records.trajectory import Fault
-from trace_assets.records.trajectory import Stop
 
+from trace_assets.records import Check, Message, Role, ToolCall
+from trace_assets.records.trajectory import Fault, Stop
+from trace_assets.untrusted.json_text import read_embedded
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -347,5 +343,3 @@ def score_checks(scores: Any) -> tuple[Check, ...]:
 def prompt_id(text: str) -> str:
     """Return a task id for a prompt: equal prompts are trials of one task."""
     return f"prompt-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-
-

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from trace_assets.records import Record
+
+from trace_assets.formats.problem import Problem
+from trace_assets.records import Record, Trajectory
 from trace_assets.records.table import to_frame
 from trace_assets.store.tables import ROW_GROUP_ROWS
-from collections.abc import Iterator
-from contextlib import ExitStack
-from tempfile import TemporaryDirectory
-import polars as pl
-import pyarrow.compute as pc
-from trace_assets.formats.problem import Problem
-from trace_assets.records import Trajectory
 from trace_assets.untrusted.allowance import Allowance
 from trace_assets.untrusted.json_text import too_dear
-
 
 _LONG = frozenset({"content", "tool_calls", "detail", "instruction", "payload"})
 """Columns whose values are seldom equal, so that a dictionary only costs."""
@@ -217,5 +216,3 @@ def too_heavy(trajectory: Trajectory, path: Path, allowance: Allowance) -> Probl
     what = f"its {len(trajectory.messages):,} messages; it is left out"
     message = f"{too_dear(taken, allowance.row)} for {what}"
     return Problem(path=str(path), position=position, message=message, kind="too_large")
-
-

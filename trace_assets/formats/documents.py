@@ -11,12 +11,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from trace_assets.formats.reading import Array, find_array, find_elements, settle
 from trace_assets.formats.openai_chat import not_json, read_rows
 from trace_assets.formats.problem import Problem
-from trace_assets.untrusted.allowance import Allowance, TooLarge
+from trace_assets.formats.reading import Array, find_array, find_elements, settle
+from trace_assets.untrusted.allowance import BOM, Allowance, TooLarge
 from trace_assets.untrusted.json_text import longest, read_json, too_long
-from trace_assets.untrusted.allowance import BOM
 
 _HEAD = 1 << 16
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-import polars as pl
-from trace_assets.errors import InputError
-from trace_assets.records import Trajectory, TrajectoryHead
-from trace_assets.store import Store
-from trace_assets.store.trajectories import read_some
 import json
-from typing import Any
-from trace_assets.records import Message, ToolCall
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-import pyarrow as pa
-from trace_assets.formats.parquet import write_rows
-from trace_assets.records import Trajectory
-from collections.abc import Callable, Iterable, Mapping
-from trace_assets.formats.atif import write_atif
-from trace_assets.formats.scout import write_scout
-from trace_assets.store.files import replacing_file
+from typing import Any
 
+import polars as pl
+import pyarrow as pa
+
+from trace_assets.errors import InputError
+from trace_assets.formats.atif import write_atif
+from trace_assets.formats.parquet import write_rows
+from trace_assets.formats.scout import write_scout
+from trace_assets.records import Message, ToolCall, Trajectory, TrajectoryHead
+from trace_assets.store import Store
+from trace_assets.store.files import replacing_file
+from trace_assets.store.trajectories import read_some
 
 __all__ = ["EXPORTERS", "Exported", "export"]
 
@@ -231,5 +228,3 @@ def export(store: Store, path: Path, format: str, selection: Selection) -> Expor
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); choose another place.") from error
     return Exported(path, written, left)
-
-

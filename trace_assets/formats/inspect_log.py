@@ -12,17 +12,24 @@ from typing import Any
 
 import msgspec
 
-from trace_assets.formats.problem import batch_of
-from trace_assets.formats.chat import first_words, read_chat
-from trace_assets.formats.reading import find_array, settle
+from trace_assets.formats.chat import (
+    MOST_CHECKS,
+    Earned,
+    amount,
+    earned,
+    ended,
+    first_words,
+    not_too_many,
+    read_chat,
+    token_count,
+)
 from trace_assets.formats.eval_zip import EvalZip
 from trace_assets.formats.openai_chat import not_json
-from trace_assets.formats.chat import MOST_CHECKS, Earned, amount, earned, ended, not_too_many, token_count
-from trace_assets.formats.problem import UNUSABLE, Kind, Problem, problem_kind, reason_of
+from trace_assets.formats.problem import UNUSABLE, Kind, Problem, batch_of, problem_kind, reason_of
+from trace_assets.formats.reading import find_array, settle
 from trace_assets.records import Check, Task, Trajectory
-from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge, UnfoldsTooFar
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, UnfoldsTooFar
 from trace_assets.untrusted.json_text import json_cost, longest, parse_json, read_json, too_dear
-from trace_assets.untrusted.allowance import BOM
 
 _GRADES: Mapping[str, float] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _LIMITS: Mapping[str, str] = {"message": "message_limit", "turn": "turn_limit", "context": "context_length"}

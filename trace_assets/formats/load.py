@@ -7,18 +7,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
 from trace_assets.errors import InputError
-from trace_assets.formats.reading import Part, part_of
+from trace_assets.formats.columns import too_heavy, weight
 from trace_assets.formats.problem import Problem, ProblemLog, differs_from, reading_of, repeated, unreadable
+from trace_assets.formats.reading import Part, part_of
 from trace_assets.formats.registry import Importer, choose
 from trace_assets.formats.spool import Spool
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_parts import Seen, read_parts
-from trace_assets.formats.columns import too_heavy, weight
-from trace_assets.system.progress import Bar, progress
 from trace_assets.records import Task, Trajectory
+from trace_assets.system.progress import Bar, progress
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge, Unfolding
-
 
 MESSAGES = 8192
 """Messages that become one part where trajectories come one by one."""
@@ -191,5 +191,3 @@ def _parts(
         del item
     if waiting:
         yield part_of(waiting)
-
-

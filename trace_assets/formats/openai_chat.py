@@ -12,21 +12,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from trace_assets.formats.problem import batch_of
-from trace_assets.formats.chat import first_words, read_chat
-from trace_assets.formats.chat import MOST_CHECKS, amount, earned, ended, not_too_many, prompt_id, score_checks, token_count
-from trace_assets.formats.problem import UNUSABLE, Problem
+
+from pydantic_core import from_json
+
+from trace_assets.formats.chat import (
+    MOST_CHECKS,
+    amount,
+    earned,
+    ended,
+    first_words,
+    not_too_many,
+    prompt_id,
+    read_chat,
+    score_checks,
+    token_count,
+)
+from trace_assets.formats.problem import UNUSABLE, Problem, batch_of
 from trace_assets.formats.reading import Reading
 from trace_assets.formats.task_facts import FIELDS, facts_of
 from trace_assets.records import Check, Task, Trajectory
-from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
-from collections.abc import Iterator
-from pydantic_core import from_json
-from trace_assets.formats.problem import Problem
-from trace_assets.untrusted.allowance import Allowance, TooLarge
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, read_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
-from trace_assets.untrusted.allowance import BOM, read_lines
-
 
 _REWARD = ("reward", "score")
 _SUCCESS = ("success", "passed", "correct", "resolved")
@@ -273,5 +279,3 @@ def _goes_on(text: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-

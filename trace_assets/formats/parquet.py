@@ -9,25 +9,31 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from trace_assets.formats.openai_chat import read_conversation
 from trace_assets.formats.problem import UNUSABLE, Problem, problem_kind
 from trace_assets.formats.reading import Reading
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted import parquet_rows
-from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge, Unfolding, UnfoldsTooFar, size_in_words
+from trace_assets.untrusted.allowance import (
+    OF_MACHINE,
+    Allowance,
+    TooLarge,
+    Unfolding,
+    UnfoldsTooFar,
+    read_lines,
+    size_in_words,
+)
 from trace_assets.untrusted.json_text import longest, parse_json, read_embedded, read_json, too_long
-from trace_assets.untrusted.allowance import read_lines
 from trace_assets.untrusted.parquet_rows import END, GROUP, REFUSED, ROW, UNFIT
-from collections.abc import Iterable
-from itertools import islice
-from typing import Any
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 
 _SCOUT: Mapping[str, str] = {
     "transcript_id": "trajectory_id",
@@ -244,5 +250,3 @@ def write_rows(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema) ->
             writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
             written += len(chunk)
     return written
-
-

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+
 from pydantic import AfterValidator, ValidationError
+
 from trace_assets.records import Record, Task
 from trace_assets.untrusted.allowance import TooLarge
-import re
-
 
 Kind = Literal[
     "left_out",  # a row that cannot be used
@@ -249,5 +250,3 @@ def _hidden(inside: Path) -> bool:
 
 def _stood_for(path: Path) -> bool:
     return path.parent.name == SIMULATIONS and is_split(path.parent.parent / _RESULTS)
-
-

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
 from trace_assets.formats.chat import first_words
 from trace_assets.formats.problem import Problem, problem_kind, reason_of
 from trace_assets.formats.task_facts import TaskFacts
-from trace_assets.records import Task, Trajectory
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-import polars as pl
-import pyarrow as pa
-from trace_assets.records import CheckRow, MessageRow, Record, Trajectory, TrajectoryHead
+from trace_assets.records import CheckRow, MessageRow, Record, Task, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.store.content import RowSum
-import json
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
 from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs
-
 
 _UNTOLD = TaskFacts()
 
@@ -416,5 +413,3 @@ def _text(data: bytes, cut: bool) -> str:
         if not cut or error.start < len(data) - 4:
             raise
         return data[: error.start].decode("utf-8")
-
-

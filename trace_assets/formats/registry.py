@@ -10,26 +10,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
 from pydantic_core import from_json
+
 from trace_assets.errors import InputError
 from trace_assets.formats.atif import AtifImporter
-from trace_assets.formats.problem import files_in
 from trace_assets.formats.inspect_log import InspectImporter
 from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
-from trace_assets.formats.problem import Problem, differs, repeated, unreadable
+from trace_assets.formats.problem import Problem, differs, files_in, repeated, unreadable
 from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.formats.swe_agent import SweAgentImporter
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_folder import Tau2FolderImporter
 from trace_assets.formats.tau_bench import TauBenchImporter
 from trace_assets.formats.verifiers import VerifiersImporter
-from trace_assets.system.progress import progress
 from trace_assets.records import Task, Trajectory
-from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
+from trace_assets.system.progress import progress
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance
 from trace_assets.untrusted.json_text import other_encoding
-from trace_assets.untrusted.allowance import BOM
-
 
 HEAD_BYTES = 65_536
 """How much of a file `sniff` is shown."""
@@ -249,5 +248,3 @@ def _keep(
     else:
         same = earlier.messages == item.messages and earlier.reward == item.reward
         imported.problems.append(repeated(item.trajectory_id, file, earlier.source, same))
-
-

@@ -10,10 +10,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
 import pyarrow as pa
+
 from trace_assets.formats.parquet import write_rows
 from trace_assets.records import Message, Trajectory
-
 
 _TEXT, _WHOLE, _FLOAT = pa.large_string(), pa.int64(), pa.float64()
 SCHEMA = pa.schema(
@@ -121,5 +122,3 @@ def _message(message: Message, identity: str) -> dict[str, Any]:
     if metadata:
         said["metadata"] = metadata
     return said
-
-

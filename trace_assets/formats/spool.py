@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+
 import polars as pl
 import pyarrow as pa
+
 from trace_assets.formats.columns import GrowingTable
-from trace_assets.formats.reading import PART_TABLES, Part
 from trace_assets.formats.problem import Problem, differs_from
+from trace_assets.formats.reading import PART_TABLES, Part
 from trace_assets.records import Record, Task, ToldTask
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store import Store
-from trace_assets.store.content import text_version
-from trace_assets.store.content import RowSum
-
+from trace_assets.store.content import RowSum, text_version
 
 WAITING = 64 << 20
 """Bytes of a table that wait to be written together, unless said otherwise."""
@@ -145,5 +145,3 @@ class Spool:
 
 def _told(tasks: list[Task]) -> pa.Table:
     return to_frame([ToldTask(**one.part(ToldTask)) for one in tasks], ToldTask).to_arrow()
-
-

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from trace_assets.formats.problem import instance_of, run_folder
+
 from trace_assets.formats.documents import first_object, read_documents
 from trace_assets.formats.openai_chat import read_conversation
-from trace_assets.formats.problem import UNUSABLE, Problem
+from trace_assets.formats.problem import UNUSABLE, Problem, instance_of, run_folder
 from trace_assets.formats.reading import Reading
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
-from trace_assets.untrusted.json_text import read_embedded
-from collections.abc import Iterator
-from functools import lru_cache
-from trace_assets.untrusted.json_text import read_json
-
+from trace_assets.untrusted.json_text import read_embedded, read_json
 
 _COMMAND = re.compile(r"```(?:bash|mswea_bash_command|sh|shell)?\s*\n(.*?)\n```", re.DOTALL)
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
@@ -321,5 +318,3 @@ def _verdicts(report: Any) -> Iterator[tuple[str, bool]]:
 def _list(report: dict[str, Any], name: str) -> list[Any]:
     value = report.get(name)
     return value if isinstance(value, list) else []
-
-

@@ -10,20 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from pydantic_core import from_json
-from trace_assets.formats.problem import is_split
-from trace_assets.formats.reading import Array, Settled, Span, find_array, settle
-from trace_assets.formats.openai_chat import not_json
-from trace_assets.formats.chat import token_count
-from trace_assets.formats.problem import UNUSABLE, Kind, Problem, reason_of
-from trace_assets.formats.tau2_file import Tau2File
-from trace_assets.formats.tau2_parsing import read_messages
-from trace_assets.formats.tau2_parsing import read_checks
-from trace_assets.records import Message, Task, Trajectory
-from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
-from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs
-from trace_assets.untrusted.allowance import BOM
 
+from pydantic_core import from_json
+
+from trace_assets.formats.chat import token_count
+from trace_assets.formats.openai_chat import not_json
+from trace_assets.formats.problem import UNUSABLE, Kind, Problem, is_split, reason_of
+from trace_assets.formats.reading import Array, Settled, Span, find_array, settle
+from trace_assets.formats.tau2_file import Tau2File
+from trace_assets.formats.tau2_parsing import read_checks, read_messages
+from trace_assets.records import Message, Task, Trajectory
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge
+from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs
 
 _MARKS = (
     b'"simulations"',
@@ -204,5 +202,3 @@ _TOKENS = ("prompt_tokens", "completion_tokens")
 
 def _sum(spent: list[dict[str, Any]], key: str) -> int:
     return sum(token_count(usage.get(key)) or 0 for usage in spent)
-
-

@@ -12,22 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
+
 import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
+
 from trace_assets.formats.chat import MOST_CALLS, MOST_MESSAGES
-from trace_assets.formats.reading import Span
-from trace_assets.formats.reading import Part, make_part
 from trace_assets.formats.problem import UNUSABLE
+from trace_assets.formats.reading import Part, Span, make_part
 from trace_assets.formats.tau2_file import Tau2File
-from trace_assets.formats.tau2_parsing import metadata_of
-from trace_assets.formats.tau2_parsing import check_values
+from trace_assets.formats.tau2_parsing import check_values, metadata_of
 from trace_assets.records import Check, CheckRow, MessageRow, Record, Role, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 from trace_assets.untrusted.json_text import is_deep, longest, read_embedded
-
 
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _HEAD = tuple(polars_schema(TrajectoryHead))
@@ -345,5 +344,3 @@ def _frame(columns: Mapping[str, Sequence[Any]], record: type[Record]) -> pl.Dat
 
 def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
-
-

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from trace_assets.formats.problem import batch_of
+
 from trace_assets.formats.chat import amount
+from trace_assets.formats.problem import batch_of
 from trace_assets.formats.tau2_parsing import read_reward
 from trace_assets.records import ExpectedAction, Task
-from trace_assets.records.trajectory import Fault
-from trace_assets.records.trajectory import Stop
-
+from trace_assets.records.trajectory import Fault, Stop
 
 _STOPS: Mapping[str, Stop] = {
     "user_stop": "completed",
@@ -243,5 +242,3 @@ def _action(action: Mapping[str, Any]) -> ExpectedAction:
         requestor="user" if action.get("requestor") == "user" else "assistant",
         compared=tuple(str(name) for name in compared) if isinstance(compared, list) else None,
     )
-
-

@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trace_assets.formats.problem import SIMULATIONS, batch_named, is_split
 from trace_assets.formats.documents import first_object, read_document
-from trace_assets.formats.problem import UNUSABLE, Problem
+from trace_assets.formats.problem import SIMULATIONS, UNUSABLE, Problem, batch_named, is_split
 from trace_assets.formats.reading import Reading
 from trace_assets.formats.tau2 import Tau2Importer, not_judged, read_simulation
 from trace_assets.formats.tau2_file import Tau2File

@@ -19,12 +19,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
+
 import pyarrow as pa
+
 from trace_assets.formats.reading import Span
 from trace_assets.formats.tau2_columns import Converted, convert
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
-
 
 GIVEN = 4
 """Chunks that are given to the other process at once: it has work also while a row group is written here."""
@@ -154,5 +155,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-from trace_assets.formats.chat import MOST_CALLS, MOST_MESSAGES
-from trace_assets.formats.chat import not_too_many
-from trace_assets.records import Message, ToolCall
-from trace_assets.untrusted.json_text import read_embedded
 import math
 from collections.abc import Iterator, Mapping
-from trace_assets.formats.chat import MOST_CHECKS, not_too_many
-from trace_assets.records import Check, CheckKind
+from typing import Any
+
+from trace_assets.formats.chat import MOST_CALLS, MOST_CHECKS, MOST_MESSAGES, not_too_many
+from trace_assets.records import Check, CheckKind, Message, ToolCall
+from trace_assets.untrusted.json_text import read_embedded
 
 
 def read_messages(raw: list[Any]) -> Iterator[Message]:
@@ -160,5 +157,3 @@ def _check(name: str, kind: CheckKind, passed: Any, score: Any, gates: bool, det
         gates,
         detail,
     )
-
-

@@ -10,19 +10,19 @@ import gc
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+
 import msgspec
-from trace_assets.formats.reading import Array, Span
-from trace_assets.formats.reading import Part, part_of
+
+from trace_assets.formats.columns import too_heavy
 from trace_assets.formats.problem import Problem, repeated
+from trace_assets.formats.reading import Array, Part, Span, part_of
 from trace_assets.formats.tau2 import not_judged, open_tau2, settled_items
 from trace_assets.formats.tau2_columns import LARGE, Converted, convert
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.tau2_helper import Helper
-from trace_assets.formats.columns import too_heavy
 from trace_assets.records import Task
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 from trace_assets.untrusted.json_text import longest
-
 
 CHUNK = 8_000_000
 """Bytes of JSON that become one part."""
@@ -255,5 +255,3 @@ def _slowly(
                 yield file.task(task_id)
             yield part_of([item])
         shifts.append((run[-1].number, count - len(run)))
-
-

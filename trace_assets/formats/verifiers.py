@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from trace_assets.formats.openai_chat import first_row, read_rows
-from trace_assets.formats.openai_chat import read_conversation
+
 from trace_assets.formats.chat import MOST_CHECKS, amount, not_too_many, token_count
+from trace_assets.formats.openai_chat import first_row, read_conversation, read_rows
 from trace_assets.formats.problem import UNUSABLE, Problem
 from trace_assets.formats.reading import Reading
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
-
 
 _SCORING = ("TaskError", "EnvError")
 """Errors in the environment's own code; all others are the infrastructure's."""
@@ -205,5 +204,3 @@ def _turns(value: Any, role: str) -> list[Any]:
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-

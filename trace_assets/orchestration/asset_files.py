@@ -6,25 +6,22 @@ only where both say so.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+
+from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.records import Record
-from trace_assets.stages.model_files import enter, files_in, folders_of, listed_in
+from trace_assets.resources.model_files import enter, files_in, folders_of, listed_in
 from trace_assets.store.content import text_version
-from trace_assets.store.files import make_folder, sync_folder
+from trace_assets.store.files import is_full, make_folder, sync_folder
 from trace_assets.store.manifest import Entry, Manifest, manifest_of
 from trace_assets.store.tables import WHOLE, is_readable
 from trace_assets.study import Study
-import errno
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.store.files import is_full
-
 
 FILES = "trace/files"
 """Tag of a materialization: the version of the files that it left."""
@@ -302,5 +299,3 @@ def _is_within(error: BaseException, home: Path) -> bool:
 
 def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error)
-
-

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import dagster as dg
-from trace_assets.settings import Automation
 from datetime import timedelta
-from trace_assets.orchestration.cron import pauses
-from trace_assets.settings import Schedule
-from trace_assets.orchestration.instance import TASK_BATCH
+
+import dagster as dg
+
 from trace_assets.errors import TraceError
+from trace_assets.orchestration.cron import pauses
+from trace_assets.orchestration.instance import TASK_BATCH
 from trace_assets.records import Arrival, ArrivalKind, Quarantined
+from trace_assets.settings import Automation, Schedule
+from trace_assets.study import Study
 from trace_assets.workflows.watch import KINDS, Look, look, pending
 from trace_assets.workflows.watched_folder import WatchedFolder
-from trace_assets.study import Study
-
 
 AC = dg.AutomationCondition
 
@@ -215,5 +215,3 @@ def _why_nothing(seen: Look, held: list[str]) -> str:
     if seen.waiting:
         return f"still being written: {', '.join(seen.waiting[:5])}."
     return "nothing new."
-
-

@@ -1,12 +1,13 @@
 """One asset a section of `trace.toml`: an edit is a new code version of that node alone."""
 
 import time
+
 import dagster as dg
-from trace_assets.orchestration.pages import small_table
+
 from trace_assets.orchestration.dagster_asset import DIAGNOSIS_SECTIONS, OWNERS
+from trace_assets.orchestration.pages import small_table
 from trace_assets.settings import SECTIONS, Section
 from trace_assets.study import Study
-
 
 COLUMNS = dg.TableSchema(
     columns=[
@@ -62,5 +63,3 @@ def section_rows(section: Section) -> list[dict[str, str]]:
         }
         for name, value in section.model_dump(mode="json").items()
     ]
-
-

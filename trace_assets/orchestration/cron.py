@@ -6,7 +6,6 @@ import re
 from datetime import date, timedelta
 from itertools import pairwise
 
-
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _FIELDS: tuple[tuple[str, int, int, list[str], int], ...] = (
@@ -126,5 +125,3 @@ def _values(part: str, low: int, high: int, names: list[str], first: int) -> set
         assert lowest is not None and highest is not None
         values |= set(range(lowest, highest + 1, int(step or 1)))
     return values
-
-

@@ -2,24 +2,24 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+
 import dagster as dg
-from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata
-from trace_assets.orchestration.asset_files import DAMAGED, FILES, ItemFiles, declare
-from trace_assets.orchestration.asset_files import explain
+
+from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
+from trace_assets.orchestration.asset_files import DAMAGED, FILES, ItemFiles, declare, explain
+from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata
 from trace_assets.records import Record
-from trace_assets.workflows.finished_work import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
-from trace_assets.workflows.ingest import batches
-from trace_assets.workflows.lineage.record import record_lineage
-from trace_assets.workflows.made_with import SECTIONS, note_settings
-from trace_assets.stages.result import StageCheck, StageResult
 from trace_assets.store import locks
 from trace_assets.store.history import metered
 from trace_assets.store.locks import due_items, item_lock
 from trace_assets.study import Study
 from trace_assets.untrusted.printable import plain
-
+from trace_assets.workflows.finished_work import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.lineage.record import record_lineage
+from trace_assets.workflows.made_with import SECTIONS, note_settings
 
 OWNERS = ["team:trace-assets"]
 BLOCKED_BY = "trace/blocked_by"
@@ -183,8 +183,8 @@ def stage_asset(
 
 def _refuse_to_replace(context: dg.AssetExecutionContext, study: Study, name: str, partition: str) -> None:
     """Fail where a run that nobody asked to would put new work in the place of finished work."""
-    from trace_assets.orchestration.planner import Item, Planner
     from trace_assets.definitions import build
+    from trace_assets.orchestration.planner import Item, Planner
 
     if not (work := finished_work(study, name, partition)):
         return
@@ -220,5 +220,3 @@ def _check_results(result: StageResult, declared: Sequence[str]) -> list[dg.Asse
         )
         for check in [*result.checks, *skipped]
     ]
-
-

@@ -13,28 +13,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from trace_assets.assets import contrast
+from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.curriculum import write_curriculum
+from trace_assets.assets.drift import write_drift
+from trace_assets.assets.environment import write_capability_environment
+from trace_assets.assets.environment_verdict import write_verdict
+from trace_assets.assets.learnability import write_learnability
+from trace_assets.assets.policy_contrast import contrast_policies
+from trace_assets.assets.result import StageResult
+from trace_assets.assets.routing import write_trials
 from trace_assets.orchestration.instance import CAPABILITY
 from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.records import SelectedCapability
-from trace_assets.stages import diagnosis
-from trace_assets.stages.batch_capabilities import write_batch_capabilities
-from trace_assets.stages.curriculum import write_curriculum, write_verdict
-from trace_assets.stages.drift import write_drift
-from trace_assets.stages.environments import write_capability_environment
-from trace_assets.stages.learnability import write_learnability
-from trace_assets.stages.policy_contrast import contrast_policies
-from trace_assets.stages.result import StageResult
-from trace_assets.stages.routing import write_trials
 from trace_assets.store import Home
 from trace_assets.store.locks import announce
 from trace_assets.study import Study
 
-
 REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
     "batch_capabilities": write_batch_capabilities,
-    "contrast": lambda study, _: diagnosis.estimate_contrast(study),
-    "selected_capabilities": lambda study, _: diagnosis.select_capabilities(study),
-    "capability_spec": diagnosis.write_spec,
+    "contrast": lambda study, _: contrast.estimate_contrast(study),
+    "selected_capabilities": lambda study, _: contrast.select_capabilities(study),
+    "capability_spec": contrast.write_spec,
     "environment": write_capability_environment,
     "environment_verdict": write_verdict,
     "curriculum": lambda study, _: write_curriculum(study),
@@ -117,7 +118,7 @@ class _Rehearsal:
             version = f"supposed {item}"
         self.planner.suppose(item, version)
         if item.asset == "selected_capabilities" and item not in self.unknown:
-            kept = diagnosis.kept_capabilities(self.study)
+            kept = contrast.kept_capabilities(self.study)
             if self.study.store.has(SelectedCapability):
                 self.planner.supposed_keys[str(CAPABILITY.name)] = kept
 
@@ -166,5 +167,3 @@ def _copy(study: Study, folder: Path) -> Study:
     if "target" in study.__dict__:
         copied.__dict__["target"] = study.target
     return copied
-
-

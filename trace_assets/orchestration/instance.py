@@ -9,16 +9,17 @@ import subprocess
 import weakref
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
 import dagster as dg
-from trace_assets.system.processes import whole_cores
+
 from trace_assets.errors import InputError
-from trace_assets.workflows.ingest import batches
-from trace_assets.workflows.task_inbox import task_batches
 from trace_assets.store import Home
 from trace_assets.store.files import replace_folder, replacing_file
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
-
+from trace_assets.system.processes import whole_cores
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.task_inbox import task_batches
 
 DAGSTER_YAML = """\
 # Written by trace-assets when this home was made; edit freely.
@@ -162,5 +163,3 @@ TASK_BATCH = dg.DynamicPartitionsDefinition(name="task_batch")
 
 CAPABILITY = dg.DynamicPartitionsDefinition(name="capability")
 """One key a kept capability of the live target; keys come and go with the selection."""
-
-

@@ -13,16 +13,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
+
 import dagster as dg
-from trace_assets.orchestration.pages import markdown
-from trace_assets.orchestration.instance import prepare_instance
-from trace_assets.study import Study
+
 from trace_assets.orchestration.automation import PROMISED
+from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.pages import markdown
 from trace_assets.orchestration.planner import plan
 from trace_assets.records import TrajectoryHead
 from trace_assets.settings import Schedule
+from trace_assets.study import Study
 from trace_assets.workflows.ingest import batches
-
 
 PATIENCE_SECONDS = 15.0
 """How long a sync that was told to stop may take to put its work away."""
@@ -255,5 +256,3 @@ def _run(context: dg.OpExecutionContext, study: Study, command: list[str]) -> li
     if command[0] == "sync":
         return [str(item) for item in json.loads(said).get("made", [])]
     return [line for line in lines if line.startswith("✓")]
-
-

@@ -6,15 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
 import dagster as dg
+
+from trace_assets.assets.result import StageResult, TableRow
 from trace_assets.records import Record
 from trace_assets.records.base import describe_columns
 from trace_assets.records.table import polars_schema
-from trace_assets.stages.result import StageResult, TableRow
 from trace_assets.store.history import Spending
 from trace_assets.store.tables import WHOLE, Store
 from trace_assets.untrusted.printable import in_markdown, one_line, plain
-from collections.abc import Mapping
 
 
 def column_schema(record: type[Record]) -> dg.TableSchema:
@@ -302,5 +303,3 @@ def column_lineage(asset: str, columns: list[str]) -> dg.TableColumnLineage | No
 def _dependency(source: str) -> dg.TableColumnDep:
     asset, _, column = source.rpartition(".")
     return dg.TableColumnDep(asset_key=dg.AssetKey(asset.split("/")), column_name=column)
-
-

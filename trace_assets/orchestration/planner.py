@@ -13,14 +13,15 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
 import dagster as dg
-from trace_assets.orchestration.recovery import Healed
+
 from trace_assets.orchestration.asset_files import FILES, ItemFiles
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY, UNFINISHED
+from trace_assets.orchestration.recovery import Healed
+from trace_assets.study import Study
 from trace_assets.workflows.finished_work import Cause
 from trace_assets.workflows.lineage.record import mend_lineage
-from trace_assets.study import Study
-
 
 CODE, VERSION = "dagster/code_version", "dagster/data_version"
 READ, POINTER = "dagster/input_data_version/", "dagster/input_event_pointer/"
@@ -383,5 +384,3 @@ def _last_by_partition(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[s
 
 def _several(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
-
-

@@ -6,24 +6,22 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from trace_assets.store.files import Home
-from trace_assets.store.locks import living
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+
 import dagster as dg
+
 from trace_assets.errors import InputError
 from trace_assets.records import LedgerEntry
 from trace_assets.sandbox.image import sweep_folders
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import is_item_held, settle_recorded
+from trace_assets.store.files import Home
+from trace_assets.store.locks import forget_dead, is_alive, is_item_held, living, settle_recorded
 from trace_assets.store.manifest import Manifest, manifest_of
-from trace_assets.store.locks import forget_dead, is_alive
 from trace_assets.store.tables import is_readable
 from trace_assets.store.trajectories import put_back
-
 
 # What killed processes leave lying about in a home, and its removal.
 
@@ -303,5 +301,3 @@ def _free_slots(instance: dg.DagsterInstance) -> Iterator[str]:
 
 def _plural(name: str) -> str:
     return name[:-1] + "ies" if name.endswith("y") else name + "s"
-
-

@@ -1,14 +1,15 @@
 """The attack battery as a check of `config/sandbox`: read from the table, or reported when it was played."""
 
 from typing import Any
+
 import dagster as dg
+
+from trace_assets.assets.result import StageCheck
 from trace_assets.orchestration.pages import small_table
 from trace_assets.records import EnvironmentCheck, SandboxCheck
-from trace_assets.stages.result import StageCheck
-from trace_assets.workflows.sandbox_selftest import CHECK, Present, judge_battery, present_sandbox
 from trace_assets.study import Study
 from trace_assets.untrusted.printable import plain
-
+from trace_assets.workflows.sandbox_selftest import CHECK, Present, judge_battery, present_sandbox
 
 ASSET = dg.AssetKey(["config", "sandbox"])
 
@@ -100,5 +101,3 @@ def _words(judged: StageCheck) -> str:
 
 def _severity(judged: StageCheck) -> dg.AssetCheckSeverity:
     return dg.AssetCheckSeverity.WARN if judged.passed is None else dg.AssetCheckSeverity.ERROR
-
-

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from trace_assets.orchestration.planner import Item, Standing
-from trace_assets.errors import InputError
-from trace_assets.records import TrajectoryHead
-from trace_assets.workflows.ingest import batches
-from trace_assets.workflows.made_with import is_foreign, live_in_use
-from trace_assets.workflows.made_with import rolled_out
-from trace_assets.workflows.task_inbox import lost_tasks, task_batches
-from trace_assets.study import Study
 
+from trace_assets.errors import InputError
+from trace_assets.orchestration.planner import Item, Standing
+from trace_assets.records import TrajectoryHead
+from trace_assets.study import Study
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.made_with import is_foreign, live_in_use, rolled_out
+from trace_assets.workflows.task_inbox import lost_tasks, task_batches
 
 PLAYED = ("tasks", "trajectories")
 """Assets of which a task batch is rolled out on the live target, or taken from the inbox."""
@@ -115,5 +114,3 @@ def _targets(study: Study, batch: str) -> set[str]:
         return set(study.store.frame(TrajectoryHead, batch)["target"].to_list())
     except InputError:
         return set()
-
-

@@ -10,20 +10,35 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
+
 import dagster as dg
-from trace_assets.system.processes import whole_cores
-from trace_assets.orchestration.worker_pool import Crew, WorkerDied
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.orchestration.asset_files import explain
+from trace_assets.orchestration.planner import Item, Planner, Standings, Step
 from trace_assets.orchestration.recovery import Healed, heal
 from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.planner import Item, Planner, Standings, Step
-from trace_assets.orchestration.asset_files import explain
-from trace_assets.orchestration.worker_pool import Outcome, materialize_here, materialize_items
-from trace_assets.errors import InputError, Unavailable
-from trace_assets.workflows.made_with import marked_items
-from trace_assets.workflows.finished_work import Cause, finished_work, would_replace
+from trace_assets.orchestration.worker_pool import (
+    Crew,
+    Outcome,
+    WorkerDied,
+    materialize_here,
+    materialize_items,
+)
 from trace_assets.store import Home
-from trace_assets.store.locks import INTERRUPTED, Holder, due_items, exclusive, holder, is_item_held, sync_lock
+from trace_assets.store.locks import (
+    INTERRUPTED,
+    Holder,
+    due_items,
+    exclusive,
+    holder,
+    is_item_held,
+    sync_lock,
+)
 from trace_assets.study import Study
+from trace_assets.system.processes import whole_cores
+from trace_assets.workflows.finished_work import Cause, finished_work, would_replace
+from trace_assets.workflows.made_with import marked_items
 
 
 @dataclass(frozen=True)
@@ -360,5 +375,3 @@ def _turn(home: Home, waiting: Callable[[Holder | None], None] | None) -> Iterat
                 "wait for it, or give this one another TRACE_HOME."
             ) from error
         yield
-
-

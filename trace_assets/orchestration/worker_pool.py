@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from trace_assets.system.processes import die_with_parent
-import os
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+
 import dagster as dg
-from trace_assets.orchestration.recovery import PROCESS_TAG
+
+from trace_assets.errors import plain_warnings
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
 from trace_assets.orchestration.planner import Item
-from trace_assets.errors import plain_warnings
+from trace_assets.orchestration.recovery import PROCESS_TAG
 from trace_assets.policies.sampling import give_back
-from trace_assets.workflows.finished_work import AGAIN_TAG
 from trace_assets.store.locks import announce
 from trace_assets.study import Study
-
+from trace_assets.system.processes import die_with_parent
+from trace_assets.workflows.finished_work import AGAIN_TAG
 
 T = TypeVar("T")
 
@@ -351,5 +350,3 @@ def _failure(result: dg.ExecuteInProcessResult) -> tuple[str, int]:
                 cause = data.error.cause or data.error
                 return f"{cause.to_string().strip()}", 3
     return "the run failed before its step began; see it in `trace ui`.", 3
-
-

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
 from trace_assets.errors import InputError
 from trace_assets.records import Message, ToolCall, ToolSpec
-import json
-import math
-from trace_assets.records import Message, ToolCall
-
 
 _MARK, _REPLY = "\u2042content\u2042", "\u2042reply\u2042"
 _PROBES = ("x", " two words \n", '{"a": ["b", 1]}', "é<b>{{ n }}\n\n</b>", "<tool_response>")
@@ -347,5 +346,3 @@ def _refuse(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_refuse)
-
-

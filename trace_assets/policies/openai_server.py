@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
-from typing import Any
-import msgspec
-from trace_assets.errors import InputError
-from trace_assets.policies.chat_template import OPEN, parse_reply, strict_json
-from trace_assets.policies.openai_answers import ChatAnswer, Said, read_usage
-from trace_assets.policies.openai_connection import Retries
-from trace_assets.policies.openai_faults import ServerFault
-from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
-from trace_assets.policies.sampling import turn_seed
-from trace_assets.records import Message, ToolCall
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+
+import msgspec
+
 from trace_assets.errors import InputError, TraceError
-from trace_assets.policies.openai_answers import ChatAnswer, TextAnswer
+from trace_assets.policies.chat_template import OPEN, parse_reply, strict_json
+from trace_assets.policies.openai_answers import ChatAnswer, Said, TextAnswer, read_usage
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import PASSING, ServerFault, is_same_model, shown
-
+from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
+from trace_assets.policies.sampling import turn_seed
+from trace_assets.records import Message, ToolCall
 
 _MOST_TOKENS = 1 << 24
 """Of one request; a server that counts more is not believed."""
@@ -337,5 +333,3 @@ class Servers:
         """Close all connections."""
         for server in self._servers:
             await server.connection.close()
-
-

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
-from trace_assets.records import Message, ToolSpec
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
 from trace_assets.errors import InputError
-from trace_assets.records import Message
+from trace_assets.records import Message, ToolSpec
 
 
 @dataclass
@@ -172,5 +171,3 @@ def always_say(text: str, *, name: str = "null_agent") -> ScriptedPolicy:
     message = Message(role="assistant", content=text)
     version = hashlib.sha256(text.encode()).hexdigest()[:16]
     return ScriptedPolicy(lambda _: message, name=name, version=version)
-
-

@@ -7,12 +7,13 @@ shared stream, so a conversation repeats whatever the batch, and however it is r
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import sys
 from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
-import gc
-import sys
 
 if TYPE_CHECKING:
     import torch
@@ -113,5 +114,3 @@ def give_back() -> None:
     if torch is not None and torch.cuda.is_initialized():
         gc.collect()
         torch.cuda.empty_cache()
-
-

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.policies.chat_template import ChatTemplate
-from trace_assets.policies.chat_template import parse_reply
+from trace_assets.policies.chat_template import ChatTemplate, parse_reply
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.policies.sampling import turn_seed
 from trace_assets.records import Message
-
 
 LONGEST = 1 << 20
 """Tokens of a conversation with a model that names no limit of its own."""
@@ -274,5 +273,3 @@ def _read_configs(folder: Path) -> list[Any]:
         return [GenerationConfig.from_pretrained(str(folder)), config]
     except (OSError, ValueError):  # not every folder has one
         return [config]
-
-

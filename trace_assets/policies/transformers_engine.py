@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
 import numpy as np
+
 from trace_assets.errors import InputError
-from trace_assets.policies.sampling import accelerator
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.lora import Weights, digest, load_model, merge_folder, merge_live
 from trace_assets.policies.protocol import Conversation, Reply
-from trace_assets.policies.sampling import choose, uniforms
+from trace_assets.policies.sampling import accelerator, choose, uniforms
 from trace_assets.policies.token_policy import Spoken, context_limit, end_ids
 from trace_assets.records import Message
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
     import torch
+    from transformers import PreTrainedModel
+
     from trace_assets.policies.lora import Weights
 
 
@@ -366,5 +366,3 @@ class GenericDecoder:
                 self._caches[slot] = output.past_key_values
                 rows.append(output.logits[0, -1])
         return torch.stack(rows)
-
-

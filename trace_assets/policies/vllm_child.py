@@ -13,8 +13,8 @@ from vllm.v1.executor.abstract import Executor
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
-from trace_assets.system.processes import die_with_parent
 from trace_assets.policies.vllm_engine import LOG_VARIABLE
+from trace_assets.system.processes import die_with_parent
 
 
 class _Mortal:

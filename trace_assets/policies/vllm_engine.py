@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.token_policy import Sampled, TokenPolicy
 from trace_assets.serving.server import Launch
 from trace_assets.store.content import folder_version
-import io
-import json
-import os
-from contextlib import redirect_stderr
-from typing import Any
-from trace_assets.errors import InputError
 from trace_assets.system.processes import GROUP_OF_A_TRAINING
 
 if TYPE_CHECKING:
@@ -302,5 +301,3 @@ def _logging(folder: Path, log: Path) -> Path:
     path = folder / "logging.json"
     path.write_text(json.dumps(config), encoding="utf-8")
     return path
-
-

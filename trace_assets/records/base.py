@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
+
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
 from trace_assets.untrusted.json_text import DEEPEST, is_deep
 
 
@@ -190,5 +192,3 @@ def _bound(name: str, record: type[Record]) -> str:
     if side not in ("low", "high") or stem not in record.model_fields:
         return ""
     return f"{'Lower' if side == 'low' else 'Upper'} end of the 95 % interval of `{stem}`."
-
-

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
-from trace_assets.records.base import Json, Record
-from trace_assets.records.base import Record
-from typing import ClassVar
 
+from trace_assets.records.base import Json, Record
 
 LabelValue = Literal["NA", "PRESENT", "LACKING"]
 
@@ -173,5 +171,3 @@ class LabelLeak(Record):
     """Whether this channel decides the check `labels_blind`; the others are shown for comparison."""
     leaks: bool
     """Whether the interval lies above 0.5, and above `opening` where trials of one task were not compared."""
-
-

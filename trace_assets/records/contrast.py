@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-from trace_assets.records.base import Json, Record
 from typing import ClassVar, Literal
-from trace_assets.records.base import Record
+
+from trace_assets.records.base import Json, Record
 from trace_assets.records.capability import LabelValue
 
 
@@ -283,5 +282,3 @@ class Stability(Record):
     null_any_high: float
     null_mean: float
     """Capabilities selected in a shuffle, on average, over the target."""
-
-

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-from trace_assets.records.base import Json, Record
-from trace_assets.records.base import Record
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+from trace_assets.records.base import Json, Record
 
 
 class Environment(Record):
@@ -186,5 +185,3 @@ class UnconfirmedReward(Record):
     """Where the episodes ran."""
     detail: str
     """Seed, number of actions, and how the two verdicts differ."""
-
-

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-from trace_assets.records.base import Record, Split
 from typing import ClassVar, Literal
-from trace_assets.records.base import Record
-from trace_assets.records.base import Json, Record
+
+from trace_assets.records.base import Json, Record, Split
 
 
 class Evaluation(Record):
@@ -181,5 +179,3 @@ class RoutingTrial(Record):
     """What the task is routed by: its first user message."""
     lacking: Json
     """Labelling pass -> ids of the taught capabilities that were labelled LACKING."""
-
-

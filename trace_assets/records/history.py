@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
-from trace_assets.records.base import Record
 from typing import ClassVar, Literal
+
+from trace_assets.records.base import Record
 
 
 class LedgerEntry(Record):
@@ -171,5 +171,3 @@ class Quarantined(Record):
         """What was put aside and why, for a person."""
         place = f"{self.file}, {self.position}" if self.position else self.file
         return f"{place}: {self.reason}"
-
-

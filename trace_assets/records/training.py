@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
+
 from trace_assets.records.base import Record
-from typing import ClassVar
 
 
 class BaseCheckpoint(Record):
@@ -374,5 +374,3 @@ class ServedParity(Record):
     """Whether the server says what the trained model says, and the adapter does something."""
     detail: str
     """What was found, in one sentence."""
-
-

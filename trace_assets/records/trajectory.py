@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
-from trace_assets.records.base import Json, Record
-from trace_assets.records.base import Record
-from trace_assets.records.base import Int64, Json, Record, Split
-from trace_assets.records.base import Json, Record, Split
 
+from trace_assets.records.base import Int64, Json, Record, Split
 
 # Messages and tools, in the OpenAI chat form that agents, servers and logs already speak.
 
@@ -311,5 +308,3 @@ class ToldTask(Record):
     expected_actions: tuple[ExpectedAction, ...] = ()
     expected_outputs: tuple[str, ...] = ()
     domain_policy: str = ""
-
-

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
+
 from trace_assets.records.base import Json, Record
-from trace_assets.records.base import Record
 from trace_assets.records.trajectory import Fault
-from typing import ClassVar
 
 
 class ActionDiff(Record):
@@ -117,5 +116,3 @@ class ToolUse(Record):
     """Runs in which it refused and was never called successfully afterwards."""
     n_unrecovered_failed: int
     """Of these, runs that failed."""
-
-

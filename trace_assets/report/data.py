@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from trace_assets.records import LedgerEntry
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
-from trace_assets.records import Consensus, Label, MessageRow, SelectedCapability, Triage
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
+
 import polars as pl
+
 from trace_assets.records import (
     ActionDiff,
     Adapter,
@@ -284,5 +281,3 @@ def _rolled_out(store: Store) -> int:
 def _imported_usd(store: Store) -> float:
     heads = store.frame(TrajectoryHead).filter(pl.col("source") != "rollout")
     return float(heads["cost_usd"].sum() or 0.0)
-
-

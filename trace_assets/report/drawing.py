@@ -7,8 +7,8 @@ from base64 import b64encode
 from collections.abc import Sequence
 from html import escape as escape_markup
 from importlib import resources
-from trace_assets.untrusted.printable import printable
 
+from trace_assets.untrusted.printable import printable
 
 WIDTH = 460
 """Drawing units: as wide as a phone, so text keeps its size there."""
@@ -100,5 +100,3 @@ def short(words: str, most: int) -> str:
     'a long…'
     """
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
-
-

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 NONE = "–"
 """Stands for a figure that is undefined or was not measured."""
 
@@ -112,5 +110,3 @@ def arm_name(arm: str, names: dict[str, str] | None = None) -> str:
         "mixed_grpo": "GRPO on the target itself",
     }
     return known.get(arm, arm)
-
-

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+
 from trace_assets.records import Triage
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
-
 
 _FAULTS = {
     "agent": "failed by the agent",
@@ -86,5 +86,3 @@ def fault_shares(triage: Sequence[Triage]) -> dict[str, tuple[int, dict[str, int
         order = ["passed", *_FAULTS.values()]
         counted[target] = (len(own), {name: counts[name] for name in order if counts[name]})
     return counted
-
-

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+
 from trace_assets.records import TrainingPoint
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
 from trace_assets.report.drawing import svg_markdown
 from trace_assets.report.headline import headline
 from trace_assets.report.views.deficits import gap_plot
-from trace_assets.report.views.result import arms_plot, basis
 from trace_assets.report.views.environments import adapters_plot, curve_plot
+from trace_assets.report.views.result import arms_plot, basis
 
 
 def plot_pages(data: ReportData) -> dict[str, str]:
@@ -19,7 +20,9 @@ def plot_pages(data: ReportData) -> dict[str, str]:
     for target in sorted({row.target for row in data.contrasts}):
         n = max(row.n_tasks for row in data.contrasts if row.target == target)
         plot = svg_markdown(gap_plot(data, target), "gap and coverage")
-        pages[f"gap and coverage in {target}"] = f"{plot}\n\n95 % intervals over {formatting.count(n, 'task')}."
+        pages[f"gap and coverage in {target}"] = (
+            f"{plot}\n\n95 % intervals over {formatting.count(n, 'task')}."
+        )
     if data.summary:
         largest = max(data.overall.values(), key=lambda row: row.n_trials)
         pages["pass rates"] = (
@@ -36,5 +39,3 @@ def plot_pages(data: ReportData) -> dict[str, str]:
         plot = svg_markdown(curve_plot(points, data.names.get(name, name)), "learning curve")
         pages[f"learning curve {name}"] = f"{plot}\n\n{max(p.n for p in points)} rollouts an iteration."
     return pages
-
-

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from importlib import resources
 from typing import Any
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
 from trace_assets.report import formatting
-from trace_assets.report.data import stage_costs
-from trace_assets.report.data import ReportData
+from trace_assets.report.data import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED, ReportData, stage_costs
 from trace_assets.report.drawing import stylesheet
 from trace_assets.report.headline import headline
-from trace_assets.report.data import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED
-from trace_assets.report.views.environments import audit_view
 from trace_assets.report.views.deficits import deficits_view
+from trace_assets.report.views.environments import audit_view, teaching_view
 from trace_assets.report.views.evidence import evidence_view
-from trace_assets.report.views.result import basis, result_view
-from trace_assets.report.views.result import routing_view
-from trace_assets.report.views.environments import teaching_view
-from trace_assets.report.views.result import trust_view
+from trace_assets.report.views.result import basis, result_view, routing_view, trust_view
 from trace_assets.untrusted.printable import printable
 
 
@@ -76,7 +73,9 @@ def tiles(data: ReportData) -> list[dict[str, str]]:
         shown.append(_tile("Routed adapters pass", interval, basis(routed)))
         if routed.delta is not None:
             gain = formatting.points(routed.delta, routed.delta_low, routed.delta_high)
-            shown.append(_tile("Gain, points", gain, f"paired over {formatting.count(routed.n_tasks, 'task')}"))
+            shown.append(
+                _tile("Gain, points", gain, f"paired over {formatting.count(routed.n_tasks, 'task')}")
+            )
     if data.triage:
         failed = [row for row in data.triage if row.outcome == "failed"]
         own = sum(row.fault == "agent" for row in failed)
@@ -119,5 +118,3 @@ def costs_view(data: ReportData) -> dict[str, Any]:
 def _tile(name: str, figure: str, basis: str) -> dict[str, str]:
     value, bracket, interval = figure.partition(" [")
     return {"name": name, "figure": value, "basis": f"[{interval} · {basis}" if bracket else basis}
-
-

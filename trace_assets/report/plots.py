@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
+
 from trace_assets.report.drawing import WIDTH, circle, line, path, picture, short, text, ticks
 from trace_assets.report.formatting import percent
-
 
 Tone = Literal["", "strong", "other"]
 
@@ -232,5 +232,3 @@ def reliability(bins: Sequence[tuple[Sampled, int]], *, title: str) -> str:
         parts.append(circle(x, y, 5, "dot strong", words))
         parts.append(text(x, 22, f"{n:,}", "m c"))
     return picture(parts, bottom + 44, title)
-
-

@@ -12,8 +12,7 @@ from rich.table import Table
 
 from trace_assets.records import Contrast, EnvironmentCheck, SelectedCapability
 from trace_assets.report import formatting
-from trace_assets.report.data import stage_costs
-from trace_assets.report.data import ReportData
+from trace_assets.report.data import ReportData, stage_costs
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found
 
 

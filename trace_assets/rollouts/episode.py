@@ -8,6 +8,7 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+
 from trace_assets.errors import CheckFailed, InputError, Unavailable, UserFault
 from trace_assets.policies.protocol import Conversation, Policy, Reply, TokenTrace
 from trace_assets.records import Check, Fault, Message, Stop, Task, Trajectory, Verdict
@@ -221,5 +222,3 @@ def _forfeited(verdict: Verdict, why: str) -> Verdict:
 def _sentence(error: BaseException) -> str:
     text = " ".join(str(error).split())[:500]
     return text if isinstance(error, Unavailable) and text else f"{type(error).__name__}: {text}"
-
-

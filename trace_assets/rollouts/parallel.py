@@ -12,17 +12,15 @@ from contextlib import ExitStack
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+
 from trace_assets.errors import TraceError, Unavailable
-from trace_assets.system.processes import die_with_parent
 from trace_assets.policies.protocol import Policy
-from trace_assets.system.progress import Bar, progress
 from trace_assets.records import Trajectory
 from trace_assets.rollouts.episode import Trial
-from trace_assets.rollouts.runner import Journal
-from trace_assets.rollouts.runner import run_rollouts
+from trace_assets.rollouts.runner import Journal, run_rollouts
+from trace_assets.system.processes import die_with_parent, variables
+from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
-from trace_assets.system.processes import variables
-
 
 Make = Callable[[], tuple[Target, Policy]]
 """Opens target and policy inside a process; picklable, such as a partial of a module's function."""
@@ -163,5 +161,3 @@ def _stop(workers: Sequence[BaseProcess]) -> None:
     for worker in workers:
         if worker.pid is not None:
             worker.join(timeout=10)
-
-

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from types import TracebackType
-from typing import IO
-from pydantic import ValidationError
-from trace_assets.errors import InputError
-from trace_assets.records import Trajectory
-from trace_assets.store.files import make_folder, sync_folder
-from trace_assets.store.lines import read_lines, sealed
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
-from trace_assets.system.processes import finish
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TypeVar
+
+from pydantic import ValidationError
+
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.protocol import Policy
-from trace_assets.system.progress import Bar, progress
+from trace_assets.records import Trajectory
 from trace_assets.rollouts.episode import Rollout, Trial, play, run_identity, trajectory_id
+from trace_assets.store.files import make_folder, sync_folder
+from trace_assets.store.lines import read_lines, sealed
+from trace_assets.system.processes import finish
+from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
-
 
 # What is already played: one folder of JSON lines, written trajectory by trajectory.
 
@@ -272,5 +269,3 @@ class _Run:
             f"'{self.policy.name}' (most often, {times} times: {error}); {finished} of {self.total} trials "
             f"are finished{kept}."
         )
-
-

@@ -7,17 +7,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
+
 from trace_assets.errors import InputError
 from trace_assets.records import NO_ADAPTER, Route, Task
-from trace_assets.routing.router import RoutingExample
 from trace_assets.routing.label_logits import POOLING, HiddenStates, base_fingerprint
 from trace_assets.routing.logistic import Logistic, fit_calibrated
-from trace_assets.routing.router import all_choices, opening, to_routes
+from trace_assets.routing.router import RoutingExample, all_choices, opening, to_routes
 from trace_assets.settings import Routing
 from trace_assets.store.files import replacing_folder
-
 
 NAME = "classifier"
 
@@ -225,5 +225,3 @@ def load_classifier(folder: Path, base_dir: Path) -> ClassifierRouter:
             f"in '{base_dir}'; fit it again on this model."
         )
     return router
-
-

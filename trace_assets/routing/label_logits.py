@@ -7,23 +7,22 @@ everything of the base model: a model that cannot follow such a question gives o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-from trace_assets.errors import InputError
-from trace_assets.system.progress import progress
+
+from trace_assets.errors import InputError, require_extra
 from trace_assets.records import NO_ADAPTER, Capability, CapabilitySpec, Route, Task
 from trace_assets.routing.logistic import softmax
 from trace_assets.routing.router import all_choices, opening, to_routes
 from trace_assets.store.content import text_version
-import hashlib
-from collections.abc import Sequence
-from trace_assets.errors import InputError, require_extra
-
+from trace_assets.system.progress import progress
 
 NAME = "label_logits"
 
@@ -337,5 +336,3 @@ class HiddenStates:
             else:
                 batches.append([index])
         return batches
-
-

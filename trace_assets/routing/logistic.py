@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
-
 
 Array = npt.NDArray[np.float64]
 
@@ -172,5 +172,3 @@ def fit_calibrated(
     layer = fit(features, targets, penalty)
     calibrated = Logistic(layer.mean, layer.scale, layer.weights, layer.bias, temperature, penalty)
     return calibrated, softmax(logits / temperature)
-
-

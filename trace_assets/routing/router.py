@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
-from trace_assets.errors import InputError
-from trace_assets.records import NO_ADAPTER, Route, Task
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-from trace_assets.records import NO_ADAPTER, Label, Task, Triage
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from trace_assets.errors import InputError
+from trace_assets.records import NO_ADAPTER, Label, Route, Task, Triage
 
 
 class Chooser(Protocol):
@@ -189,5 +187,3 @@ def routing_examples(
         text = (openings or {}).get(task_id) or opening(discovery[task_id])
         examples.append(RoutingExample(task_id, text, called_for(shares, unneeded_cost), shares))
     return examples
-
-

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
-import numpy as np
-from trace_assets.errors import InputError
-from trace_assets.records import NO_ADAPTER, Evaluation, Route, RouterRegret
-from trace_assets.stats.paired import Ints, compare
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from trace_assets.records import NO_ADAPTER, Route, RouterScore
-from trace_assets.stats.ranking import expected_calibration_error
-from trace_assets.stats.intervals import wilson
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from trace_assets.records import Label, RoutingTrial, Task, Triage
-from trace_assets.routing.router import UNNEEDED_COST, RoutingExample, routing_examples
-from trace_assets.routing.router import opening
 
+import numpy as np
+
+from trace_assets.errors import InputError
+from trace_assets.records import (
+    NO_ADAPTER,
+    Evaluation,
+    Label,
+    Route,
+    RouterRegret,
+    RouterScore,
+    RoutingTrial,
+    Task,
+    Triage,
+)
+from trace_assets.routing.router import UNNEEDED_COST, RoutingExample, opening, routing_examples
+from trace_assets.stats.intervals import wilson
+from trace_assets.stats.paired import Ints, compare
+from trace_assets.stats.ranking import expected_calibration_error
 
 Outcomes = dict[str, dict[str, tuple[int, int]]]
 """Choice -> task id -> (passed, judged) trials."""
@@ -254,5 +259,3 @@ def examples_of_trials(
             for choice in choices
         ]
     return routing_examples(tasks.values(), labels, triage, choices, None, unneeded_cost)
-
-

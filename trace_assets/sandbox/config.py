@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-from pydantic import BaseModel, ConfigDict, Field
-from trace_assets.system.processes import memory_bytes, whole_cores
 from dataclasses import dataclass
+from typing import Literal
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from trace_assets.system.processes import memory_bytes, whole_cores
 
 Backend = Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"]
 
@@ -91,5 +92,3 @@ EVERYWHERE = Conditions()
 """The conditions of every episode that is played in earnest."""
 BARE = Conditions(process=0, sealed=False)
 """Of an episode that is held by its container alone."""
-
-

@@ -7,12 +7,10 @@ audit would be convicted by the episodes that it pays for.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-import random
-from typing import Generic, TypeVar
-
+from typing import Any, Generic, TypeVar
 
 Action = dict[str, Any]
 Solve = Callable[[], Sequence[Action]]
@@ -109,5 +107,3 @@ class Reservoir(Generic[T]):
             self.kept.append(one)
         elif (place := self._chance.randrange(self.seen)) < self.size:
             self.kept[place] = one
-
-

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import socket
+import struct
 import tempfile
 import threading
 import time
 import weakref
 from pathlib import Path
-from typing import Any
-from trace_assets.sandbox import settings_of_containers, image, image
-from trace_assets.sandbox.backend import IsolationLevel
-from trace_assets.sandbox.channel import SocketChannel
-from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.errors import SandboxUnavailable
-from trace_assets.sandbox.settings_of_containers import CONTAINER, host_flags
-from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.settings_of_containers import sandbox_version
-import select
-import struct
 from typing import Any, Self
-from trace_assets.sandbox.channel import Closed, left, split_line
-from trace_assets.sandbox.errors import ProtocolError, Timeout, TooLarge
-from trace_assets.sandbox.protocol import MAX_LINE
 
+from trace_assets.sandbox import image, settings_of_containers
+from trace_assets.sandbox.backend import IsolationLevel
+from trace_assets.sandbox.channel import Closed, SocketChannel, left, split_line
+from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.errors import ProtocolError, SandboxUnavailable, Timeout, TooLarge
+from trace_assets.sandbox.protocol import MAX_LINE
+from trace_assets.sandbox.sandbox import Sandbox
+from trace_assets.sandbox.settings_of_containers import CONTAINER, host_flags, sandbox_version
 
 _API_SECONDS = 10
 _POST_MORTEM_SECONDS = 0.8
@@ -363,5 +359,3 @@ class AttachChannel:
         for one in (self._sock, self._wrapper):
             with contextlib.suppress(OSError):
                 one.close()
-
-

@@ -65,5 +65,3 @@ class SandboxUnavailable(SandboxError, Unavailable):
     """No sandbox could be had: no daemon, no image, a refused start, or every sandbox is busy."""
 
     kind = "unavailable"
-
-

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+import os
+import shutil
 import subprocess
 import tarfile
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
 from trace_assets.sandbox import settings_of_containers
 from trace_assets.sandbox.errors import SandboxUnavailable
-import contextlib
-import os
-import shutil
-import time
-
 
 REGISTRY_BASE = "python:3.11-slim"
 OFFLINE_BASE = "trace-python-base:offline"
@@ -270,5 +270,3 @@ def sweep(client: Any) -> int:
                 client.api.remove_container(container["Id"], force=True)
                 removed += 1
     return removed
-
-

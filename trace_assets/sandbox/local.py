@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from trace_assets.sandbox import settings_of_containers
+from trace_assets.sandbox.backend import IsolationLevel
 from trace_assets.sandbox.channel import SocketChannel
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.errors import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Sandbox
-import shutil
-import sys
-from pathlib import Path
-from trace_assets.sandbox import settings_of_containers
-from trace_assets.sandbox.backend import IsolationLevel
-from trace_assets.sandbox.settings_of_containers import BUBBLEWRAP, ENVIRONMENT, WORKER_FLAGS
-from trace_assets.sandbox.settings_of_containers import compile_profile
-from trace_assets.sandbox.settings_of_containers import sandbox_version
-import platform
-import warnings
-from trace_assets.sandbox.settings_of_containers import ENVIRONMENT, WORKER_FLAGS
-
+from trace_assets.sandbox.settings_of_containers import (
+    BUBBLEWRAP,
+    ENVIRONMENT,
+    WORKER_FLAGS,
+    compile_profile,
+    sandbox_version,
+)
 
 _POST_MORTEM_SECONDS = 0.5
 
@@ -235,5 +238,3 @@ class UnsafeBackend:
 
     def close(self) -> None:
         """See `Backend`."""
-
-

@@ -10,8 +10,7 @@ from typing import Self
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox.backend import Backend, IsolationLevel, make_backend
-from trace_assets.sandbox.config import EVERYWHERE, Conditions
-from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.config import EVERYWHERE, Conditions, SandboxConfig
 from trace_assets.sandbox.errors import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Leaf, Sandbox
 from trace_assets.sandbox.session import SandboxedEnvironment

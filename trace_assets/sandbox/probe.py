@@ -9,11 +9,10 @@ from typing import Literal
 
 from trace_assets.errors import TraceError
 from trace_assets.sandbox.backend import make_backend
-from trace_assets.sandbox.timing import EXAMPLE
-from trace_assets.sandbox.timing import speed
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.reward_verification import replay
+from trace_assets.sandbox.timing import EXAMPLE, speed
 
 Status = Literal["ok", "slow", "failed", "skipped"]
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
-import msgspec
-from trace_assets.sandbox.errors import ProtocolError
 from typing import Annotated, Any, Literal
-import jsonschema
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from trace_assets.errors import InputError
-from trace_assets.sandbox.errors import EnvironmentFault
 
+import jsonschema
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from trace_assets.errors import InputError
+from trace_assets.sandbox.errors import EnvironmentFault, ProtocolError
 
 PROTOCOL_VERSION = 3
 MAX_LINE = 1 << 20
@@ -350,5 +349,3 @@ def check_action(message: Any) -> None:
         raise InputError(
             f"not an assistant message that an environment can be given: {_first(error)}"
         ) from None
-
-

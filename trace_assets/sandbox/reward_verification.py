@@ -16,16 +16,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
 from trace_assets.errors import CheckFailed
-from trace_assets.sandbox.controls import IDLE, TALKER, Control
+from trace_assets.sandbox.controls import IDLE, TALKER, Control, Reservoir
 from trace_assets.sandbox.errors import Died, EnvironmentFault, SandboxError, SandboxUnavailable, Timeout
 from trace_assets.sandbox.pool import SandboxPool
-from trace_assets.sandbox.controls import Reservoir
+from trace_assets.sandbox.protocol import check_result
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
-from trace_assets.sandbox.protocol import check_result
 from trace_assets.stats.intervals import wilson
-
 
 BATCH = 16
 """Episodes played again in one container; each has a process of its own there."""
@@ -305,5 +304,3 @@ def replay(pool: SandboxPool, source: str, seed: int, actions: Sequence[dict[str
             return session.verdict()
     finally:
         box.fail()
-
-

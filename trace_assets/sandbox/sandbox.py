@@ -12,9 +12,14 @@ from typing import Any, Protocol
 
 from trace_assets.sandbox import settings_of_containers
 from trace_assets.sandbox.channel import Channel, Closed, SocketChannel
-from trace_assets.sandbox.config import EVERYWHERE, Conditions
-from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.errors import Died, EnvironmentFault, ProtocolError, SandboxError, SandboxUnavailable
+from trace_assets.sandbox.config import EVERYWHERE, Conditions, SandboxConfig
+from trace_assets.sandbox.errors import (
+    Died,
+    EnvironmentFault,
+    ProtocolError,
+    SandboxError,
+    SandboxUnavailable,
+)
 from trace_assets.sandbox.protocol import PROTOCOL_VERSION, encode, open_reply, parse
 
 _KILLED = "the sandbox was killed for a fault of another episode in it: play this one again"

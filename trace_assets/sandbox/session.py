@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox.errors import Died, EnvironmentFault, SandboxError
-from trace_assets.sandbox.sandbox import Leaf
 from trace_assets.sandbox.protocol import check_action, check_result
+from trace_assets.sandbox.sandbox import Leaf
 
 if TYPE_CHECKING:
     from trace_assets.sandbox.pool import SandboxPool

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-from trace_assets.sandbox.config import SandboxConfig
+import ctypes
+import ctypes.util
 import hashlib
+import json
 import os
 from functools import cache
 from pathlib import Path
-from trace_assets.sandbox.errors import SandboxUnavailable
-import ctypes
-import ctypes.util
-import json
-from trace_assets.sandbox.protocol import PROTOCOL_VERSION
+from typing import Any
 
+from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.errors import SandboxUnavailable
+from trace_assets.sandbox.protocol import PROTOCOL_VERSION
 
 WORKER_FLAGS = ("-P", "-s", "-S", "-B")
 """Of the interpreter; `-I` would be stricter, and ignores PYTHONHASHSEED."""
@@ -201,5 +201,3 @@ def sandbox_version(backend: str, flags: dict[str, Any], base: dict[str, Any]) -
         "seccomp": hashlib.sha256((folder() / "seccomp.json").read_bytes()).hexdigest(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from trace_assets.sandbox.pool import SandboxPool
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from trace_assets.sandbox.pool import SandboxPool
 
 EXAMPLE = '''"""The smallest environment: say anything, be done after a number of turns."""
 STATE = {"turns": 0}
@@ -211,5 +209,3 @@ def resets_in_all(pool: SandboxPool, sandboxes: int = 4, repeat: int = 100) -> F
         taken = seconds(5, all_at_once)
     rates = [sandboxes * repeat / one for one in taken]
     return figure(f"resets in {sandboxes} sandboxes", "1/s", rates, 500, at_most=False)
-
-

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-import httpx
-from trace_assets.errors import Unavailable
-from trace_assets.system.processes import ask_to_end_with_parent
-from trace_assets.policies.openai_faults import conceal
-from trace_assets.system.progress import progress
-from trace_assets.system.network import through_proxies
-from trace_assets.system.processes import GROUP_OF_A_TRAINING
-import json
-import shutil
-import sys
-from dataclasses import dataclass, field
 from typing import Any
-from trace_assets.errors import InputError, Unavailable
-import re
-from collections.abc import Sequence
 
+import httpx
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.openai_faults import conceal
+from trace_assets.system.network import through_proxies
+from trace_assets.system.processes import GROUP_OF_A_TRAINING, ask_to_end_with_parent
+from trace_assets.system.progress import progress
 
 START_SECONDS = 900.0
 """A large model is loaded for minutes."""
@@ -400,5 +398,3 @@ def last_words(log: Path) -> str:
         if told:
             return f": {told[-1].strip()[-300:]} (the whole log: {log})."
     return "."
-
-

@@ -14,12 +14,20 @@ from trace_assets.settings.diagnosis import (
     StabilitySection,
     TriageSection,
 )
-from trace_assets.settings.settings import load_settings
-from trace_assets.settings.loop import EvaluationSection, Routing, SandboxSection, Synthesis, Training
+from trace_assets.settings.loop import (
+    Automation,
+    EvaluationSection,
+    Ingest,
+    Routing,
+    SandboxSection,
+    Schedule,
+    Serving,
+    Synthesis,
+    Training,
+    Watch,
+)
 from trace_assets.settings.section import Section
-from trace_assets.settings.loop import Serving
-from trace_assets.settings.loop import Automation, Ingest, Schedule, Watch
-from trace_assets.settings.settings import SECTIONS, SERVICES, Settings
+from trace_assets.settings.settings import SECTIONS, SERVICES, Settings, load_settings
 
 __all__ = [
     "SECTIONS",

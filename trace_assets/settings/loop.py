@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import Any, ClassVar, Literal
-from pydantic import Field, field_validator
-from trace_assets.settings.section import Section
-from pydantic import Field
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, field_validator
+
 from trace_assets.orchestration.cron import cron_error
+from trace_assets.settings.section import Section
 
 
 class SandboxSection(Section):
@@ -313,5 +314,3 @@ class Automation(Section):
     """Also the layers that take a GPU or minutes of training; they wait for `trace sync` otherwise."""
     interval_seconds: int = Field(30, ge=1)
     """Between two looks at what changed."""
-
-

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, ClassVar
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 import re
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 
@@ -101,5 +101,3 @@ def _refused(why: str) -> PydanticCustomError:
     return PydanticCustomError(
         NOT_SHOWN, f"{why}, and settings are stored: keys come from the environment, such as OPENAI_API_KEY"
     )
-
-

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_assets.errors import InputError
 from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
 from trace_assets.settings.diagnosis import (
     Analyst,
@@ -13,17 +21,19 @@ from trace_assets.settings.diagnosis import (
     TriageSection,
     WriterServer,
 )
-from trace_assets.settings.loop import EvaluationSection, Routing, SandboxSection, Synthesis, Training
-from trace_assets.settings.section import Section
-from trace_assets.settings.loop import Serving
-from trace_assets.settings.loop import Automation, Ingest, Schedule, Watch
-import tomllib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-from pydantic import ValidationError
-from trace_assets.errors import InputError
-from trace_assets.settings.section import NOT_SHOWN
+from trace_assets.settings.loop import (
+    Automation,
+    EvaluationSection,
+    Ingest,
+    Routing,
+    SandboxSection,
+    Schedule,
+    Serving,
+    Synthesis,
+    Training,
+    Watch,
+)
+from trace_assets.settings.section import NOT_SHOWN, Section
 
 
 class Settings(Section):
@@ -127,5 +137,3 @@ def _override(data: dict[str, Any], item: str) -> None:
                 f"'{group}' in the configuration is a value, not a section: --set {item!r} has no place."
             )
     table[last] = value
-
-

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-from trace_assets.stats.intervals import Estimate, resample
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.stats.intervals import Estimate, resample
 
 Codes = NDArray[np.int8] | NDArray[np.int64]
 
@@ -199,5 +200,3 @@ def dawid_skene(
         iterations=step,
         converged=converged,
     )
-
-

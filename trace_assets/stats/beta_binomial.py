@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
-
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -227,5 +227,3 @@ def _rising(x: Floats, most: int) -> Floats:
 
 def _unlogit(x: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-x)))
-
-

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
-from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -312,5 +313,3 @@ def _correlation(first: Floats, second: Floats) -> float:
     if len(one) < 2 or one.std() < 1e-12 or other.std() < 1e-12:
         return 0.0
     return float(np.clip(np.corrcoef(one, other)[0, 1], -1.0, 1.0))
-
-

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.stats.intervals import Estimate, difference, ratio, resample
-from math import comb
-from trace_assets.stats.intervals import Estimate
 
+from trace_assets.stats.intervals import Estimate, difference, ratio, resample
 
 # The gap between runs of the same task: what difficulty cannot explain.
 
@@ -346,5 +346,3 @@ def _pearson(first: Floats, second: Floats) -> Floats:
     scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(scale > 1e-12, (a * b).sum(axis=1) / scale, np.nan))
-
-

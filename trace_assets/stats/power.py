@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, lgamma, sqrt
 from statistics import NormalDist
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.stats.tests import log_factorials
 
+from trace_assets.stats.tests import log_factorials
 
 _NORMAL = NormalDist()
 MOST_TASKS = 1_000_000
@@ -280,5 +281,3 @@ def _fewest(power_of: Callable[[int], float], power: float) -> int | None:
         else:
             low = middle
     return high
-
-

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.stats.intervals import Estimate
-from collections.abc import Sequence
 
+from trace_assets.stats.intervals import Estimate
 
 Floats = NDArray[np.float64]
 
@@ -172,5 +172,3 @@ def reliability_bins(
         )
         for _, own in sorted(members.items())
     ]
-
-

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
-from trace_assets.stats.intervals import distinct_rows
-from collections.abc import Sequence
 
+from trace_assets.stats.intervals import distinct_rows
 
 # The hypergeometric distribution, without SciPy.
 
@@ -249,5 +250,3 @@ def benjamini_hochberg(p_values: Sequence[float | None], considered: int = 0) ->
     for (_, place), value in zip(tested, q, strict=True):
         result[place] = float(value)
     return result
-
-

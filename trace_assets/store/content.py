@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from pathlib import Path
-import polars as pl
-from trace_assets.records import Record
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from trace_assets.records import Record
 
 
 def frame_version(frame: pl.DataFrame, record: type[Record]) -> str:
@@ -185,5 +186,3 @@ def _offsets(array: pa.Array) -> Starts:
 def _lengths(offsets: Starts, starts: Starts) -> Buffers:
     lengths = np.diff(offsets)
     return starts * lengths.itemsize, lengths.view(np.uint8).data
-
-

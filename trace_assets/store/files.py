@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
-from trace_assets.errors import InputError
-import errno
-import hashlib
-import json
 from typing import Any
+from uuid import uuid4
 
+from trace_assets.errors import InputError
 
 HOME_VARIABLE = "TRACE_HOME"
 ROOM = 1 << 18
@@ -333,5 +333,3 @@ def _check(environment_id: str, value: Any) -> str:
     """A damaged value would be another one, silently."""
     text = json.dumps([environment_id, value], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-

@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from uuid import uuid4
-from trace_assets.records import LedgerEntry
-from trace_assets.store.tables import Store
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import median
+from uuid import uuid4
+
 import polars as pl
-from trace_assets.records import LineageEdge, LineageMember, LineageNode, Record
+
+from trace_assets.records import LedgerEntry, LineageEdge, LineageMember, LineageNode, Record
 from trace_assets.records.table import polars_schema
 from trace_assets.store.content import text_version
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
+from trace_assets.store.tables import Store
 
 
 class Spending:
@@ -328,5 +326,3 @@ def _of(runs: Sequence[Past], basis: str) -> Estimate:
 
 def _range(values: Sequence[float]) -> Range:
     return Range(median(values), min(values), max(values))
-
-

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
-from trace_assets.store.files import make_folder, sync_file, sync_folder
-from trace_assets.store.files import Home
 
+from trace_assets.store.files import Home, make_folder, sync_file, sync_folder
 
 INTERRUPTED = "its last materialization was interrupted"
 
@@ -319,7 +318,9 @@ def forget_dead(home: Home) -> list[str]:
     """
     gone = [path for path in _folder_presence(home).glob("[0-9a-f]*") if not is_held(path)]
     long_ago = time.time() - 60  # a younger one may not have its lock yet
-    unborn = [path for path in _folder_presence(home).glob(".*.new") if _time(path) < long_ago and not is_held(path)]
+    unborn = [
+        path for path in _folder_presence(home).glob(".*.new") if _time(path) < long_ago and not is_held(path)
+    ]
     for path in (*gone, *unborn):
         path.unlink(missing_ok=True)
     return [path.name for path in gone]
@@ -334,5 +335,3 @@ def _time(path: Path) -> float:
 
 def _folder_presence(home: Home) -> Path:
     return home.path / "locks" / "processes"
-
-

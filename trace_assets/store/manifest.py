@@ -18,8 +18,7 @@ from typing import Any
 
 import msgspec
 
-from trace_assets.store.files import make_folder, sync_file, sync_folder
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import make_folder, replacing_file, sync_file, sync_folder
 from trace_assets.store.lines import append_lines, read_lines, sealed
 
 MANIFEST = "manifest.jsonl"

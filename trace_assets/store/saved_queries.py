@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from trace_assets.errors import InputError
 
+from trace_assets.errors import InputError
 
 _PARAMETER = re.compile(r"^-- \$(\w+)(?: = (\S+))?: (.+)$")
 _USE = re.compile(r"\$(\w+)")
@@ -116,5 +116,3 @@ def ready_queries() -> dict[str, ReadyQuery]:
     """Return the ready queries by name, sorted."""
     files = sorted((sql_folder() / "queries").glob("*.sql"))
     return {file.stem: ReadyQuery.parse(file.stem, file.read_text(encoding="utf-8")) for file in files}
-
-

@@ -17,8 +17,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import Record
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store.content import frame_version
-from trace_assets.store.files import make_folder, sync_folder
-from trace_assets.store.files import Home, replacing_file
+from trace_assets.store.files import Home, make_folder, replacing_file, sync_folder
 from trace_assets.store.manifest import ALTERED, MANIFEST, Manifest, manifest_of
 
 R = TypeVar("R", bound=Record)

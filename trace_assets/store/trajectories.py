@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-import polars as pl
-from trace_assets.records import Check, CheckRow, Message, MessageRow, Record, Trajectory, TrajectoryHead
-from trace_assets.records.table import from_frame
-from trace_assets.store.content import text_version
-from trace_assets.store.tables import WHOLE, Store
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
-from trace_assets.records import Record
+
+import polars as pl
+
+from trace_assets.records import Check, CheckRow, Message, MessageRow, Record, Trajectory, TrajectoryHead
+from trace_assets.records.table import from_frame
+from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, sync_folder, sync_tree
-from trace_assets.store.tables import Store
+from trace_assets.store.tables import WHOLE, Store
 
 
 def write_trajectories(store: Store, trajectories: Sequence[Trajectory], partition: str) -> str:
@@ -193,5 +192,3 @@ def _link(file: Path, place: Path) -> None:
         os.link(file, place)
     except OSError:
         shutil.copyfile(file, place)
-
-

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
+
 import duckdb
 import polars as pl
-from trace_assets.system.processes import memory_bytes
+
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Record
-from trace_assets.store.files import Home
-from trace_assets.store.saved_queries import ready_queries
-from trace_assets.store.tables import Store
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from trace_assets.records.table import polars_schema
-from trace_assets.store.saved_queries import sql_folder
-from trace_assets.store.tables import way_back
-from collections.abc import Collection, Iterable, Mapping
-
+from trace_assets.store.files import Home
+from trace_assets.store.saved_queries import ready_queries, sql_folder
+from trace_assets.store.tables import Store, way_back
+from trace_assets.system.processes import memory_bytes
 
 READS = frozenset({"SELECT", "CALL"})
 """Statement types that only read. `WITH ... INSERT` counts as SELECT, but no table is there to take it."""
@@ -359,5 +356,3 @@ def _definitions(scripts: Iterable[str]) -> Mapping[str, str]:
 
 def _words(sql: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(sql)}
-
-

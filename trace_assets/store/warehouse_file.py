@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
 import duckdb
+
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES
-from trace_assets.store.warehouse import quoted, statements
 from trace_assets.store.files import Home, replacing_file
 from trace_assets.store.saved_queries import ready_queries
-from trace_assets.store.warehouse import Warehouse
-
+from trace_assets.store.warehouse import Warehouse, quoted, statements
 
 STORAGE_VERSION = "v1.5.0"
 """The oldest DuckDB that shall open the file: the oldest that this program runs with."""
@@ -125,5 +125,3 @@ def _may_replace(target: Path) -> None:
             f"{target} exists and was not built by `trace warehouse build`: it stays as it is; choose "
             "another name."
         )
-
-

@@ -37,5 +37,3 @@ def through_proxies(url: str) -> bool:
     except ValueError:
         return True
     return not (address.is_loopback or address.is_unspecified)
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import fcntl
 import multiprocessing
@@ -10,15 +11,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import NoReturn
-import asyncio
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
 
 
 def die_with_parent() -> None:
@@ -181,5 +179,3 @@ def _set(values: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 
 PROGRESS_DIR = "TRACE_PROGRESS_DIR"
 """Where a worker process reports, for the process that owns the terminal to draw."""
@@ -82,5 +82,3 @@ def progress(title: str, total: int | None = None) -> Iterator[Bar]:
             bar._draw()
     else:
         yield Bar(title, total, None)
-
-

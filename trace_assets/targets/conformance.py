@@ -8,23 +8,19 @@ because another failed before it or the target has no oracle, is reported as not
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from trace_assets.system.processes import finish
-from trace_assets.conformance import Finding, carry_out, first_broken
-from trace_assets.errors import CheckFailed
-from trace_assets.system.progress import progress
-from trace_assets.targets.protocol import Target
 import math
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, get_args
-from trace_assets.conformance import Broken, Undecided
-from trace_assets.errors import InputError
+
+from trace_assets.conformance import Broken, Finding, Undecided, carry_out, first_broken
+from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Message, Record, Split, Task, ToolCall, Verdict
 from trace_assets.stats.intervals import wilson
+from trace_assets.system.processes import finish
+from trace_assets.system.progress import progress
 from trace_assets.targets.protocol import Solving, Target
 
 
@@ -408,5 +404,3 @@ CHECKS: Mapping[str, Check] = {
     )
 }
 """Every check by name."""
-
-

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any
-from trace_assets.errors import InputError
-from trace_assets.records import Split
-from trace_assets.settings import Targets
-from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
-from trace_assets.targets.protocol import Target
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, ValidationError
-from trace_assets.errors import InputError, Unavailable
-from trace_assets.system.progress import progress
-from trace_assets.store.files import replacing_file
 
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.records import Split
+from trace_assets.settings import Targets
+from trace_assets.store.files import replacing_file
+from trace_assets.system.progress import progress
+from trace_assets.targets.embedded.target import EmbeddedTarget
+from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
+from trace_assets.targets.protocol import Target
 
 OPENENV = "openenv"
 """Targets of this name, or of this name and another after a colon, are OpenEnv servers."""
@@ -359,5 +359,3 @@ def commit_of(source: Path) -> str:
 
     commit = git("rev-parse", "--short=12", "HEAD")
     return f"{commit}-dirty" if commit and git("status", "--porcelain", "-uno") else commit
-
-

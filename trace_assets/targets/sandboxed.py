@@ -16,11 +16,9 @@ from trace_assets.records import Environment, Message, Split, Task, ToolSpec, Ve
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session
 from trace_assets.sandbox.controls import IDLE, TALKER, Control
 from trace_assets.sandbox.reward_verification import Recomputation
-from trace_assets.targets.timing import HeadStart
-from trace_assets.targets.timing import Meter
 from trace_assets.targets.protocol import Step
-from trace_assets.targets.seeds import SeedPermutation
-from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS
+from trace_assets.targets.seeds import TRAINING_SEEDS, VALIDATION_SEEDS, SeedPermutation
+from trace_assets.targets.timing import HeadStart, Meter
 
 TURNS = 6
 """Turns of the event loop between a request and the wait for its answer: a fixed number, so that a batched

@@ -6,13 +6,11 @@ and kept secret from it: every number that it is given is as likely in one phase
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 import hashlib
 import math
 import secrets
-from collections.abc import Iterable
-
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 TRAINING_SEEDS = range(0, 4096)
 VALIDATION_SEEDS = range(1_000_000, 1_000_512)
@@ -127,5 +125,3 @@ class SeedPermutation:
             row = left << _HALF_BITS | right
             if row < ROWS:
                 return row
-
-

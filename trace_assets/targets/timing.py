@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, runtime_checkable
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, runtime_checkable
+
 from trace_assets.records import Task
 from trace_assets.sandbox import SandboxedEnvironment, SandboxError, SandboxUnavailable, Session
 
@@ -146,5 +147,3 @@ class Prepares(Protocol):
     def prepare(self, tasks: Sequence[Task]) -> None:
         """Begin an episode of each of these tasks (which may repeat). Never needed, only faster."""
         ...
-
-

@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
 import httpx
+
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_faults import conceal, public_url
 from trace_assets.system.network import through_proxies
 from trace_assets.training.checkpoints import adapts_experts
-
 
 LOAD_SECONDS = 600.0
 """For one server to read one adapter; that of a large mixture of experts has gigabytes."""
@@ -226,5 +227,3 @@ def _said(answer: httpx.Response) -> str:
 
 def _shown(url: str) -> str:
     return public_url(url) or "training.sampler_url"
-
-

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
 from trace_assets.errors import InputError
-from trace_assets.store.files import make_folder, sync_file, sync_folder, sync_tree
-from trace_assets.store.files import replacing_file
-from trace_assets.store.lines import read_lines
+from trace_assets.records import TrainingPoint
+from trace_assets.settings import Training
+from trace_assets.store.files import (
+    make_folder,
+    replace_folder,
+    replacing_file,
+    sync_file,
+    sync_folder,
+    sync_tree,
+)
+from trace_assets.store.lines import append_lines, read_lines, sealed
 from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.training.validation import Rate
-import hashlib
-from typing import TYPE_CHECKING, Any
-from trace_assets.settings import Training
-from trace_assets.store.files import replace_folder
-from collections.abc import Sequence
-from pydantic import ValidationError
-from trace_assets.records import TrainingPoint
-from trace_assets.store.files import make_folder
-from trace_assets.store.lines import append_lines, read_lines, sealed
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -324,5 +327,3 @@ def sandbox_shares(points: Sequence[TrainingPoint]) -> tuple[float | None, float
     wall = sum(point.sandbox_seconds or 0.0 for point in points)
     cpu = sum(point.sandbox_cpu_seconds or 0.0 for point in points)
     return wall / seconds, cpu / seconds
-
-

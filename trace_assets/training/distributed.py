@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypeVar
-from trace_assets.errors import InputError, TraceError
-from trace_assets.settings import Training
-import argparse
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from typing import NoReturn
-from trace_assets.system.processes import ask_to_end_with_parent
-from trace_assets.system.network import free_port
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar
 
+from trace_assets.errors import InputError, TraceError
+from trace_assets.settings import Training
+from trace_assets.system.network import free_port
+from trace_assets.system.processes import ask_to_end_with_parent
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=2)
@@ -305,5 +303,3 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+
 from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Policy, TokenTrace
 from trace_assets.records import Task, Trajectory
 from trace_assets.rollouts.runner import Rollout, Trial, roll_out
-from trace_assets.targets.timing import Prepares
-from trace_assets.targets.timing import Reading, reading_of
 from trace_assets.targets.protocol import Target
+from trace_assets.targets.timing import Prepares, Reading, reading_of
 from trace_assets.training.distributed import ALONE, Peers
-import random
-from collections.abc import Callable, Sequence
-from trace_assets.records import Task
 from trace_assets.training.plan import Plan
-
 
 MAX_FAULTS = 0.5
 """Share of broken episodes, after a second try, at which a batch says nothing and training stops."""
@@ -255,5 +252,3 @@ def redraw(
             groups[index] = group
     live = sum(not is_dead(group) for group in groups) / len(groups)
     return Redrawn([row for group in groups for row in group], drawn, live)
-
-

@@ -8,16 +8,18 @@ Importing this module loads torch: do it where training starts, not before.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
 import torch
 import torch.distributed
+from safetensors.torch import load_file
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
-from trace_assets.errors import InputError
-from pathlib import Path
-from safetensors.torch import load_file
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
+
+from trace_assets.errors import InputError
 from trace_assets.training.checkpoints import WEIGHTS, load_lora, lora_tensors
 from trace_assets.training.trainer import LiveRowTrainer
 
@@ -159,5 +161,3 @@ class DividedTrainer(LiveRowTrainer):
         )
         load_optimizer_state(self.optimizer, optimizer)
         self.lr_scheduler.load_state_dict(scheduler)
-
-

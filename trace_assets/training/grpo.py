@@ -14,18 +14,16 @@ from pathlib import Path
 from typing import Literal
 
 from trace_assets.errors import InputError, require_extra
-from trace_assets.system.progress import Bar, progress
 from trace_assets.records import Adapter, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.store.files import replace_folder
+from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
-from trace_assets.training.checkpoints import adapter_id, lora_tensors, write_adapter
-from trace_assets.training.checkpoints import read_curve
+from trace_assets.training.checkpoints import Workplace, adapter_id, lora_tensors, read_curve, write_adapter
 from trace_assets.training.distributed import join_peers
 from trace_assets.training.plan import make_plan
 from trace_assets.training.sampler import open_sampler
 from trace_assets.training.validation import split_held_out
-from trace_assets.training.checkpoints import Workplace
 
 CURVE = "training_curve.jsonl"
 """The learning curve beside the weights."""

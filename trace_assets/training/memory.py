@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 from trace_assets.settings import Training
 from trace_assets.training.presets import load_preset
-
 
 GIB = 2**30
 TILE = (4096, 32768)
@@ -236,5 +236,3 @@ def mixture_table() -> str:
 
 if __name__ == "__main__":
     print(table(), mixture_table(), sep="\n\n")
-
-

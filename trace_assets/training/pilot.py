@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.errors import InputError, Unavailable, require_extra
-from trace_assets.system.progress import progress
 from trace_assets.records import Task, Trajectory
 from trace_assets.settings import Training
+from trace_assets.system.progress import progress
 from trace_assets.targets.protocol import Target
 from trace_assets.training.episodes import Player, is_broken
 from trace_assets.training.plan import make_plan
@@ -117,10 +117,10 @@ def run_pilot(
     """
     for module in ("torch", "transformers", "trl", "peft", "datasets"):
         require_extra(module, "train", "a pilot")
+    from trace_assets.training.checkpoints import Workplace
     from trace_assets.training.grpo import calm
     from trace_assets.training.run import Run
     from trace_assets.training.sampler import open_sampler
-    from trace_assets.training.checkpoints import Workplace
 
     own = pilot_section(section)
     plan = make_plan(target.tasks("discovery"), own)

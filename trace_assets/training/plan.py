@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+
 from trace_assets.errors import InputError
 from trace_assets.records import Task
 from trace_assets.settings import Training
@@ -79,5 +80,3 @@ def make_plan(tasks: Sequence[Task], section: Training, rollout_budget: int | No
         tasks_per_iteration=section.tasks_per_iteration,
         pool=tuple(tasks),
     )
-
-

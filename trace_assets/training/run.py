@@ -11,26 +11,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, Protocol
+
 import torch
 from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from trace_assets.errors import InputError
 from trace_assets.policies.protocol import Policy
-from trace_assets.system.progress import Bar
 from trace_assets.records import Task, TrainingPoint
 from trace_assets.settings import Training
+from trace_assets.system.progress import Bar
 from trace_assets.targets.timing import Reading
-from trace_assets.training.checkpoints import load_lora, lora_config, lora_state
-from trace_assets.training.checkpoints import Curve
-from trace_assets.training.fsdp import DividedTrainer
-from trace_assets.training.episodes import Player, Row, to_row
+from trace_assets.training.checkpoints import Curve, Workplace, load_lora, lora_config, lora_state
 from trace_assets.training.distributed import Peers
+from trace_assets.training.episodes import Player, Row, is_dead, redraw, to_row
+from trace_assets.training.fsdp import DividedTrainer
 from trace_assets.training.plan import Plan
-from trace_assets.training.episodes import is_dead, redraw
 from trace_assets.training.trainer import LiveRowTrainer, grpo_config
 from trace_assets.training.validation import Rate, validate
-from trace_assets.training.checkpoints import Workplace
 
 
 class TrainablePolicy(Policy, Protocol):
@@ -285,5 +284,3 @@ def batch_figures(rows: Sequence[Row], group_size: int) -> dict[str, Any]:
 def _episode_reward(episode_reward: list[float | None], **_: Any) -> list[float | None]:
     """Hand on the verdicts; None takes an episode out of its group's mean and gives it no advantage."""
     return episode_reward
-
-

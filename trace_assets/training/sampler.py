@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
 from trace_assets.errors import InputError
-from trace_assets.system.network import free_port
-from trace_assets.serving.server import Launch, find_vllm
-from trace_assets.serving.server import ModelServer
+from trace_assets.serving.server import Launch, ModelServer, find_vllm
 from trace_assets.settings import Training
+from trace_assets.system.network import free_port
 from trace_assets.training.distributed import ALONE, Peers
 
 if TYPE_CHECKING:
@@ -160,5 +160,3 @@ def _is_mixture(base_dir: Path | str) -> bool:
     from trace_assets.policies.token_policy import is_mixture
 
     return is_mixture(AutoConfig.from_pretrained(str(base_dir)))
-
-

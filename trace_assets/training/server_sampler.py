@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+
 import httpx
+
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_answers import TextAnswer
 from trace_assets.policies.openai_connection import Retries
@@ -17,10 +19,9 @@ from trace_assets.policies.openai_faults import ServerFault, public_url
 from trace_assets.policies.openai_server import Servers
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.policies.token_policy import Sampled, TokenPolicy
+from trace_assets.training.adapter_sync import Uploads
 from trace_assets.training.checkpoints import lora_tensors, write_adapter
 from trace_assets.training.distributed import ALONE, Peers
-from trace_assets.training.adapter_sync import Uploads
-
 
 TIMEOUT_SECONDS = 600.0
 """For one reply: with many in flight it waits for its turn first."""
@@ -267,5 +268,3 @@ def _read(completion: TextAnswer) -> Sampled:
         list(choice.token_ids or []),
         [float("nan") if logprob is None else float(logprob) for logprob in logprobs],
     )
-
-

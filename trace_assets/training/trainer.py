@@ -9,21 +9,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
 import torch
 from torch.nn.functional import pad
 from torch.optim.lr_scheduler import LambdaLR
 from transformers.trainer_callback import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
+
 from trace_assets.settings import Training
+from trace_assets.training.checkpoints import mark_complete
 from trace_assets.training.distributed import ALONE, PATIENCE, Peers
 from trace_assets.training.plan import Plan
-from trace_assets.training.checkpoints import mark_complete
-from trace_assets.training.distributed import ALONE, Peers
-
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-
 
 
 CHUNK = 16
@@ -343,5 +342,3 @@ class Mismatch:
             "sampler_difference": max(largest),
             "outside_clip": sum(outside) / n,
         }
-
-

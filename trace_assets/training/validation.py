@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, median
+
 from trace_assets.errors import Unavailable
-from trace_assets.records import Task
+from trace_assets.records import Task, TrainingPoint
+from trace_assets.settings import Training
 from trace_assets.stats.intervals import wilson
 from trace_assets.training.episodes import Player, is_broken
-from collections.abc import Callable, Sequence
-from statistics import fmean, median
-from trace_assets.records import TrainingPoint
-from trace_assets.settings import Training
 
 
 @dataclass(frozen=True)
@@ -192,5 +191,3 @@ def _entropy(points: Sequence[TrainingPoint]) -> Reading:
         f"entropy {share:.0%} of the first iteration's (mean of the last {len(last)}, success {success:.0%})"
     )
     return Reading("entropy", share, MIN_ENTROPY, sound, says if sound else f"{says}: {_COLLAPSE}")
-
-

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from trace_assets.system.processes import memory_bytes
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
+from trace_assets.system.processes import memory_bytes
 
 SHARE = 4
 """The reading may take one part in so many of the machine's memory, unless a setting says otherwise."""
@@ -167,5 +167,3 @@ def read_lines(stream: BinaryIO, longest: int) -> Iterator[Line]:
             if ended:
                 break
         yield Line(number, None, size, ended)
-
-

@@ -6,32 +6,26 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from trace_assets.system.processes import whole_cores
-from trace_assets.errors import InputError, Unavailable
+
+from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
 from trace_assets.policies.protocol import Conversation
 from trace_assets.records import Split, Task, Trajectory
 from trace_assets.rollouts.episode import Trial, run_identity, trajectory_id
-from trace_assets.rollouts.runner import Journal
-from trace_assets.rollouts.runner import run_rollouts
+from trace_assets.rollouts.runner import Journal, run_rollouts
 from trace_assets.settings import Rollouts, Targets
 from trace_assets.store.files import replacing_file
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
-from trace_assets.targets.registry import read_installed
+from trace_assets.system.processes import whole_cores
+from trace_assets.system.progress import progress
 from trace_assets.targets.process.target import ProcessTarget
-from trace_assets.targets.registry import open_target
+from trace_assets.targets.registry import open_named, open_target, read_installed
 from trace_assets.targets.tau2.official import Model, OfficialRun, play_officially
 from trace_assets.targets.tau2.parity import ParityReport, figures, pair
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from trace_assets.errors import InputError, TraceError
-from trace_assets.system.progress import progress
-from trace_assets.targets.registry import open_named
-
 
 BENCHMARK = "tau2"
 REPORT, OURS, OFFICIAL = "parity.json", "ours", "official"
@@ -335,5 +329,3 @@ def _regrade(target: ProcessTarget, file: Path) -> Regraded:
                 differing.append((name, now, then))
             bar.advance(1)
     return Regraded(file.name, len(simulations), equal, differing)
-
-

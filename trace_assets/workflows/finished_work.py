@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
 import polars as pl
+
 from trace_assets.errors import TraceError
 from trace_assets.records import (
     Adapter,
@@ -27,10 +29,9 @@ from trace_assets.records import (
 )
 from trace_assets.report.formatting import count
 from trace_assets.settings import Training
+from trace_assets.study import Study
 from trace_assets.workflows.ingest import batches
 from trace_assets.workflows.made_with import Difference, differences, in_words
-from trace_assets.study import Study
-
 
 Cause = Literal["missing", "code", "settings", "input", "other"]
 """Of which kind a difference is: never made, other code, a section of the settings, content that is read."""
@@ -151,7 +152,7 @@ def _tasks(study: Study, batch: str) -> str:
 
 def _tasks_lost(study: Study, batch: str) -> str:
     """Say how the tasks that finished episodes were played on would change."""
-    from trace_assets.stages.tasks import tasks_of
+    from trace_assets.assets.tasks import tasks_of
 
     played = set(_played(study, batch)["task_id"])
     before = {task.task_id: task for task in study.store.read(Task, batch)}
@@ -174,7 +175,7 @@ def _base_model(study: Study, _: str) -> str:
 
 
 def _base_is_there(study: Study, _: str) -> bool:
-    from trace_assets.stages.base_model import trained_folder
+    from trace_assets.resources.policy import trained_folder
     from trace_assets.training.demo_agent.pretraining import finished_base
 
     if study.settings.base_model.path:
@@ -214,7 +215,7 @@ def _pilot(study: Study, capability: str) -> str:
 
 
 def _pilot_is_there(study: Study, capability: str) -> bool:
-    from trace_assets.stages.pilot import would_measure
+    from trace_assets.assets.pilot import would_measure
 
     return not would_measure(study, capability)
 
@@ -225,7 +226,7 @@ def _adapter(study: Study, name: str) -> str:
 
 
 def _adapter_is_there(study: Study, name: str) -> bool:
-    from trace_assets.stages.training import would_train
+    from trace_assets.assets.adapter import would_train
 
     return not would_train(study, name)
 
@@ -276,5 +277,3 @@ KINDS: Mapping[str, Finished] = {
     "evaluation": Finished(lambda study, _: _evaluations(study, "test"), _decides_an_arm, frozenset()),
 }
 """Assets that play, train or pay. What follows from code alone is made again without a word."""
-
-

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from trace_assets.assets.environment import WriterDesk, open_model_writer
 from trace_assets.diagnosis.llm.budget import price, read_calls, totals
 from trace_assets.diagnosis.llm.client import Answers
-from trace_assets.diagnosis.llm.discovery import draw_batches
-from trace_assets.diagnosis.llm.discovery import discovery_question
+from trace_assets.diagnosis.llm.discovery import discovery_question, draw_batches
 from trace_assets.diagnosis.llm.labelling import label_question, ordered
 from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
-from trace_assets.records import Capability, Label, Trajectory, Triage
-from trace_assets.stages.analysts import by_target
+from trace_assets.environments.writers.writer import write_environment
+from trace_assets.errors import InputError
+from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Trajectory, Triage
+from trace_assets.resources.analysts import by_target
+from trace_assets.resources.contract import read_contract
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
-from trace_assets.diagnosis.llm.budget import price
-from trace_assets.diagnosis.llm.transcript import estimate_tokens
-from trace_assets.errors import InputError
-from trace_assets.records import CapabilitySpec, SelectedCapability
-from trace_assets.stages.contract import read_contract
-from trace_assets.stages.environment_writers import WriterDesk, open_model_writer
-from trace_assets.environments.writers.writer import write_environment
-
 
 PROPOSALS_TOKENS = 700
 """Reply of one discovery pass, and of the merge for each pass: a guess."""
@@ -238,5 +234,3 @@ def _has_recipe(study: Study, spec: CapabilitySpec) -> bool:
     except InputError:
         return False
     return True
-
-

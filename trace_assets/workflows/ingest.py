@@ -9,36 +9,34 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from trace_assets.formats.problem import batch_of
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from trace_assets.code_versions import code_version
+from trace_assets.environments.contract.description import (
+    TargetDescription,
+    read_description,
+    tools_in,
+    write_description,
+)
+from trace_assets.errors import InputError
 from trace_assets.formats.load import Loaded, load
-from trace_assets.formats.problem import Problem, ProblemLog, reading
+from trace_assets.formats.problem import Problem, ProblemLog, batch_of, reading, stands_alone
 from trace_assets.formats.registry import expand
 from trace_assets.formats.spool import Spool
+from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.store import Store
-from trace_assets.store.files import replacing_folder
-from trace_assets.store.locks import mark_due
-from trace_assets.store.locks import announce
-from trace_assets.study import Study
-from trace_assets.untrusted.allowance import Allowance
-from pydantic import ValidationError
-from trace_assets.code_versions import code_version
-from trace_assets.formats.problem import stands_alone
-from trace_assets.formats.load import Loaded
-from trace_assets.formats.problem import Problem, ProblemLog
-from trace_assets.records import Record
-from trace_assets.workflows.watched_folder import file_digest
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import replacing_file, replacing_folder
 from trace_assets.store.lines import sealed, unsealed
+from trace_assets.store.locks import announce, mark_due
 from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.store.tables import is_readable
-from collections.abc import Sequence
-from typing import Any
-from pydantic_core import from_json
-from trace_assets.errors import InputError
-from trace_assets.formats.tau2_file import Tau2File
-from trace_assets.environments.contract.description import TargetDescription, read_description, write_description
-from trace_assets.environments.contract.description import tools_in
+from trace_assets.study import Study
+from trace_assets.untrusted.allowance import Allowance
+from trace_assets.workflows.watched_folder import file_digest
 
 
 @dataclass(frozen=True)
@@ -381,5 +379,3 @@ def noted_in(path: Path) -> TargetDescription | None:
             return description
         description = description.model_copy(update={"tools": tools, "tools_from": _NOTED + path.name})
     return description
-
-

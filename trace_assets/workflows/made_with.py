@@ -7,19 +7,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from trace_assets.policies.openai_faults import public_url
-from trace_assets.records import BaseCheckpoint, MadeWith, TrajectoryHead
-from trace_assets.report.formatting import count
-from trace_assets.settings import Settings
-from trace_assets.workflows.ingest import batches
-from trace_assets.store.content import text_version
-from trace_assets.study import Study
-from trace_assets.records import BaseCheckpoint, Task, TrajectoryHead
-from trace_assets.settings import Targets
-from trace_assets.workflows.task_inbox import task_batches, task_inbox
-from trace_assets.stages.permutations import lost_permutations
-from trace_assets.store.locks import due_items
 
+from trace_assets.policies.openai_faults import public_url
+from trace_assets.records import BaseCheckpoint, MadeWith, Task, TrajectoryHead
+from trace_assets.report.formatting import count
+from trace_assets.settings import Settings, Targets
+from trace_assets.store.content import text_version
+from trace_assets.store.locks import due_items
+from trace_assets.study import Study
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.permutations import lost_permutations
+from trace_assets.workflows.task_inbox import task_batches, task_inbox
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "base_model": ("base_model", "targets"),
@@ -213,5 +211,3 @@ def is_foreign(study: Study, batch: str) -> bool:
 def marked_items(study: Study) -> dict[tuple[str, str], str]:
     """Return (asset, partition) to why it is due: marks in the home, and audits whose seeds are lost."""
     return lost_permutations(study) | due_items(study.home)
-
-

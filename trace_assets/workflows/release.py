@@ -8,6 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+
+from trace_assets.assets.adapter import read_adapters
+from trace_assets.assets.routing import usable_adapters
+from trace_assets.environments.exports.package import Subject
+from trace_assets.environments.exports.registry import FORMS, export_environment
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import (
@@ -15,36 +20,41 @@ from trace_assets.records import (
     ArmSummary,
     BaseCheckpoint,
     Capability,
+    CapabilitySpec,
     Contrast,
     Environment,
     EnvironmentCheck,
+    EnvironmentVerdict,
     Label,
     NoHarm,
     Triage,
 )
+from trace_assets.resources.model_files import whole_adapter, whole_base, whole_router
+from trace_assets.resources.policy import base_checkpoint
+from trace_assets.resources.sandbox import sandbox_pool
+from trace_assets.routing.label_logits import option_lines
 from trace_assets.serving.release.documents import card, texts
 from trace_assets.serving.release.evidence import Evidence, count_labels
-from trace_assets.serving.release.manifest import INDEX, NoHarmVerdict, Rate, Release, ReleasedAdapter, ReleasedBase, ReleasedRouter
-from trace_assets.serving.release.manifest import may_be_replaced, write_manifest
-from trace_assets.routing.label_logits import option_lines
+from trace_assets.serving.release.manifest import (
+    INDEX,
+    NoHarmVerdict,
+    Rate,
+    Release,
+    ReleasedAdapter,
+    ReleasedBase,
+    ReleasedRouter,
+    may_be_replaced,
+    write_manifest,
+)
 from trace_assets.serving.server import Launch, served_name
-from trace_assets.stages.base_model import base_checkpoint
-from trace_assets.stages.model_files import whole_adapter, whole_base, whole_router
-from trace_assets.stages.routing import usable_adapters
-from trace_assets.workflows.serve import launch_of
-from trace_assets.stages.training import read_adapters
+from trace_assets.store.content import text_version
 from trace_assets.store.files import replacing_folder
 from trace_assets.store.manifest import Entry
 from trace_assets.study import Study
-from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
-from trace_assets.records import CapabilitySpec, Environment, EnvironmentVerdict
-from trace_assets.stages.permutations import known_permutation, permutation_for
-from trace_assets.stages.synthesis import sandbox_pool
-from trace_assets.store.content import text_version
-from trace_assets.environments.exports.package import Subject
-from trace_assets.environments.exports.registry import FORMS, export_environment
 from trace_assets.targets.seeds import SeedPermutation
-
+from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
+from trace_assets.workflows.permutations import known_permutation, permutation_for
+from trace_assets.workflows.serve import launch_of
 
 MODEL_FILES = (
     "config.json",
@@ -348,5 +358,3 @@ def _accepted(study: Study, environment: Environment) -> None:
             f"the environment of '{name}' {why}: run `trace sync --select environment_verdict`, or export it "
             "with --anyway."
         )
-
-

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+
+from trace_assets.assets.result import StageCheck
 from trace_assets.records import SandboxCheck
+from trace_assets.resources.sandbox import sandbox_config
 from trace_assets.sandbox import SandboxUnavailable
 from trace_assets.sandbox.backend import make_backend
 from trace_assets.sandbox.selftest.outcome import Played
 from trace_assets.sandbox.selftest.runner import run_battery
-from trace_assets.stages.result import StageCheck
-from trace_assets.stages.synthesis import sandbox_config
 from trace_assets.study import Study
-
 
 CHECK = "sandbox_battery"
 COMMAND = "trace doctor --sandbox"
@@ -120,5 +120,3 @@ def _verdict(rows: Sequence[SandboxCheck]) -> tuple[bool, str]:
     named = ", ".join(row.attack for row in failed[:_SHOWN])
     more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
     return False, f"{which} did not hold {len(failed)} attacks of {len(rows)}{skipped}: {named}{more}."
-
-

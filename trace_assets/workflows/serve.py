@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+
+from trace_assets.assets.adapter import read_adapters
 from trace_assets.errors import TraceError, require_extra
 from trace_assets.evaluation.non_inferiority import acceptance
-from trace_assets.system.progress import progress
 from trace_assets.records import Adapter, ServedParity
+from trace_assets.resources.model_files import whole_adapter
+from trace_assets.resources.policy import base_folder
 from trace_assets.serving.server import BASE, Launch, served_name
-from trace_assets.stages.base_model import base_folder
-from trace_assets.stages.model_files import whole_adapter
-from trace_assets.stages.training import read_adapters
 from trace_assets.study import Study
-
+from trace_assets.system.progress import progress
 
 EXACT = 1e-3
 SHORT_FLOATS = 0.25
@@ -146,5 +146,3 @@ def _compare(study: Study, base_url: str, name: str, adapter: Adapter) -> Served
             "detail": found.sentence,
         }
     )
-
-

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
 from pydantic import ValidationError
-from trace_assets.system.processes import finish
+
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Task
 from trace_assets.settings import Targets
+from trace_assets.system.processes import finish
 from trace_assets.targets.embedded.target import NAME as EMBEDDED
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.registry import open_target
@@ -26,7 +28,6 @@ from trace_assets.untrusted.json_text import (
     too_long,
     whole_pairs,
 )
-
 
 PLACEHOLDER = "unassigned"
 """Stands for the batch until the file's own is known."""
@@ -235,5 +236,3 @@ def _try(task: Task, target: Target) -> None:
             f"the target '{target.name}' cannot open task '{task.task_id}' "
             f"({type(error).__name__}: {error}); correct its payload."
         ) from error
-
-

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from trace_assets.errors import InputError
 from trace_assets.records import Task
-from trace_assets.workflows.ingest import batches, inbox
 from trace_assets.store import Store
 from trace_assets.store.manifest import manifest_of
 from trace_assets.study import Study
-
+from trace_assets.workflows.ingest import batches, inbox
 
 FOLDER = "task_inbox"
 LAID_AGAIN = "drop the file of these tasks into the watched folder again"
@@ -57,5 +57,3 @@ def known_tasks(study: Study, *, but: str = "") -> dict[str, Task]:
     for batch in batches(study):
         found += inbox(study, batch).read(Task)
     return {task.task_id: task for task in found if task.task_batch != but}
-
-

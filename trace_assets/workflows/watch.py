@@ -19,17 +19,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
+
 from trace_assets.errors import TraceError
 from trace_assets.records import Arrival, ArrivalKind, BaseCheckpoint, Quarantined, TrajectoryHead
-from trace_assets.workflows.ingest import ingest
-from trace_assets.workflows.watched_folder import quarantine_file, quarantine_rows
-from trace_assets.workflows.task_files import Refused, read_task_file
-from trace_assets.workflows.task_inbox import known_tasks, lay_tasks
-from trace_assets.workflows.watched_folder import FoundFile, WatchedFolder, file_digest
 from trace_assets.store.locks import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-
+from trace_assets.workflows.ingest import ingest
+from trace_assets.workflows.task_files import Refused, read_task_file
+from trace_assets.workflows.task_inbox import known_tasks, lay_tasks
+from trace_assets.workflows.watched_folder import (
+    FoundFile,
+    WatchedFolder,
+    file_digest,
+    quarantine_file,
+    quarantine_rows,
+)
 
 KINDS: tuple[ArrivalKind, ...] = get_args(ArrivalKind)
 ENOUGH_SECONDS = 20.0
@@ -247,5 +252,3 @@ def _alone(study: Study) -> Iterator[bool]:
             yield False
             return
         yield True
-
-

@@ -6,20 +6,18 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from trace_assets.records import ArrivalKind
+
+from trace_assets.records import ArrivalKind, Quarantined
 from trace_assets.store.files import replacing_file
 from trace_assets.study import Study
-import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from trace_assets.records import ArrivalKind, Quarantined
 from trace_assets.workflows.task_files import Refused
-
 
 UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".swp", "~")
 """Endings under which other programs write what they will rename."""
@@ -239,5 +237,3 @@ def _record(
     }
     study.store.write(made.values(), Quarantined, content_hash[:16])
     return list(made.values())
-
-

@@ -9,11 +9,10 @@ import platform
 from dataclasses import asdict
 
 from tests.bench.sandbox import baselines, damage
-from trace_assets.sandbox.timing import Figure
-from trace_assets.sandbox.timing import resets_in_all, speed
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.pool import SandboxPool, open_pool
+from trace_assets.sandbox.timing import Figure, resets_in_all, speed
 
 _HEAD = ["", "unit", "n", "p50", "p95", "target", ""]
 

@@ -11,11 +11,10 @@ import warnings
 from typing import Any
 
 from trace_assets.sandbox import image as images
-from trace_assets.sandbox.timing import ACTION, EXAMPLE
-from trace_assets.sandbox.timing import Figure, figure, scaled, seconds
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.docker import DockerBackend, DockerContainer
 from trace_assets.sandbox.pool import SandboxPool, open_pool
+from trace_assets.sandbox.timing import ACTION, EXAMPLE, Figure, figure, scaled, seconds
 
 
 def plain_process(starts: int = 10, repeat: int = 2000) -> list[Figure]:

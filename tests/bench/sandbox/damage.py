@@ -7,13 +7,12 @@ import os
 import time
 from pathlib import Path
 
-from trace_assets.sandbox.timing import ACTION, EXAMPLE, LOOP
-from trace_assets.sandbox.timing import Figure, figure
 from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.errors import Timeout
 from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import Sandbox
+from trace_assets.sandbox.timing import ACTION, EXAMPLE, LOOP, Figure, figure
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

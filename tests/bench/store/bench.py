@@ -19,15 +19,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
 import duckdb
-from trace_assets.records import MessageRow, TrajectoryHead
+
 from tests.bench.store.bench_data import generate
-from trace_assets.store.warehouse import quoted
+from trace_assets.records import MessageRow, TrajectoryHead
 from trace_assets.store.files import Home
 from trace_assets.store.saved_queries import ready_queries
 from trace_assets.store.tables import Store
-from trace_assets.store.warehouse import Warehouse
-
+from trace_assets.store.warehouse import Warehouse, quoted
 
 EVERY: tuple[str, ...] = ()
 """Stands for all columns of a small table."""
@@ -216,5 +216,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

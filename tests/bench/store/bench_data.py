@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+
 import duckdb
 import polars as pl
+
 from trace_assets.records import (
     ArmSummary,
     Capability,
@@ -28,7 +30,6 @@ from trace_assets.records import (
 )
 from trace_assets.records.table import polars_schema
 from trace_assets.store.tables import Store
-
 
 MESSAGES_A_TRAJECTORY = 12
 TRIALS_A_TASK = 4
@@ -262,5 +263,3 @@ def _small_tables(store: Store) -> None:
     rows[LineageNode] = [{"kind": kind, "id": of, "version": "v1"} for chain in chains for kind, of in chain]
     for record, own in rows.items():
         _put(store, pl.DataFrame(own), record, "bench")
-
-

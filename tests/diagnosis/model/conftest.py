@@ -14,11 +14,9 @@ from chat_server import ChatServer
 from honest_reader import HonestReader
 
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.llm.analyst import ModelAnalyst, rehearse
 from trace_assets.diagnosis.llm.budget import open_account
-from trace_assets.diagnosis.llm.client import Answers
-from trace_assets.diagnosis.llm.analyst import ModelAnalyst
-from trace_assets.diagnosis.llm.client import ModelServer
-from trace_assets.diagnosis.llm.analyst import rehearse
+from trace_assets.diagnosis.llm.client import Answers, ModelServer
 from trace_assets.records import Capability, Trajectory
 from trace_assets.settings import Analyst, Discovery, Labels
 from trace_assets.store import Store

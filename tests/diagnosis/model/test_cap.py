@@ -15,9 +15,8 @@ from pydantic import BaseModel
 
 from tests.untrusted.hostile_server import HostileServer, Send, answer, body, raw, said
 from trace_assets.diagnosis.llm.budget import Account, CapReached, Totals, open_account, read_calls, totals
-from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.request import Question
-from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
 from trace_assets.errors import TraceError
 from trace_assets.policies.openai_answers import read_usage
 from trace_assets.settings import Analyst

@@ -11,14 +11,19 @@ import pytest
 from chat_server import ChatServer
 from honest_reader import MARK, HonestReader
 
-from trace_assets.diagnosis.llm.merging import Merged, model_capability_id
-from trace_assets.diagnosis.llm.merging import by_wording, recognise, recognise_question
+from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.selected_capabilities import write_spec
+from trace_assets.diagnosis.llm.merging import (
+    Merged,
+    by_wording,
+    model_capability_id,
+    recognise,
+    recognise_question,
+)
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import BatchCapability, Capability, Proposal, Trajectory, Triage
 from trace_assets.settings import Discovery, load_settings
-from trace_assets.stages.batch_capabilities import write_batch_capabilities
-from trace_assets.stages.diagnosis import write_spec
-from trace_assets.stages.discovery import discover
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study

@@ -11,6 +11,14 @@ import pytest
 from chat_server import ChatServer
 from honest_reader import HonestReader
 
+from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.contrast import estimate_contrast
+from trace_assets.assets.label_leak import write_leak
+from trace_assets.assets.labels import label_batch
+from trace_assets.assets.result import StageResult
+from trace_assets.assets.selected_capabilities import select_capabilities
+from trace_assets.assets.triage import triage_batch
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -26,17 +34,10 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.settings import SECTIONS, Settings, load_settings
-from trace_assets.stages.batch_capabilities import write_batch_capabilities
-from trace_assets.stages.diagnosis import estimate_contrast, select_capabilities
-from trace_assets.stages.discovery import discover
-from trace_assets.workflows.forecast import forecast
-from trace_assets.stages.labels import label_batch
-from trace_assets.stages.leak import write_leak
-from trace_assets.stages.result import StageResult
-from trace_assets.stages.trajectories import triage_batch
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
+from trace_assets.workflows.forecast import forecast
 
 BATCH = "rehearsal"
 Make = Callable[..., Study]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.diagnosis.llm.transcript import STRUCK, redact, strike
-from trace_assets.diagnosis.llm.transcript import MIDDLE, STEPS, estimate_tokens, view
+from trace_assets.diagnosis.llm.transcript import MIDDLE, STEPS, STRUCK, estimate_tokens, redact, strike, view
 from trace_assets.records import Message, ToolCall, Trajectory
 
 TEXT = st.text(max_size=400) | st.sampled_from(

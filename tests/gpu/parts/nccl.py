@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.results import Asked, Skip
-from trace_assets.system.network import free_port
 from trace_assets.settings import Training
+from trace_assets.system.network import free_port
 
 
 def run(asked: Asked) -> None:

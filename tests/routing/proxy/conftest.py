@@ -13,8 +13,7 @@ import uvicorn
 
 from tests.routing.proxy.pretend_server import PretendServer
 from trace_assets.serving.router.app import RouterProxy
-from trace_assets.serving.router.decisions import Decider
-from trace_assets.serving.router.decisions import Decisions
+from trace_assets.serving.router.decisions import Decider, Decisions
 from trace_assets.serving.router.limits import server_settings
 from trace_assets.serving.router.upstream import Upstream
 

@@ -9,10 +9,9 @@ import pytest
 
 from trace_assets.sandbox import SandboxPool, open_pool
 from trace_assets.sandbox.selftest.attack import load_attacks
-from trace_assets.sandbox.selftest.runner import catalogue
 from trace_assets.sandbox.selftest.outcome import Played
-from trace_assets.sandbox.selftest.runner import SCENARIOS, run_attacks
 from trace_assets.sandbox.selftest.placement import Bait, arm
+from trace_assets.sandbox.selftest.runner import SCENARIOS, catalogue, run_attacks
 
 Play = Callable[[str], Played]
 

@@ -16,10 +16,18 @@ from hypothesis import strategies as st
 from trace_assets.errors import InputError
 from trace_assets.sandbox import EnvironmentFault, ProtocolError, SandboxError, Timeout, TooLarge
 from trace_assets.sandbox import protocol as wire
-from trace_assets.sandbox.docker import AttachChannel
 from trace_assets.sandbox.channel import Channel, Closed, SocketChannel
-from trace_assets.sandbox.protocol import MAX_DEPTH, MAX_LINE, MAX_NODES, encode, open_reply, parse
-from trace_assets.sandbox.protocol import check_action, check_result
+from trace_assets.sandbox.docker import AttachChannel
+from trace_assets.sandbox.protocol import (
+    MAX_DEPTH,
+    MAX_LINE,
+    MAX_NODES,
+    check_action,
+    check_result,
+    encode,
+    open_reply,
+    parse,
+)
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -7,12 +7,11 @@ import re
 
 import pytest
 
-from trace_assets.records import Message, ToolCall, ToolSpec, Trajectory
 from trace_assets.environments.contract import protocol
-from trace_assets.environments.contract.answers import answered_calls, masked
-from trace_assets.environments.contract.answers import templates_of
-from trace_assets.environments.contract.protocol import masked_text, reference_of
+from trace_assets.environments.contract.answers import answered_calls, masked, templates_of
 from trace_assets.environments.contract.description import TargetContract, contract_of
+from trace_assets.environments.contract.protocol import masked_text, reference_of
+from trace_assets.records import Message, ToolCall, ToolSpec, Trajectory
 
 READ = ToolSpec(name="get_order", parameters={"properties": {"order_id": {"type": "string"}}})
 WRITE = ToolSpec(name="return_items", description="Return items of a delivered order.")

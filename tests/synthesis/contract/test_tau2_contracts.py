@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
+from trace_assets.environments.contract.description import TargetContract, contract_of, read_tools
 from trace_assets.formats import read_trajectories
 from trace_assets.records import Trajectory
-from trace_assets.environments.contract.description import TargetContract, contract_of
-from trace_assets.environments.contract.description import read_tools
 
 REAL = "TRACE_TAU2_DATA"
 pytestmark = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")

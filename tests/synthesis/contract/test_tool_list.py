@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from trace_assets.environments.contract.description import inferred_tools, read_tools, tools_in
 from trace_assets.errors import InputError
 from trace_assets.records import Message, ToolCall, Trajectory
-from trace_assets.environments.contract.description import inferred_tools, read_tools, tools_in
 
 PARAMETERS = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 FUNCTION = {"name": "get_x", "description": "Reads x.", "parameters": PARAMETERS}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from trace_assets.sandbox import SandboxPool
 from trace_assets.environments.exports import runtime
 from trace_assets.environments.exports.package import Subject
 from trace_assets.environments.exports.registry import export_environment
 from trace_assets.environments.exports.runtime import call_action, say_action
+from trace_assets.sandbox import SandboxPool
 
 collect_ignore = ["play_openenv.py", "serve_calls.py", "play_verifiers.py", "scripted_harness.py"]
 """Run by other interpreters."""

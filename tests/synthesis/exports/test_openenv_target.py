@@ -17,11 +17,11 @@ import pytest
 from tests.synthesis.exports.conftest import Action, Export, interpreter_with, native, say_action, scripts
 from trace_assets.errors import InputError
 from trace_assets.policies.protocol import ScriptedPolicy, always_say
-from trace_assets.system.network import free_port
 from trace_assets.records import Message, ToolCall, Verdict
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Targets
+from trace_assets.system.network import free_port
 from trace_assets.targets.process.faults import TargetUnavailable
 from trace_assets.targets.process.target import ProcessTarget
 from trace_assets.targets.registry import open_target

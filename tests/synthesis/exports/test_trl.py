@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.synthesis.exports.conftest import SEEDS, Action, Export, native, scripts
-from trace_assets.errors import InputError
-from trace_assets.sandbox import SandboxPool
 from trace_assets.environments.exports.package import Subject
 from trace_assets.environments.exports.registry import export_environment
+from trace_assets.errors import InputError
+from trace_assets.sandbox import SandboxPool
 
 RECIPES = ("object_untouched", "write_against_state", "write_without_read")
 Import = Callable[[Path, str], ModuleType]

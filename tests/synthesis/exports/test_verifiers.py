@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.synthesis.exports.conftest import Action, Export, interpreter_with, native, scripts
-from trace_assets.sandbox import SandboxPool
 from trace_assets.environments.exports.runtime import say_action
+from trace_assets.sandbox import SandboxPool
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from trace_assets.records import SeedOutcome, TrainingPoint, Trajectory
 from trace_assets.environments.learnability import MAX_DRIFT, forecast, seed_outcomes, seen
+from trace_assets.records import SeedOutcome, TrainingPoint, Trajectory
 
 Play = Callable[[np.random.Generator, float, int], tuple[bool, float]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trace_assets.stats.paired import Gain, gain
 from trace_assets.environments.learnability import MIN_TASKS, decide
+from trace_assets.stats.paired import Gain, gain
 
 
 def around(value: float, half: float, n: int = 64) -> Gain:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from trace_assets.assets import environment
+from trace_assets.environments.contract.description import TargetContract
 from trace_assets.records import (
     CapabilitySpec,
     ContractRow,
@@ -17,11 +19,9 @@ from trace_assets.records import (
     Trajectory,
 )
 from trace_assets.settings import load_settings
-from trace_assets.stages import environment_writers
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
-from trace_assets.environments.contract.description import TargetContract
 
 NAME = "write-without-read"
 """The capability that environments are written for."""
@@ -109,4 +109,4 @@ def quick_audit(monkeypatch: pytest.MonkeyPatch) -> None:
             )
         return rows
 
-    monkeypatch.setattr(environment_writers, "audit", audit)
+    monkeypatch.setattr(environment, "audit", audit)

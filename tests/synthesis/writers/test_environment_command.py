@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from trace_assets.cli.main import app
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.writer import environment_id
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import (
     CapabilitySpec,
@@ -21,8 +23,6 @@ from trace_assets.records import (
     SelectedCapability,
 )
 from trace_assets.study import Study
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.writers.writer import environment_id
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*isolates nothing")
 NAME = "write-without-read"

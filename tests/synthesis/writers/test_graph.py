@@ -11,11 +11,11 @@ import pytest
 from tests.assets.scripted_loop import Loop, stand_ins
 from tests.diagnosis.model.chat_server import Body
 from tests.synthesis.writers.recorded_server import RecordedServer, Said, fenced
-from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion
-from trace_assets.stages import environment_writers
-from trace_assets.stages.contract import read_contract
-from trace_assets.study import Study
+from trace_assets.assets import environment
 from trace_assets.environments.writers.writer import write_environment
+from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion
+from trace_assets.resources.contract import read_contract
+from trace_assets.study import Study
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*isolates nothing")]
 
@@ -48,7 +48,7 @@ def quick_audit(environment: Environment, *_: Any, **__: Any) -> Sequence[Enviro
 def test_a_sync_writes_mends_survives_a_dead_server_and_never_asks_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment_writers, "audit", quick_audit)
+    monkeypatch.setattr(environment, "audit", quick_audit)
     with stand_ins() as calls:
         loop = Loop(tmp_path / "home")
         loop.sync()

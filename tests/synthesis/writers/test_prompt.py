@@ -7,14 +7,19 @@ import types
 
 import pytest
 
-from trace_assets.records import CapabilitySpec, FailedCheck, Label, Trajectory
-from trace_assets.settings import Synthesis
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers import self_test
-from trace_assets.environments.writers.prompt import excerpts, pick
 from trace_assets.environments.writers.llm_writer import ModelWriter
+from trace_assets.environments.writers.prompt import (
+    excerpts,
+    instructions,
+    mending_request,
+    pick,
+    shown_contract,
+)
 from trace_assets.environments.writers.reply import ModuleQuestion, Reply
-from trace_assets.environments.writers.prompt import instructions, mending_request, shown_contract
+from trace_assets.records import CapabilitySpec, FailedCheck, Label, Trajectory
+from trace_assets.settings import Synthesis
 
 SECTION = Synthesis(writer="model", model="m")
 

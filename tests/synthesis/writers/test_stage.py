@@ -18,6 +18,10 @@ from tests.diagnosis.model.chat_server import Body
 from tests.synthesis.writers.conftest import NAME, Make
 from tests.synthesis.writers.executed_code import watched
 from tests.synthesis.writers.recorded_server import RecordedServer, Said, fenced
+from trace_assets.assets import environment
+from trace_assets.assets.environment import write_capability_environment
+from trace_assets.assets.result import StageResult
+from trace_assets.environments.writers.reply import find_module
 from trace_assets.errors import CheckFailed, InputError, TraceError, Unavailable
 from trace_assets.records import (
     CapabilitySpec,
@@ -28,11 +32,7 @@ from trace_assets.records import (
     LedgerEntry,
 )
 from trace_assets.settings import load_settings
-from trace_assets.stages import environment_writers
-from trace_assets.stages.environments import write_capability_environment
-from trace_assets.stages.result import StageResult
 from trace_assets.study import Study
-from trace_assets.environments.writers.reply import find_module
 
 KEY = "sk-averysecretkey9876543210"
 
@@ -239,7 +239,7 @@ def test_what_is_not_said_for_the_writer_is_as_for_the_analyst() -> None:
 WORK = """
 import sys
 from trace_assets.settings import load_settings
-from trace_assets.stages.environments import write_capability_environment
+from trace_assets.assets.environment import write_capability_environment
 from trace_assets.store import Home
 from trace_assets.study import Study
 settings = load_settings(None, sys.argv[3:])
@@ -272,7 +272,7 @@ def test_a_killed_process_goes_on_where_it_was_and_asks_nothing_twice(
         assert len(versions(study)) == 1 and not study.store.partitions(Environment)
         audited = []
         monkeypatch.setattr(
-            environment_writers, "audit", lambda *a, **k: audited.append(a[0].source) or _accepting(a[0])
+            environment, "audit", lambda *a, **k: audited.append(a[0].source) or _accepting(a[0])
         )
         server.replies = [fenced(good)]
         server.given = 0
@@ -322,8 +322,8 @@ def test_the_base_policy_plays_only_drafts_with_nothing_else_against_them(
             rows.append(rows[0].model_copy(update=easy))
         return rows
 
-    monkeypatch.setattr(environment_writers, "audit", audit)
-    monkeypatch.setattr(environment_writers, "open_policy", lambda study: "the base policy")
+    monkeypatch.setattr(environment, "audit", audit)
+    monkeypatch.setattr(environment, "open_policy", lambda study: "the base policy")
     replies = [fenced(short(good)), fenced(good), fenced(good + "# harder\n")]
     with RecordedServer(replies) as server:
         study = make_study(server.url, **{"synthesis.mend_with_base": "true"})

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from tests.targets.tau2.scripted_server import Manner, Script, ScriptedServer
-from trace_assets.workflows.benchmark_parity import ParityPlan, compare_with_official
 from trace_assets.study import Study
-from trace_assets.targets.registry import read_installed
-from trace_assets.targets.registry import open_named
+from trace_assets.targets.registry import open_named, read_installed
 from trace_assets.targets.tau2.parity import ParityReport
+from trace_assets.workflows.benchmark_parity import ParityPlan, compare_with_official
 
 
 @dataclass

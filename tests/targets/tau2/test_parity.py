@@ -14,7 +14,6 @@ from trace_assets.cli.main import app
 from trace_assets.cli.targets import agrees
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Message, ToolCall, Trajectory
-from trace_assets.workflows.benchmark_parity import ParityPlan, compare_with_official
 from trace_assets.study import Study
 from trace_assets.targets.tau2.parity import (
     ParityPair,
@@ -26,6 +25,7 @@ from trace_assets.targets.tau2.parity import (
     pair,
 )
 from trace_assets.targets.tau2.simulations import OfficialSimulation
+from trace_assets.workflows.benchmark_parity import ParityPlan, compare_with_official
 
 GREETING = Message(role="assistant", content="Hi! How can I help you today?")
 LOOK = ToolCall(id="call_0", name="look", arguments={"b": 1, "a": [2]})

@@ -13,12 +13,11 @@ import pytest
 import uvicorn
 
 from tests.targets.tau2.table import Table, judge_by
-from trace_assets.system.network import free_port
 from trace_assets.serving.router.app import RouterProxy
 from trace_assets.serving.router.decisions import Decisions
 from trace_assets.serving.router.upstream import Upstream
-from trace_assets.serving.server import Launch
-from trace_assets.serving.server import ModelServer
+from trace_assets.serving.server import Launch, ModelServer
+from trace_assets.system.network import free_port
 from trace_assets.targets.tau2.simulations import read_results
 
 HOME, VLLM = os.environ.get("TRACE_TAU2_HOME", ""), os.environ.get("TRACE_VLLM", "")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from trace_assets.orchestration.asset_files import READ_TO_THE_END, set_aside
-from trace_assets.orchestration.asset_files import damaged_database, way_back
+from uuid import uuid4
+
 from trace_assets.cli.checkup.machine import EVERY, Finding
 from trace_assets.errors import InputError
+from trace_assets.orchestration.asset_files import READ_TO_THE_END, damaged_database, set_aside, way_back
+from trace_assets.orchestration.recovery import half_made, unfinished_work
 from trace_assets.records import TABLES, BaseCheckpoint
-from trace_assets.workflows.ingest import batches
-from trace_assets.stages.model_files import whole_base
-from trace_assets.workflows.task_inbox import FOLDER, LAID_AGAIN
-from trace_assets.store.lines import read_lines, unsealed
-from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
-from trace_assets.study import Study
-import os
-from uuid import uuid4
+from trace_assets.resources.model_files import whole_base
 from trace_assets.store import Home
 from trace_assets.store.files import exchange_works
-from trace_assets.orchestration.recovery import half_made, unfinished_work
-from trace_assets.store.locks import due_items, exclusive, holder, is_held, sync_lock
-from trace_assets.store.locks import living
-
+from trace_assets.store.lines import read_lines, unsealed
+from trace_assets.store.locks import due_items, exclusive, holder, is_held, living, sync_lock
+from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
+from trace_assets.study import Study
+from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.task_inbox import FOLDER, LAID_AGAIN
 
 SYNC_MENDS, ACCEPT = "trace sync", "trace doctor --accept-losses"
 SHOWN = 5
@@ -200,8 +198,8 @@ def dagster_home(home: Home, named: str = "") -> list[Finding]:
         found.append(Finding("DAGSTER_HOME", "degraded", detail, fix="unset DAGSTER_HOME"))
     if not (home.dagster / "dagster.yaml").is_file():
         return [*found, Finding(name, "ok", f"{home.dagster} is made when first needed", EVERY)]
-    from trace_assets.orchestration.instance import old_schemas, open_instance
     from trace_assets.orchestration.asset_files import way_back
+    from trace_assets.orchestration.instance import old_schemas, open_instance
 
     try:
         with open_instance(home) as instance:
@@ -254,8 +252,8 @@ def leftovers(home: Home) -> list[Finding]:
 def _dead_runs(home: Home) -> tuple[int, int]:
     if not (home.dagster / "dagster.yaml").is_file():
         return 0, 0
-    from trace_assets.orchestration.recovery import dead_runs, stale_claims
     from trace_assets.orchestration.instance import open_instance
+    from trace_assets.orchestration.recovery import dead_runs, stale_claims
 
     try:
         with open_instance(home) as instance:
@@ -263,5 +261,3 @@ def _dead_runs(home: Home) -> tuple[int, int]:
             return len(dead), len(stale_claims(instance, dead))
     except Exception:  # `dagster_home` says what is wrong with it
         return 0, 0
-
-

@@ -7,17 +7,17 @@ import shutil
 import socket
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from trace_assets.system.processes import group_number, memory_bytes, usable_cores
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
-from collections import defaultdict
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Literal
+
 from packaging.requirements import InvalidRequirement, Requirement
 
+from trace_assets.system.processes import group_number, memory_bytes, usable_cores
 
 GIB = 2**30
 LEAST_PYTHON = (3, 11)
@@ -228,5 +228,3 @@ def _group(extra: str, wanted: list[Requirement]) -> list[Finding]:
     else:
         group = Finding(name, "ok", ", ".join(present), doors)
     return [group, *amiss]
-
-

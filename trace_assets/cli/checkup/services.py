@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from trace_assets.cli.checkup.machine import TRAINING, Door, Finding
-from trace_assets.system.network import through_proxies
-from trace_assets.study import Study
-import json
-from collections import Counter
-from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from trace_assets.cli.checkup.machine import TRAINING, Finding
-from trace_assets.system.progress import progress
-from trace_assets.records import SandboxCheck
 
+from trace_assets.cli.checkup.machine import TRAINING, Door, Finding
+from trace_assets.records import SandboxCheck
+from trace_assets.study import Study
+from trace_assets.system.network import through_proxies
+from trace_assets.system.progress import progress
 
 _SECONDS = 3
 START_DOCKER = 'eval "$(sh sandboxes/start_docker.sh up)"'
@@ -93,8 +93,8 @@ def bubblewrap(study: Study, docker_works: bool) -> Finding:
 
 def sandbox(study: Study) -> list[Finding]:
     """Try the sandbox from its start to the verdict of an episode, and time it."""
+    from trace_assets.resources.sandbox import sandbox_config
     from trace_assets.sandbox.probe import probe
-    from trace_assets.stages.synthesis import sandbox_config
 
     found = []
     for result in probe(sandbox_config(study)):
@@ -249,5 +249,3 @@ def battery_finding(study: Study) -> Finding:
         return Finding("sandbox: attacks", "degraded", judged.detail, TRAINING, COMMAND)
     fix = "trace sql sandbox_attacks; update Docker and the kernel, then run the battery again"
     return Finding("sandbox: attacks", "missing", judged.detail, TRAINING, fix)
-
-

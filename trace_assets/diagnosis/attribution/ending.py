@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from trace_assets.diagnosis.attribution.case import Case, Ruling
-from trace_assets.records import Fault
-from trace_assets.records.trajectory import Stop
-from trace_assets.records import Message
 
+from trace_assets.diagnosis.attribution.case import Case, Ruling
+from trace_assets.records import Fault, Message
+from trace_assets.records.trajectory import Stop
 
 _STOP_FAULTS: Mapping[Stop, tuple[Fault, str]] = {
     "infrastructure_error": ("infrastructure", "infrastructure_stop"),
@@ -160,5 +159,3 @@ def lost_call(case: Case) -> Ruling | None:
 
 def _is_empty(message: Message) -> bool:
     return not message.tool_calls and not (message.content or "").strip()
-
-

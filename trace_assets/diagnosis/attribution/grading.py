@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from trace_assets.diagnosis.attribution.case import Case, Ruling
 from collections.abc import Sequence
+
+from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.records import ActionDiff, ExpectedAction
-
 
 _EXCEPTION = re.compile(
     r"Traceback \(most recent call last\)|Internal Server Error|Segmentation fault|Service Unavailable|"
@@ -109,5 +109,3 @@ def _same_object(one: ExpectedAction, other: ExpectedAction) -> bool:
 
 def _end(case: Case) -> tuple[int, ...]:
     return (case.transcript.last_of_agent(),) if case.messages else ()
-
-

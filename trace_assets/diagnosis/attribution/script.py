@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.expected.facts import things_in
-from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.records import ActionDiff
-from collections.abc import Iterator
-
 
 _WORD = re.compile(r"[a-z][a-z-]{2,}|\d+(?:st|nd|rd|th|gb|ml|l)\b|\d{3,}")
 _NUMBER = re.compile(r"\d{6,}\Z")
@@ -284,5 +283,3 @@ def _flat(text: str) -> str:
 def _shape(token: str) -> str:
     """Return the pattern of a token, runs of letters as one: `omar_rossi_1241` is `a_a_9999`."""
     return re.sub(r"[a-z]+", "A", re.sub(r"\d", "9", token))
-
-

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.attribution.case import CONTROL, Case, Ruling
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.records import Message
 
 _CONSENT = re.compile(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-import numpy as np
-from trace_assets.records import LabelLeak, Trajectory, Triage
-from trace_assets.stats.ranking import rank
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from numpy.typing import NDArray
-from trace_assets.diagnosis.llm.transcript import redact
-from trace_assets.records import Trajectory
-from collections.abc import Hashable, Sequence
-from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
-from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
-from trace_assets.records import Contrast, Label
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.diagnosis.llm.transcript import redact
+from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
+from trace_assets.records import Contrast, Label, LabelLeak, Trajectory, Triage
+from trace_assets.stats.ranking import rank
 
 __all__ = ["JUDGED", "measure_leak"]
 
@@ -340,5 +336,3 @@ def outcome_leak(
         f"{what} Detectors labelled them, blind to the outcome, so it seems that the lack is always fatal; "
         "read some of the evidence with `trace sql lacking`.",
     )
-
-

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from trace_assets.code_versions import code_version
-from trace_assets.diagnosis.llm.discovery import Proposed, propose
-from trace_assets.diagnosis.llm.labelling import Labelled, ModelLabeller, label_hashes
-from trace_assets.diagnosis.llm.merging import Merged, merge
-from trace_assets.diagnosis.llm.merging import recognise
-from trace_assets.diagnosis.llm.client import ModelServer
-from trace_assets.errors import CheckFailed, InputError
-from trace_assets.records import Capability, Label, Trajectory
-from trace_assets.settings import Discovery, Labels
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+
+from trace_assets.code_versions import code_version
+from trace_assets.diagnosis.llm.client import ModelServer
+from trace_assets.diagnosis.llm.discovery import Proposed, propose
+from trace_assets.diagnosis.llm.labelling import Labelled, ModelLabeller, label_hashes
+from trace_assets.diagnosis.llm.merging import Merged, merge, recognise
+from trace_assets.errors import CheckFailed, InputError
+from trace_assets.records import Capability, Label, Message, Trajectory
+from trace_assets.settings import Discovery, Labels
 from trace_assets.system.processes import finish
-from trace_assets.records import Message, Trajectory
-from trace_assets.targets.embedded.desk import Skill
 from trace_assets.targets.embedded.demonstrations import WRONG_SHARE, mistaken
-from trace_assets.targets.embedded.target import DeskEpisode
+from trace_assets.targets.embedded.desk import Skill, solve
 from trace_assets.targets.embedded.generator import Drawn, stream
-from trace_assets.targets.embedded.desk import solve
+from trace_assets.targets.embedded.target import DeskEpisode
 
 
 class ModelAnalyst:
@@ -206,5 +204,3 @@ async def _play(drawn: Drawn, turns: Sequence[Message]) -> tuple[list[Message], 
         if step.done or step.truncated:
             break
     return messages, (await episode.verdict()).success
-
-

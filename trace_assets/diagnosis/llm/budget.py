@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
+
 from trace_assets.policies.openai_answers import Usage, read_usage
 from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst
@@ -26,7 +27,6 @@ from trace_assets.store.history import record
 from trace_assets.store.lines import append_lines, read_lines, sealed, unsealed
 from trace_assets.store.locks import exclusive
 from trace_assets.store.tables import Store
-
 
 MILLION = 1_000_000
 IN_FLIGHT = "in_flight.jsonl"
@@ -342,5 +342,3 @@ def _booked(store: Store, mark: Path) -> int:
     if text is not None and text.isdigit():
         return int(text)
     return int(sum(row.quantity for row in store.read(LedgerEntry) if row.kind == "model_calls"))
-
-

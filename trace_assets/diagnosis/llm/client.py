@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
-from trace_assets.system.processes import finish
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import ValidationError
+
 from trace_assets.diagnosis.llm.budget import Account, CapReached
-from trace_assets.diagnosis.llm.request import render
-from trace_assets.diagnosis.llm.request import A, Question
+from trace_assets.diagnosis.llm.request import A, Question, render
 from trace_assets.errors import InputError
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import ServerFault
 from trace_assets.settings import Analyst
-from pathlib import Path
-from typing import Literal
-from pydantic import ValidationError
-from trace_assets.store.files import make_folder
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.store.lines import sealed, unsealed
-
+from trace_assets.system.processes import finish
 
 TOLD_TWICE = 2
 """How often a question or its answer must turn out too long before that is believed: replicas differ."""
@@ -343,5 +341,3 @@ class Answers:
         make_folder(path.parent)
         with replacing_file(path) as partial:
             partial.write_bytes(sealed(json.dumps(entry, ensure_ascii=False)))
-
-

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from trace_assets.diagnosis.llm.request import render
-from trace_assets.diagnosis.llm.request import Answer, Question
-from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
-from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.records import Proposal, Trajectory
-from trace_assets.settings import Discovery
 import math
 import random
 import re
 from collections import Counter
-from dataclasses import dataclass
-from trace_assets.records import Trajectory
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.request import Answer, Question, render
+from trace_assets.diagnosis.llm.transcript import view
+from trace_assets.records import Proposal, Trajectory
+from trace_assets.settings import Discovery
 
 MOST = 8
 """Proposals that one pass may make."""
@@ -285,5 +282,3 @@ def opening(trajectory: Trajectory) -> str:
         if message.role == "user" and message.content:
             said.append(message.content)
     return "\n".join(said)
-
-

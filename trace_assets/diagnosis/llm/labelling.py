@@ -13,18 +13,17 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
 from pydantic import Field
+
 from trace_assets.code_versions import code_version
-from trace_assets.diagnosis.llm.request import render
-from trace_assets.diagnosis.llm.request import Answer, Question
 from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.diagnosis.llm.transcript import View, view
-from trace_assets.system.progress import progress
+from trace_assets.diagnosis.triage import Ruling
 from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
 from trace_assets.settings import Labels
-from trace_assets.diagnosis.triage import Ruling
-from trace_assets.records import Trajectory
-
+from trace_assets.system.progress import progress
 
 SMALLEST = 64
 """A transcript that the server calls too long is compacted to half of its budget, down to so many tokens."""
@@ -288,5 +287,3 @@ def _complaints_triage(answer: FaultAnswer, indices: frozenset[int]) -> list[str
     if answer.fault != "agent" and not (answer.evidence and answer.rationale.strip()):
         return [f"{answer.fault} is accused without evidence or without a rationale"]
     return []
-
-

@@ -5,19 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-from trace_assets.diagnosis.llm.request import render
-from trace_assets.diagnosis.llm.request import Answer, Question
-from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
-from trace_assets.records import Capability, Proposal
-from trace_assets.settings import Discovery
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from trace_assets.records import Capability
-from trace_assets.records.capability import Recognised
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.request import Answer, Question, render
+from trace_assets.records import Capability, Proposal
+from trace_assets.records.capability import Recognised
+from trace_assets.settings import Discovery
 
 SAMPLE = 8
 """How many of the trajectories behind a capability are named in `Capability.proposed_by`."""
@@ -369,5 +365,3 @@ def _complaints_recognise(answer: RecogniseAnswer, news: Sequence[str], olds: Se
             if names.count(name) > 1
         ]
     return found
-
-

@@ -6,14 +6,13 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Generic, Literal, TypeVar
-from pydantic import BaseModel, ConfigDict, ValidationError
-from trace_assets.policies.chat_template import cut_out
-from functools import cache
-from typing import Any
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from trace_assets.policies.chat_template import cut_out
 
 Kind = Literal["discover", "merge", "label", "triage"]
 
@@ -131,5 +130,3 @@ def render(name: str, **values: Any) -> str:
     True
     """
     return _environment().get_template(name).render(**values).strip()
-
-

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from trace_assets.records import Message, ShownTranscript, Trajectory
-import re
-from trace_assets.records import Message
 
+from trace_assets.records import Message, ShownTranscript, Trajectory
 
 BYTES_A_TOKEN = 4
 """English, JSON and code are close to it with current tokenizers; a forecast and budgets need no more."""
@@ -258,5 +257,3 @@ def strike(text: str) -> tuple[str, str]:
 
     kept = _VERDICT.sub(keep, _MARK.sub(keep, text))
     return kept, " ".join(taken)
-
-

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from trace_assets.environments.audit.scripts import Attacker, again, arguments_for, call, calls_in, closing, numbered, say, tool_named, words_for
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
 import re
-from trace_assets.environments.audit.scripts import Unsupported, arguments_for, call, closing, numbered, say
+
 from trace_assets.environments.audit import hostile
 from trace_assets.environments.audit.hostile import hostile_values, messy
-from trace_assets.environments.audit.scripts import Attacker, Unsupported, arguments_for, calls_in, closing, say
-
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from trace_assets.environments.audit.scripts import (
+    Attacker,
+    Unsupported,
+    again,
+    arguments_for,
+    call,
+    calls_in,
+    closing,
+    numbered,
+    say,
+    tool_named,
+    words_for,
+)
 
 STALLED = 40
 """Messages with which an episode is dragged out."""
@@ -206,5 +216,3 @@ ATTACKERS: dict[str, Attacker] = {
     )
 }
 """Those that need no tool's name; `same_tool` is tried with every tool. Silence is `semantic.floor_gap`."""
-
-

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from trace_assets.errors import InputError
-from trace_assets.policies.protocol import Policy
-from trace_assets.system.progress import progress
-from trace_assets.records import Environment, EnvironmentCheck, Trajectory
-from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
-from trace_assets.sandbox.reward_verification import RewardMismatch
-from trace_assets.settings import Synthesis
-from trace_assets.environments.audit import determinism, static, determinism, fidelity_classifier, semantic, mutation, bypass_checks, runtime, semantic, static, semantic, bypass_checks
+
+from trace_assets.environments.audit import (
+    bypass_checks,
+    determinism,
+    fidelity_classifier,
+    mutation,
+    runtime,
+    semantic,
+    static,
+)
 from trace_assets.environments.audit.check import AuditCheck, Finding, Sizes, Subject
 from trace_assets.environments.audit.scripted_rollouts import Played
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
+from trace_assets.errors import InputError
+from trace_assets.policies.protocol import Policy
+from trace_assets.records import Environment, EnvironmentCheck, Trajectory
+from trace_assets.sandbox import SandboxError, SandboxPool, SandboxUnavailable
+from trace_assets.sandbox.reward_verification import RewardMismatch
+from trace_assets.settings import Synthesis
+from trace_assets.system.progress import progress
 from trace_assets.targets.seeds import SeedPermutation
 from trace_assets.untrusted.printable import one_line
-
 
 CONFUSED = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError)
 """What a check raises that is handed values of a kind that nobody foresaw."""
@@ -166,5 +174,3 @@ def verdict_of(checks: Sequence[EnvironmentCheck]) -> tuple[bool, tuple[str, ...
             if name not in seen
         ]
     return not reasons, tuple(reasons)
-
-

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import fmean
-from trace_assets.stats.intervals import score_interval
-from trace_assets.environments.audit.adversarial import ATTACKERS, Attacker, Unsupported
-from trace_assets.environments.audit.adversarial import same_tool
+
+from trace_assets.environments.audit.adversarial import ATTACKERS, Attacker, Unsupported, same_tool
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.hostile import grep
+from trace_assets.environments.audit.scripted_rollouts import Action, Played
 from trace_assets.environments.audit.scripts import calls_in
 from trace_assets.environments.audit.strangers import DEEDS, STYLES, stranger
-from trace_assets.environments.audit.scripted_rollouts import Action, Played
-
+from trace_assets.stats.intervals import score_interval
 
 DYNAMIC_NAMES = frozenset(
     re.findall(
@@ -353,5 +351,3 @@ PANEL_CHECKS = (
         after=tuple(f"trace.attacker.{name}" for name in (*ATTACKERS, "same_tool")),
     ),
 )
-
-

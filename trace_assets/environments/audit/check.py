@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
+
+from trace_assets.environments.audit.scripted_rollouts import Budget, Played, Probe
+from trace_assets.environments.audit.severity import RULES, Rules
+from trace_assets.environments.contract.description import TargetContract
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Environment, Trajectory
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
-from trace_assets.environments.audit.scripted_rollouts import Budget, Played, Probe
-from trace_assets.environments.audit.severity import RULES, Rules
-from trace_assets.environments.contract.description import TargetContract
 from trace_assets.targets.sandboxed import SandboxedTarget
-from trace_assets.targets.seeds import SeedPermutation
-from trace_assets.targets.seeds import audited
-
+from trace_assets.targets.seeds import SeedPermutation, audited
 
 MAX_TURNS = 12
 
@@ -171,5 +170,3 @@ class AuditCheck:
     def demand(self) -> str:
         """What it demands, in one sentence."""
         return " ".join((self.run.__doc__ or "").split("\n\n")[0].split())
-
-

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
-from trace_assets.stats.intervals import wilson
-from trace_assets.environments.audit.adversarial import calls_in, messy
-from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import Played, Probe
-from collections.abc import Iterator, Mapping
-from trace_assets.sandbox.config import CLOCK, Conditions
-from trace_assets.environments.audit.adversarial import hostile_values, messy
-from trace_assets.environments.audit.strangers import stranger
-from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe
+from collections.abc import Callable, Iterator, Mapping
 
+from trace_assets.environments.audit.adversarial import calls_in, hostile_values, messy
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe
+from trace_assets.environments.audit.strangers import stranger
+from trace_assets.sandbox.config import CLOCK, Conditions
+from trace_assets.stats.intervals import wilson
 
 WARMED = '''
 
@@ -222,5 +219,3 @@ def _difference(one: Played, again: Played) -> str:
 CONDITION_CHECKS = (
     AuditCheck("trace.hidden_conditions", "runtime", hidden_conditions, ("runtime.episode_isolation",)),
 )
-
-

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from statistics import fmean
-from typing import Any
-from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.fidelity_material import messy_episodes, oracle_episodes, with_reference
-from trace_assets.environments.contract.answers import answered_calls, parsed
-from trace_assets.environments.contract.json_schema import FORMATS, kind_of
-from trace_assets.environments.contract.shapes import ResultShape
-from trace_assets.environments.contract.description import TargetContract
-from collections.abc import Iterator, Mapping
-from trace_assets.environments.audit.fidelity_material import NO_CONTRACT
-from collections.abc import Callable, Sequence
-from statistics import median
-from trace_assets.environments.audit.fidelity_material import MIN_REAL, focus_of, real_episodes, too_few, with_reference
-from trace_assets.environments.contract.protocol import spread_of
-from trace_assets.environments.contract.protocol import Turn, turns_of
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2
-import numpy as np
-from trace_assets.environments.audit.fidelity_material import MIN_REAL, focus_of, real_sequences, too_few, with_reference
+from statistics import fmean, median
+from typing import Any
 
+import numpy as np
+
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.fidelity_material import (
+    MIN_REAL,
+    NO_CONTRACT,
+    focus_of,
+    messy_episodes,
+    oracle_episodes,
+    real_episodes,
+    real_sequences,
+    too_few,
+    with_reference,
+)
+from trace_assets.environments.contract.answers import answered_calls, parsed
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.contract.json_schema import FORMATS, kind_of
+from trace_assets.environments.contract.protocol import Turn, spread_of, turns_of
+from trace_assets.environments.contract.shapes import ResultShape
 
 MIN_ANSWERS = 5
 """Answers of the real tool that must have been seen before its shape is held against an environment."""
@@ -305,7 +307,9 @@ def lengths(subject: Subject, contract: TargetContract) -> Finding:
 
 
 _ANSWERS = ("trace.fidelity.result_shape", "trace.fidelity.error_shape")
-LENGTH_CHECKS = (AuditCheck("trace.fidelity.lengths", "fidelity", lengths, ("semantic.oracle_max",), _ANSWERS),)
+LENGTH_CHECKS = (
+    AuditCheck("trace.fidelity.lengths", "fidelity", lengths, ("semantic.oracle_max",), _ANSWERS),
+)
 
 
 # Whether tools are called in the order in which real successful agents call them.
@@ -381,6 +385,6 @@ def halves(sequences: Sequence[Sequence[str]]) -> float:
     return float(np.median(found))
 
 
-SEQUENCE_CHECKS = (AuditCheck("trace.fidelity.tool_ngrams", "fidelity", tool_ngrams, ("semantic.oracle_max",)),)
-
-
+SEQUENCE_CHECKS = (
+    AuditCheck("trace.fidelity.tool_ngrams", "fidelity", tool_ngrams, ("semantic.oracle_max",)),
+)

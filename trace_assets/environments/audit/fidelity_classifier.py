@@ -6,17 +6,24 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
+
 from trace_assets.diagnosis.leak import out_of_fold
+from trace_assets.environments.audit import fidelity
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.fidelity_material import (
+    MIN_REAL,
+    focus_of,
+    real_episodes,
+    too_few,
+    with_reference,
+)
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.contract.protocol import Turn, turns_of
 from trace_assets.stats.intervals import Estimate
 from trace_assets.stats.ranking import rank
-from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.fidelity_material import MIN_REAL, focus_of, real_episodes, too_few, with_reference
-from trace_assets.environments.contract.protocol import Turn, turns_of
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.audit import fidelity, fidelity, fidelity, fidelity
-
 
 Floats = NDArray[np.float64]
 
@@ -123,6 +130,10 @@ _TOLD = ("trace.fidelity.result_shape", "trace.fidelity.error_shape", "trace.fid
 CLASSIFIER_CHECKS = (AuditCheck("trace.fidelity.auc", "fidelity", auc, ("semantic.oracle_max",), _TOLD),)
 
 
-FIDELITY_CHECKS = (*fidelity.SCHEMA_CHECKS, *fidelity.ANSWER_CHECKS, *fidelity.SEQUENCE_CHECKS, *fidelity.LENGTH_CHECKS, *CLASSIFIER_CHECKS)
-
-
+FIDELITY_CHECKS = (
+    *fidelity.SCHEMA_CHECKS,
+    *fidelity.ANSWER_CHECKS,
+    *fidelity.SEQUENCE_CHECKS,
+    *fidelity.LENGTH_CHECKS,
+    *CLASSIFIER_CHECKS,
+)

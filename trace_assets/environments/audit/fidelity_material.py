@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
-from trace_assets.records import Message, Trajectory
+
 from trace_assets.environments.audit.adversarial import messy
 from trace_assets.environments.audit.check import Finding, Subject
 from trace_assets.environments.audit.scripted_rollouts import Action
-from trace_assets.environments.contract.protocol import SampledEpisode, called_tools
 from trace_assets.environments.contract.description import TargetContract
-
+from trace_assets.environments.contract.protocol import SampledEpisode, called_tools
+from trace_assets.records import Message, Trajectory
 
 NO_CONTRACT = "no target contract was given to compare with"
 NO_REFERENCE = "the contract holds no real episodes to compare with"
@@ -149,5 +149,3 @@ def too_few(n: int, focus: Focus, what: str = "real successes") -> Finding:
     """Return the skip for too little real material."""
     names = ", ".join(sorted(focus.writes)) or "any tool"
     return Finding("skip", f"only {n} {what} use {names}, {MIN_REAL} are needed", n=n)
-
-

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
-from trace_assets.environments.audit.scripts import again, arguments_for, call, calls_in, closing, numbered, reads_everything, say, words_for
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
 
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from trace_assets.environments.audit.scripts import (
+    again,
+    arguments_for,
+    call,
+    calls_in,
+    closing,
+    numbered,
+    reads_everything,
+    say,
+    words_for,
+)
 
 EXTREMES: tuple[Any, ...] = ("NaN", "Infinity", "-1e999", 1e308, -1e308, 2**62, -1, 0, -0.0, 5e-324)
 """Numbers that a comparison may not expect, as text and as numbers; JSON carries no NaN itself."""
@@ -97,5 +107,3 @@ def grep(probe: Probe, seed: int) -> list[Action]:
         for arguments in arguments_for(tool, probe, seed, probe.chance(f"grep/{seed}"))
     ]
     return numbered([*reads, *named, say(closing(probe.oracle(seed)))] if named else reads)
-
-

@@ -16,17 +16,23 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-from trace_assets.environments.audit.scripts import again, arguments_for, calls_in, closing, properties, say, thing_of
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from collections.abc import Sequence
-from trace_assets.stats.intervals import score_interval, wilson
-from trace_assets.environments.audit.scripts import numbered
-from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import Action
 
+from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from trace_assets.environments.audit.scripts import (
+    again,
+    arguments_for,
+    calls_in,
+    closing,
+    numbered,
+    properties,
+    say,
+    thing_of,
+)
+from trace_assets.stats.intervals import score_interval, wilson
 
 Effect = Literal["harmful", "harmless"]
 Operator = Callable[[Probe, int, random.Random], Iterator[list[Action]]]
@@ -378,5 +384,3 @@ CHECKS = (
     ),
     AuditCheck("trace.mutation.harmless", "mutation", harmless_kept, ("semantic.floor_gap",)),
 )
-
-

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
-from trace_assets.sandbox import EnvironmentFault
+
 from trace_assets.environments.audit.adversarial import hostile_values, messy
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from trace_assets.sandbox import EnvironmentFault
 
 
 def startup(subject: Subject) -> Finding:
@@ -93,5 +94,3 @@ CHECKS = (
     AuditCheck("trace.oracle_ends", "runtime", oracle_ends, ("runtime.reward_well_formed",)),
     AuditCheck("trace.latency", "runtime", latency, ("runtime.reward_well_formed",)),
 )
-
-

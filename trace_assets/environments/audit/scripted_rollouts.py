@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from trace_assets.environments.contract.description import mutation_marked
 from trace_assets.records import ToolSpec
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session, Timeout
 from trace_assets.sandbox.config import EVERYWHERE, Conditions
 from trace_assets.sandbox.controls import Reservoir
 from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.environments.contract.description import mutation_marked
 from trace_assets.targets.sandboxed import checked_verdict
-
 
 Action = dict[str, Any]
 RECORDED = 32
@@ -244,5 +244,3 @@ def _finish(session: Session, actions: Sequence[Action], reset_seconds: float) -
     played.verdict = session.verdict()
     checked_verdict(played.verdict)
     return played
-
-

@@ -6,8 +6,8 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
 
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
 
 MOST_THINGS = 8
 """Objects that an attacker tries itself on."""
@@ -145,5 +145,3 @@ def reads_everything(probe: Probe, seed: int) -> list[Action]:
         if not probe.writes(tool["function"]["name"])
         for arguments in arguments_for(tool, probe, seed, rng)
     ]
-
-

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from statistics import fmean
-from trace_assets.stats.intervals import wilson
-from trace_assets.environments.audit.adversarial import calls_in, say
-from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.records import Trajectory
-from trace_assets.environments.learnability import forecast, seed_outcomes
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from trace_assets.environments.audit.adversarial import calls_in, closing, messy
-from trace_assets.environments.audit.scripts import Call, numbered, reads_everything
+from statistics import fmean
 
+from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.scripts import Call, numbered, reads_everything
+from trace_assets.environments.learnability import forecast, seed_outcomes
+from trace_assets.records import Trajectory
+from trace_assets.stats.intervals import wilson
 
 NO_WRITE = "no change"
 
@@ -324,5 +323,3 @@ def _near(text: str, at: int) -> str:
 LEAKAGE_CHECKS = (
     AuditCheck("semantic.no_solution_leakage", "semantic", no_solution_leakage, ("semantic.oracle_max",)),
 )
-
-

@@ -10,9 +10,10 @@ import json
 import tomllib
 from pathlib import Path
 from typing import Literal
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from trace_assets.errors import InputError
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trace_assets.errors import InputError
 
 Severity = Literal["error", "warning", "info"]
 
@@ -162,5 +163,3 @@ def load_rules(path: Path) -> Rules:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise InputError(f"the policy {path} is not usable at '{place}': {first['msg']}.") from error
-
-

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from collections.abc import Iterator
 from typing import Any
-from trace_assets.environments.audit.adversarial import arguments_for
-from trace_assets.environments.audit.scripts import properties
 
+from trace_assets.environments.audit.adversarial import arguments_for
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.scripts import properties
 
 PARAMETERS = {"tools": 0, "reset": 1, "step": 1, "verdict": 0, "oracle": 1}
 """The functions of the protocol and how many arguments each is called with."""
@@ -224,5 +224,3 @@ DECLARED_CHECKS = (
         ("runtime.episode_determinism",),
     ),
 )
-
-

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from trace_assets.environments.audit.scripts import Attacker, arguments_for, call, calls_in, numbered, reads_everything, request
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
 
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from trace_assets.environments.audit.scripts import (
+    Attacker,
+    arguments_for,
+    call,
+    calls_in,
+    numbered,
+    reads_everything,
+    request,
+)
 
 MOST_CALLS = 4
 
@@ -127,5 +135,3 @@ def stranger(deeds: str, style: str) -> Attacker:
         return numbered([*script, {"role": "assistant", "content": STYLES[style](probe, seed, rng)}])
 
     return attack
-
-

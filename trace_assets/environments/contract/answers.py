@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
-from trace_assets.records import ToolCall, ToolSpec, Trajectory
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
 from trace_assets.diagnosis.detectors.values import leaves, tells_error
-from trace_assets.records import Json, Message, ToolCall, Trajectory
-from collections.abc import Mapping
-from trace_assets.records import Record
+from trace_assets.records import Json, Message, Record, ToolCall, ToolSpec, Trajectory
 
 
 @dataclass
@@ -253,5 +249,3 @@ _WORD = re.compile(r"#?\w[\w-]*(?:\.\d+)?")
 
 def _value(match: re.Match[str]) -> str:
     return VALUE if any(character.isdigit() for character in match.group(0)) else match.group(0)
-
-

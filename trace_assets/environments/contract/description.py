@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
 from pydantic import ValidationError
+
 from trace_assets.diagnosis.detectors.mutation import READING
 from trace_assets.diagnosis.detectors.wording import spoken
-from trace_assets.errors import InputError
-from trace_assets.records import Record, ToolSpec, Trajectory
 from trace_assets.environments.contract.answers import Side, answered_calls, paired
 from trace_assets.environments.contract.json_schema import infer_schema
-import hashlib
-import re
-from trace_assets.records import Record
-from trace_assets.store.files import make_folder
-from trace_assets.store.files import replacing_file
-from trace_assets.store.manifest import manifest_of
-from collections.abc import Sequence
-from trace_assets.environments.contract.requests import Asking, askings_of
-from trace_assets.environments.contract.requests import Closing, closings_of
 from trace_assets.environments.contract.preconditions import Guard, guards_of
-from trace_assets.environments.contract.wording import Phrasing, phrasing_of
-from trace_assets.environments.contract.protocol import LengthStatistics, MessageProtocol, lengths_of, protocol_of
-from trace_assets.environments.contract.protocol import Reference, reference_of
+from trace_assets.environments.contract.protocol import (
+    LengthStatistics,
+    MessageProtocol,
+    Reference,
+    lengths_of,
+    protocol_of,
+    reference_of,
+)
+from trace_assets.environments.contract.requests import Asking, Closing, askings_of, closings_of
 from trace_assets.environments.contract.shapes import ResultShape, result_shapes
+from trace_assets.environments.contract.wording import Phrasing, phrasing_of
+from trace_assets.errors import InputError
+from trace_assets.records import Record, ToolSpec, Trajectory
+from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.manifest import manifest_of
 from trace_assets.targets.protocol import Target
-
 
 # Which tools there are: as they were given, or as calls show them.
 
@@ -366,5 +369,3 @@ def _system_words(trajectories: Sequence[Trajectory]) -> str:
     """Return the one system message that all trajectories begin with, else nothing."""
     first = {t.messages[0].content or "" if t.messages[0].role == "system" else "" for t in trajectories}
     return first.pop() if len(first) == 1 else ""
-
-

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-
 MAX_ENUM = 60
 """Strings with at most this many distinct values are described by their values."""
 MAX_LENGTH = 200
@@ -311,5 +310,3 @@ def _merged(one: Shape | None, other: Shape | None) -> Shape | None:
     if one is None or other is None:
         return one or other
     return one.merge(other)
-
-

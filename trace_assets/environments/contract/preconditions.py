@@ -10,12 +10,19 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
-from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
-from trace_assets.environments.contract.answers import Acts, acts_of, links_of, paths_of
-from trace_assets.environments.contract.answers import answered_calls, masked, parsed
-from trace_assets.environments.contract.wording import Phrasing
-from trace_assets.environments.contract.shapes import calls_of, first_request
 
+from trace_assets.environments.contract.answers import (
+    Acts,
+    acts_of,
+    answered_calls,
+    links_of,
+    masked,
+    parsed,
+    paths_of,
+)
+from trace_assets.environments.contract.shapes import calls_of, first_request
+from trace_assets.environments.contract.wording import Phrasing
+from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
 
 MIN_SIDE = 4
 """Successful trajectories needed with the write, and without it."""
@@ -308,5 +315,3 @@ def _field(
         return None
     accuracy, field, allowed, forbidden = min(options, key=lambda o: (-o[0], o[1]))
     return (field, allowed, forbidden, accuracy) if accuracy >= MIN_ACCURACY else None
-
-

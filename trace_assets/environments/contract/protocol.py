@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean, quantiles
-from trace_assets.records import Message, Record, Role, Trajectory
-from trace_assets.environments.contract.shapes import first_request
-import hashlib
-from trace_assets.diagnosis.detectors.values import tells_error
-from trace_assets.records import Message, Record, Trajectory
-from trace_assets.records.trajectory import Role
 
+from trace_assets.diagnosis.detectors.values import tells_error
+from trace_assets.environments.contract.shapes import first_request
+from trace_assets.records import Message, Record, Role, Trajectory
+from trace_assets.records.trajectory import Role
 
 SIGN_SHARE = 0.25
 """A sign that ends conversations stands at the end of at least this share of them."""
@@ -253,5 +252,3 @@ def masked_text(text: str) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-

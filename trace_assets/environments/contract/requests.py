@@ -6,20 +6,16 @@ What can be read off is the message in which the values of a successful change w
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.records import Record, ToolCall, ToolSpec, Trajectory
-from trace_assets.environments.contract.answers import Side, answered_calls
-from trace_assets.environments.contract.shapes import names
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
-from trace_assets.records import Record, ToolSpec, Trajectory
-from trace_assets.environments.contract.answers import answered_calls, parsed
-from trace_assets.environments.contract.wording import Phrasing
-from trace_assets.environments.contract.shapes import calls_of, first_request
 
+from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.environments.contract.answers import Side, answered_calls, parsed
+from trace_assets.environments.contract.shapes import calls_of, first_request, names
+from trace_assets.environments.contract.wording import Phrasing
+from trace_assets.records import Record, ToolCall, ToolSpec, Trajectory
 
 MAX_WORDINGS = 12
 MAX_CHARACTERS = 400
@@ -201,5 +197,3 @@ def _documents(texts: Sequence[str]) -> Counter[str]:
         for text in texts
         for word in set(re.findall(r"[a-z]{3,}", re.sub(r"\{[\w.]+\}", "", text.lower())))
     )
-
-

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from trace_assets.records import Json, Record, ToolSpec, Trajectory
-from trace_assets.environments.contract.answers import Side, answered_calls, masked, parsed
-from trace_assets.environments.contract.answers import ErrorText, templates_of
-from trace_assets.environments.contract.json_schema import Shape
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
 from trace_assets.diagnosis.detectors.values import leaves, tells_error
-from trace_assets.records import ToolCall, Trajectory
-from trace_assets.environments.contract.answers import paired
+from trace_assets.environments.contract.answers import (
+    ErrorText,
+    Side,
+    answered_calls,
+    masked,
+    paired,
+    parsed,
+    templates_of,
+)
+from trace_assets.environments.contract.json_schema import Shape
+from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
 
 
 class ResultShape(Record):
@@ -206,5 +210,3 @@ def request_values(trajectories: Iterable[Trajectory]) -> dict[str, dict[str, ob
 def names(value: str, text: str) -> bool:
     """Tell whether a value stands in a text as a word of its own."""
     return value in text and re.search(r"(?<!\w)" + re.escape(value) + r"(?!\w)", text) is not None
-
-

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
-from trace_assets.environments.contract.shapes import Slots, argument_of, calls_of, first_request, request_values
-from collections.abc import Iterable, Sequence
 
+from trace_assets.environments.contract.shapes import (
+    Slots,
+    argument_of,
+    calls_of,
+    first_request,
+    request_values,
+)
+from trace_assets.records import Json, Record, ToolCall, ToolSpec, Trajectory
 
 MAX_PATTERNS = 400
 MIN_SHARE = 0.15
@@ -95,9 +100,7 @@ def phrasing_of(tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]) -
     # Openings are sought before common words become slots: "Dear desk, " is one also where desks are sold.
     identifiers = Slots({argument: known for argument, known in values.items() if known["identifier"]})
     texts = sorted({identifiers.fill(first_request(trajectory))[0] for trajectory in requests})
-    openings, closings = learn(
-        [text for text in texts if len(set(re.findall(r"\{\w+\}", text))) == 1]
-    )
+    openings, closings = learn([text for text in texts if len(set(re.findall(r"\{\w+\}", text))) == 1])
     bare = Phrasing(patterns=(), openings=openings, closings=closings, frames=(), values=values)
     groups: dict[str, list[tuple[Trajectory, dict[str, str]]]] = defaultdict(list)
     double: Counter[str] = Counter()
@@ -249,5 +252,3 @@ def _varied(neighbours: dict[str, Counter[str]]) -> list[str]:
         for piece, words in neighbours.items()
         if len(words) >= MIN_VARIETY and sum(words.values()) >= MIN_TEXTS
     ]
-
-

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+
 from trace_assets.environments.exports.package import Form, Subject, render
 from trace_assets.targets import seeds
-
 
 _FILES = (
     "README.md",
@@ -40,5 +40,3 @@ def files(subject: Subject) -> Mapping[str, str]:
 
 
 FORM = Form("openenv", "an OpenEnv package whose server runs in its own container", files, talks=True)
-
-

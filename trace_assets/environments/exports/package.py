@@ -11,10 +11,10 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
 from trace_assets.errors import InputError
 from trace_assets.sandbox import SandboxedEnvironment
 from trace_assets.store.files import replacing_file
-
 
 PROBED_SEEDS = 3
 
@@ -176,5 +176,3 @@ def method_names(subject: Subject, taken: frozenset[str]) -> Iterator[str]:
                     f"the argument '{argument}' of the tool '{name}' cannot be the name of a Python argument."
                 )
         yield name
-
-

@@ -12,13 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
+
 from trace_assets.errors import InputError
 from trace_assets.sandbox import SandboxConfig, SandboxedEnvironment, SandboxError, SandboxPool, Session
 from trace_assets.sandbox import open_pool as open_sandboxes
 from trace_assets.sandbox.config import Backend
 from trace_assets.targets.sandboxed import checked_verdict
 from trace_assets.targets.seeds import COLUMNS, ROWS, SeedPermutation
-
 
 BACKEND_VARIABLE = "TRACE_SANDBOX_BACKEND"
 """Environment variable that names another sandbox than the one chosen at the export."""
@@ -195,5 +195,3 @@ def _environment_of(pool: SandboxPool, source: str) -> SandboxedEnvironment:
 
 def _environment(source: str, backend: str) -> SandboxedEnvironment:
     return _environment_of(shared_pool(backend), source)
-
-

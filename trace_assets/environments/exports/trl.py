@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from trace_assets.environments.exports.package import Form, Subject, line, method_names, render
 
+from trace_assets.environments.exports.package import Form, Subject, line, method_names, render
 
 _HINTS = {
     "string": "str",
@@ -70,5 +70,3 @@ def _says(schema: Mapping[str, Any]) -> str:
 
 
 FORM = Form("trl", "a class for TRL's environment_factory, with its rows and its reward", files, talks=False)
-
-

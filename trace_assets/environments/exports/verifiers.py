@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+
 from trace_assets.environments.exports.package import Form, Subject, render
 
 
@@ -36,5 +37,3 @@ def files(subject: Subject) -> Mapping[str, str]:
 FORM = Form(
     "verifiers", "a taskset for verifiers v1, with its tool server and its reward", files, talks=False
 )
-
-

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-
 MAX_CHARACTERS = 12_000
 """A schema written longer than this keeps fewer examples, so that the module stays readable."""
 MAX_EXAMPLES = 12
@@ -104,5 +103,3 @@ def known_values(schema: dict[str, Any]) -> list[Any]:
         low, high = schema["minimum"], schema["maximum"]
         return list(range(low, min(high, low + MAX_EXAMPLES) + 1))
     return [one for one in (schema.get("enum") or schema.get("examples") or ()) if one is not None]
-
-

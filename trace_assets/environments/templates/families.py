@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from trace_assets.records import CapabilitySpec
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.templates.scenario_builders import answered, guarded, insisted, looked_first
-from trace_assets.environments.templates.object_context import Filled
-from trace_assets.environments.templates.scenario_builders import asked_to_look, consent, looked_again, looping, missing, several, unsaid, written_otherwise
 
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.templates.object_context import Filled
+from trace_assets.environments.templates.scenario_builders import (
+    answered,
+    asked_to_look,
+    consent,
+    guarded,
+    insisted,
+    looked_again,
+    looked_first,
+    looping,
+    missing,
+    several,
+    unsaid,
+    written_otherwise,
+)
+from trace_assets.records import CapabilitySpec
 
 Fill = Callable[[CapabilitySpec, TargetContract], Filled]
 
@@ -214,5 +226,3 @@ def page() -> str:
 
 if __name__ == "__main__":
     print(page(), end="")
-
-

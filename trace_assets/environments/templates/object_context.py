@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from trace_assets.diagnosis.detectors.identity import looks_like_id
-from trace_assets.records import CapabilitySpec, ToolSpec
-from trace_assets.environments.contract.preconditions import Guard
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.templates.drawable import drawable, leaves_of
-from trace_assets.environments.templates.problems import thin
-from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.records import CapabilitySpec
-from trace_assets.records import ToolSpec
-from trace_assets.environments.templates.drawable import drawable, known_values, leaves_of
 
+from trace_assets.diagnosis.detectors.identity import looks_like_id
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.contract.preconditions import Guard
+from trace_assets.environments.templates.drawable import drawable, known_values, leaves_of
+from trace_assets.environments.templates.problems import thin
+from trace_assets.records import CapabilitySpec, ToolSpec
 
 RECORD_SHARE = 0.6
 """A write whose answer has at least this share of the record's fields answers with the record."""
@@ -379,5 +376,3 @@ def _fields(schema: dict[str, Any], defs: dict[str, Any], known: list[str]) -> l
         if wanted and any(name in known for name in wanted):
             return [name for name in wanted if name in known]
     return known
-
-

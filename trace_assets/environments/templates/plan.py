@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
 from trace_assets.environments.templates.drawable import drawable, has_maps
 from trace_assets.environments.templates.object_context import Filled, Ground
 from trace_assets.environments.templates.problems import thin
-from trace_assets.environments.templates.requests import sources
-from trace_assets.environments.templates.requests import CLOSINGS, FRAMES, OPENINGS
-
+from trace_assets.environments.templates.requests import CLOSINGS, FRAMES, OPENINGS, sources
 
 DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
 FEATURES = (
@@ -174,5 +173,3 @@ def no_state(ground: Ground, tool: str) -> Exception:
     return thin(
         ground.spec, f"successful trajectories do not show when '{tool}' is right and what is done otherwise"
     )
-
-

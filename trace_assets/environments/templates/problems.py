@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trace_assets.environments.contract.description import TargetContract
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
-from trace_assets.environments.contract.description import TargetContract
 
 
 def thin(spec: CapabilitySpec, what: str) -> InputError:
@@ -37,5 +37,3 @@ def one_message(spec: CapabilitySpec, contract: TargetContract) -> InputError:
         f"'{contract.target}' send one message and never answer; leave the capability out, or bring "
         f"trajectories in which users answer."
     )
-
-

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.errors import InputError
-from trace_assets.environments.contract.requests import Closing
-from trace_assets.environments.contract.preconditions import Guard
-from trace_assets.environments.templates.object_context import Sources, sources_of
-from trace_assets.environments.templates.object_context import Ground
-from trace_assets.environments.templates.problems import thin
-from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
-from trace_assets.records import ToolSpec
-from trace_assets.environments.contract.wording import RequestPattern
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.templates.object_context import Sources
 
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.contract.preconditions import Guard
+from trace_assets.environments.contract.requests import Closing
+from trace_assets.environments.contract.wording import RequestPattern
+from trace_assets.environments.templates.object_context import Ground, Sources, sources_of
+from trace_assets.environments.templates.problems import thin
+from trace_assets.errors import InputError
+from trace_assets.records import ToolSpec
 
 REFUSED = {"text": "I am sorry, but that is not possible.", "words": [], "fields": []}
 MAX_STATES = 8
@@ -310,5 +308,3 @@ def participle(tool: str) -> str:
     if verb.endswith("y") and verb[-2:-1] not in "aeiou":
         return verb[:-1] + "ied"
     return gerund(verb)[:-3] + "ed"
-
-

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import noun, spoken
-from trace_assets.errors import InputError
-from trace_assets.records import CapabilitySpec
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.templates.drawable import leaves_of
-from trace_assets.environments.templates.object_context import ground_of, ground_of_any, read_ground
-from trace_assets.environments.templates.object_context import Filled, Ground
-from trace_assets.environments.templates.plan import plan
-from trace_assets.environments.templates.problems import argument, one_message, thin
-from trace_assets.environments.templates.requests import free_wishes, look, questions, wish
-from trace_assets.environments.templates.requests import DENIALS, participle, patterns_for, without
-from trace_assets.diagnosis.detectors.wording import noun
-from trace_assets.environments.templates.object_context import ground_of, read_ground
-from trace_assets.environments.templates.object_context import Filled
+from trace_assets.environments.templates.object_context import (
+    Filled,
+    Ground,
+    ground_of,
+    ground_of_any,
+    read_ground,
+)
 from trace_assets.environments.templates.plan import no_state, plan
-from trace_assets.environments.templates.requests import condition, questions, wish
+from trace_assets.environments.templates.problems import argument, one_message, thin
+from trace_assets.environments.templates.requests import (
+    DENIALS,
+    condition,
+    free_wishes,
+    look,
+    participle,
+    patterns_for,
+    questions,
+    wish,
+    without,
+)
+from trace_assets.errors import InputError
+from trace_assets.records import CapabilitySpec
 
 
 def several(spec: CapabilitySpec, contract: TargetContract) -> Filled:
@@ -271,5 +281,3 @@ def answered(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     for one in asked:
         one["guard"] = condition(ground, field, others, [value], step, {})
     return plan(ground, asked)
-
-

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.llm_writer import NO_MODULE, ModelWriter, NotAnswered
+from trace_assets.environments.writers.reply import parses, problem
+from trace_assets.environments.writers.writer import environment_id, environment_of
 from trace_assets.records import (
     CapabilitySpec,
     Environment,
@@ -12,11 +17,6 @@ from trace_assets.records import (
     FailedCheck,
 )
 from trace_assets.settings import Synthesis
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.writers.llm_writer import NO_MODULE, ModelWriter, NotAnswered
-from trace_assets.environments.writers.reply import parses, problem
-from trace_assets.environments.writers.writer import environment_id, environment_of
-
 
 LONGEST_EVIDENCE = 2000
 """Characters of evidence that are kept of a failed check; prompts hold fewer."""
@@ -202,5 +202,3 @@ def _outcome(versions: Sequence[EnvironmentVersion], best: EnvironmentVersion | 
         f"given up after {rounds} rounds of mending: version {best.round} is the best of {len(versions)}, "
         f"and {named or 'its verdict'} still stands against it."
     )
-
-

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+
 from trace_assets.code_versions import code_version
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.writers.prompt import first_request, instructions, mending_request
+from trace_assets.environments.writers.reply import Found, ModuleQuestion, Reply
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, EnvironmentCheck, FailedCheck
 from trace_assets.settings import Synthesis
-from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.writers.reply import ModuleQuestion, Reply
-from trace_assets.environments.writers.prompt import first_request, instructions, mending_request
-from trace_assets.environments.writers.reply import Found
-
 
 Ask = Callable[[ModuleQuestion], Reply]
 
@@ -127,5 +126,3 @@ def _told(failed: EnvironmentCheck | FailedCheck) -> FailedCheck:
     return FailedCheck(
         check_id=failed.check_id, severity=failed.severity, evidence=failed.evidence, bound=failed.bound
     )
-
-

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from trace_assets.diagnosis.llm.transcript import estimate_tokens
-from trace_assets.records import CapabilitySpec, FailedCheck
-from trace_assets.environments.contract.description import TargetContract
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.records import Label, Message, Trajectory
+from functools import cache
+from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.records import CapabilitySpec, FailedCheck, Label, Message, Trajectory
 
 MOST_CHECKS = 12
 """Failed checks that are told at once, errors first."""
@@ -231,5 +229,3 @@ def _without_policy(trajectory: Trajectory) -> Trajectory:
         for one in trajectory.messages
     )
     return trajectory.model_copy(update={"messages": messages})
-
-

@@ -7,13 +7,12 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
-from trace_assets.policies.chat_template import cut_out
 from typing import Any, Literal
-from trace_assets.diagnosis.llm.request import A, Answer, Question
-from trace_assets.diagnosis.llm.client import ModelServer
-from trace_assets.environments.writers.prompt import render
 
+from trace_assets.diagnosis.llm.client import ModelServer
+from trace_assets.diagnosis.llm.request import A, Answer, Question
+from trace_assets.environments.writers.prompt import render
+from trace_assets.policies.chat_template import cut_out
 
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 MOST_CHARACTERS = 200_000
@@ -260,5 +259,3 @@ class ModuleServer(ModelServer):
                 "completion_tokens": spent.completion_tokens - before[1],
             }
         )
-
-

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Protocol, runtime_checkable
-from trace_assets.errors import InputError
-from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck
-from trace_assets.environments.contract.description import TargetContract
 import pprint
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
-from trace_assets.records import CapabilitySpec, EnvironmentCheck
+from typing import Any, Protocol, runtime_checkable
+
+from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.templates.families import FAMILIES
 from trace_assets.environments.templates.plan import FEATURES
+from trace_assets.errors import InputError
+from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck
 
 
 @runtime_checkable
@@ -88,7 +87,6 @@ def write_environment(spec: CapabilitySpec, contract: TargetContract) -> Environ
     Raises:
         InputError: The contract is of another target, or no recipe fits.
     """
-
     if contract.target != spec.target:
         raise InputError(
             f"capability '{spec.capability_id}' belongs to target '{spec.target}', but the contract is of "
@@ -206,5 +204,3 @@ def _template(name: str) -> Any:
         loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
     )
     return environment.get_template(f"{name}.py.jinja")
-
-

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.formats.spans.chat_forms import answered, asked, parsed
-from trace_assets.formats.spans.traces import Row, Traces, dict_of, events_of, list_of, telemetry_span, tell, text_or_none
+from trace_assets.formats.spans.traces import (
+    Row,
+    Traces,
+    dict_of,
+    events_of,
+    list_of,
+    telemetry_span,
+    tell,
+    text_or_none,
+)
 from trace_assets.untrusted.json_text import read_embedded
 
 _EXPECTED = ("expected_response", "expected_facts", "expected_output")

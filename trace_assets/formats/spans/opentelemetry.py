@@ -7,7 +7,17 @@ from typing import Any
 
 from trace_assets.formats.spans.attributes import flat
 from trace_assets.formats.spans.chat_forms import parsed
-from trace_assets.formats.spans.traces import Row, Traces, dict_of, events_of, in_words, list_of, telemetry_span, tell, text_or_none
+from trace_assets.formats.spans.traces import (
+    Row,
+    Traces,
+    dict_of,
+    events_of,
+    in_words,
+    list_of,
+    telemetry_span,
+    tell,
+    text_or_none,
+)
 
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 _FAILED = frozenset({2, "2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR"})

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from trace_assets.formats.spans.attributes import Event, read_kind, read_messages, read_model, read_scores, read_session, read_tool
+from trace_assets.formats.spans.attributes import (
+    Event,
+    read_kind,
+    read_messages,
+    read_model,
+    read_scores,
+    read_session,
+    read_tool,
+)
 from trace_assets.formats.spans.span import Span, Trace, seconds_of
 
 Row = Mapping[str, Any]

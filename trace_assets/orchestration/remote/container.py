@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import Any
-from trace_assets.orchestration.remote.container_body import Sight, container_body, model_folders, passed_on
-from trace_assets.orchestration.remote.process import held_folder
-from trace_assets.orchestration.remote.process import GRACE_SECONDS, MODULE
+
+from trace_assets.assets.adapter import MIXED
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.system.progress import PROGRESS_DIR
+from trace_assets.orchestration.remote.container_body import Sight, container_body, model_folders, passed_on
+from trace_assets.orchestration.remote.process import GRACE_SECONDS, MODULE, held_folder
 from trace_assets.sandbox import image
 from trace_assets.settings import Training
-from trace_assets.stages.training import MIXED
 from trace_assets.study import Study
-
+from trace_assets.system.progress import PROGRESS_DIR
 
 SCRATCH = "/tmp"
 """Where the folder lies that a container shares with the step: paths of sockets in it have to be short."""
@@ -36,7 +35,7 @@ def training_container(study: Study, name: str) -> ContainerLauncher:
     Raises:
         InputError: The settings name no image, or a sandbox that does not work inside a container.
     """
-    from trace_assets.stages.base_model import base_folder
+    from trace_assets.resources.policy import base_folder
 
     section, backend = study.settings.training, study.settings.sandbox.backend
     if not section.image:
@@ -232,5 +231,3 @@ def _client(address: str) -> Any:
 def _said(error: Exception | None) -> str:
     text = str(getattr(error, "explanation", None) or error or "no word")
     return " ".join(text.split())[:300]
-
-

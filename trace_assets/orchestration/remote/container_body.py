@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
 from trace_assets.errors import InputError
 from trace_assets.sandbox import image
 from trace_assets.settings import Training
-
 
 LABEL = "trace-assets.training"
 """Label of a training's container, beside those that say whose it is."""
@@ -157,5 +157,3 @@ def _mounts(writable: Iterable[Path], readable: Iterable[Path]) -> list[dict[str
         {"Type": "bind", "Source": str(path), "Target": str(path), "ReadOnly": path in others}
         for path in (*own, *others)
     ]
-
-

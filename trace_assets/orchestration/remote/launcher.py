@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
 import dagster as dg
-from trace_assets.orchestration.remote.process import MODULE, adapter_code
+
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.orchestration.remote.process import MODULE, adapter_code
 from trace_assets.records import TrainingPoint
 from trace_assets.study import Study
 
 if TYPE_CHECKING:
+    from trace_assets.assets.adapter import Elsewhere
     from trace_assets.sandbox.reward_verification import Recomputed
-    from trace_assets.stages.training import Elsewhere
 
 
 OnPoint = Callable[[TrainingPoint], None]
@@ -168,5 +170,3 @@ def run_training(
         )
     found: dict[str, Any] | None = ended["recomputed"]
     return found
-
-

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from pathlib import Path
-from trace_assets.errors import Unavailable
-from trace_assets.system.processes import GROUP_OF_A_TRAINING
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NoReturn
+
 from dagster_pipes import (
     PipesContext,
     PipesDefaultContextLoader,
     PipesEnvVarParamsLoader,
     open_dagster_pipes,
 )
+
 from trace_assets.code_versions import code_version
-from trace_assets.errors import InputError, TraceError
-from trace_assets.system.processes import ask_to_end_with_holder, end_group
+from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.study import Study
-import fcntl
-import shutil
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from trace_assets.system.processes import GROUP_OF_A_TRAINING, ask_to_end_with_holder, end_group
 
 
 class ProcessLauncher:
@@ -193,13 +189,13 @@ def adapter_code(name: str) -> str:
     Args:
         name: A capability, or `mixed` for the arm.
     """
-    from trace_assets.stages.training import MIXED
+    from trace_assets.assets.adapter import MIXED
 
     return code_version("mixed_adapter" if name == MIXED else "adapter")
 
 
 def _train(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
-    from trace_assets.stages.training import MIXED, make_adapter, make_mixed
+    from trace_assets.assets.adapter import MIXED, make_adapter, make_mixed
     from trace_assets.training.distributed import join_peers
 
     if request["code"] != adapter_code(request["name"]):
@@ -272,5 +268,3 @@ def sweep(parent: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(held)
-
-

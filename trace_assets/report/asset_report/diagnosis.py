@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability
 from trace_assets.report import formatting
+from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.data import ReportData
 from trace_assets.report.drawing import svg_markdown
-from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.views.deficits import gap_plot
 from trace_assets.settings import Selection
-
 
 MOST_MARKS = 9
 """Candidates that carry their number in the plot: more would hide each other."""
@@ -136,5 +136,3 @@ def _figures(row: Contrast, names: Mapping[str, str]) -> Row:
         f"of {row.n_passed_relevant}",
         "q": formatting.p_value(row.q_value),
     }
-
-

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
 import numpy as np
+
+from trace_assets.records import ActionDiff, BaseCheckpoint, Task, ToolUse, TrajectoryHead, Triage
 from trace_assets.report import formatting
 from trace_assets.report.drawing import svg_markdown
 from trace_assets.report.plots import Dot, interval_dots
-from trace_assets.stats.intervals import Estimate
+from trace_assets.stats.intervals import Estimate, wilson
 from trace_assets.stats.paired import pass_rate
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from trace_assets.records import ActionDiff, BaseCheckpoint, Task, ToolUse, TrajectoryHead, Triage
-from trace_assets.stats.intervals import wilson
-
 
 Row = dict[str, int | float | str | bool | None]
 
@@ -242,5 +240,3 @@ def _share_rows(groups: Sequence[Share], column: str) -> list[Row]:
         {column: one.name, "pass rate": one.words, "tasks": one.n_tasks, "trials": one.n_trials}
         for one in groups
     ]
-
-

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from trace_assets.records import Adapter, EnvironmentCheck, NoHarm, TrainingPoint
-from trace_assets.report import formatting
-from trace_assets.report.drawing import svg_markdown
-from trace_assets.report.asset_report.rollouts import Exhibit, Row
-from trace_assets.report.plots import Dot, interval_dots
-from trace_assets.report.views.environments import ATTACKER, interval_text, kill_rate, value_text
-from trace_assets.report.views.environments import adapters_plot, curve_plot
-from trace_assets.records import ArmSummary, Capability, Route, RouterRegret, RouterScore
-from trace_assets.report.data import ReportData
-from trace_assets.report.plots import Sampled, reliability
-from trace_assets.report.views.result import arms_plot, basis, place
-from trace_assets.report.views.result import confusion_plot
-from trace_assets.routing.scores import confusion
-from trace_assets.stats.ranking import reliability_bins
-from trace_assets.stats.intervals import wilson
 
+from trace_assets.records import (
+    Adapter,
+    ArmSummary,
+    Capability,
+    EnvironmentCheck,
+    NoHarm,
+    Route,
+    RouterRegret,
+    RouterScore,
+    TrainingPoint,
+)
+from trace_assets.report import formatting
+from trace_assets.report.asset_report.rollouts import Exhibit, Row
+from trace_assets.report.data import ReportData
+from trace_assets.report.drawing import svg_markdown
+from trace_assets.report.plots import Dot, Sampled, interval_dots, reliability
+from trace_assets.report.views.environments import (
+    ATTACKER,
+    adapters_plot,
+    curve_plot,
+    interval_text,
+    kill_rate,
+    value_text,
+)
+from trace_assets.report.views.result import arms_plot, basis, confusion_plot, place
+from trace_assets.routing.scores import confusion
+from trace_assets.stats.intervals import wilson
+from trace_assets.stats.ranking import reliability_bins
 
 MOST_EVIDENCE = 160
 """Characters of a finding's evidence in the table; all of it is in `environment_checks`."""
@@ -211,7 +224,9 @@ def evaluation_exhibit(
                     "against": row.reference.replace("_", " "),
                     "router passes": formatting.percent(row.router_rate),
                     "the other passes": formatting.percent(row.reference_rate),
-                    "lost by the router, points": formatting.points(row.regret, row.regret_low, row.regret_high),
+                    "lost by the router, points": formatting.points(
+                        row.regret, row.regret_low, row.regret_high
+                    ),
                     "tasks": row.n_tasks,
                 }
                 for row in regrets
@@ -251,5 +266,3 @@ def _arm(row: ArmSummary, names: dict[str, str]) -> Row:
         "trials": row.n_trials,
         "faults": row.n_faults,
     }
-
-

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
 from markupsafe import Markup
+
 from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, SelectedCapability
 from trace_assets.report import formatting
-from trace_assets.report.data import ReportData
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
+from trace_assets.report.data import ReportData
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found
 from trace_assets.report.plots import Point, scatter
 from trace_assets.report.views.evidence import capability_anchor, evidence_links
-
 
 MOST_ROWS = 20
 """Rows of what was expected and of refused calls that the page shows."""
@@ -183,5 +184,3 @@ def _warnings(data: ReportData) -> list[str]:
         f"{EMPTY_RELEVANT} or more trajectories. Either every lack is fatal, or the labels follow the "
         f"outcome: {', '.join(empty)}."
     ]
-
-

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
-from trace_assets.records import Environment, EnvironmentCheck
+
+from markupsafe import Markup
+
+from trace_assets.records import Adapter, Environment, EnvironmentCheck, Pilot, TrainingPoint
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
-from collections import defaultdict
-from markupsafe import Markup
-from trace_assets.records import Adapter, Environment, EnvironmentCheck, Pilot, TrainingPoint
 from trace_assets.report.plots import Dot, Sampled, curve, interval_dots
 from trace_assets.stats.intervals import wilson
-
 
 LEVELS = {
     "static": "Before it runs",
@@ -121,9 +121,7 @@ def strongest(checks: Sequence[EnvironmentCheck]) -> str:
         return "none was played"
     most = max(played, key=lambda row: (row.value or 0.0, row.check_id))
     name = most.check_id.removeprefix(ATTACKER)
-    return (
-        f"{name} with {value_text(most)} {interval_text(most)}, of {formatting.count(len(played), 'attacker')}"
-    )
+    return f"{name} with {value_text(most)} {interval_text(most)}, of {formatting.count(len(played), 'attacker')}"
 
 
 # The section on environments, adapters and learning curves.
@@ -251,5 +249,3 @@ def _share(checks: Sequence[EnvironmentCheck], check_id: str, noun: str) -> Mark
     return Markup("{}<small>{}</small><small>{}</small>").format(
         f"{100 * found.value:.1f} %", n, interval_text(found)
     )
-
-

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from typing import Any
 from zlib import crc32
-from trace_assets.records import Capability, Contrast, SelectedCapability
-from trace_assets.report.data import ReportData
-from trace_assets.report.data import Sample
-import json
-from collections.abc import Collection, Sequence
-from trace_assets.records import MessageRow, ToolCall
 
+from trace_assets.records import Capability, Contrast, MessageRow, SelectedCapability, ToolCall
+from trace_assets.report.data import ReportData, Sample
 
 MOST_LINKED = 6
 """Labelled messages of one transcript that its first line links to."""
@@ -257,5 +255,3 @@ def _call(call: ToolCall, most: int) -> dict[str, Any]:
             cut += sum(len(str(one)) for one in list(call.arguments.values())[len(arguments) :])
             break
     return {"name": call.name[:200], "arguments": arguments, "cut": cut}
-
-

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
 from markupsafe import Markup
-from trace_assets.records import ArmSummary
+
+from trace_assets.diagnosis.triage import fault_shares
+from trace_assets.records import NO_ADAPTER, ArmSummary, Evaluation
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
 from trace_assets.report.plots import Dot, interval_dots
-from collections.abc import Mapping, Sequence
-from trace_assets.records import NO_ADAPTER, Evaluation
 from trace_assets.report.plots import confusion as draw
-from trace_assets.routing.scores import confusion
-from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.report.views.evidence import capability_anchor
+from trace_assets.routing.scores import confusion
 
 
 def result_view(data: ReportData) -> dict[str, Any] | None:
@@ -191,5 +192,3 @@ def _faults(data: ReportData, target: str) -> dict[str, Any]:
         "others": others[:MOST_FAULTS],
         "n_more": max(0, len(others) - MOST_FAULTS),
     }
-
-

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from trace_assets.errors import InputError
 from trace_assets.sandbox.backend import IsolationLevel
-
 
 Group = Literal["exhaustion", "escape", "integrity", "placement", "recovery"]
 Place = Literal["module", "tools", "oracle", "reset", "step", "verdict"]
@@ -97,5 +98,3 @@ def _check_names(attacks: Sequence[Attack]) -> None:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise InputError(f"attack '{doubled[0]}' is there twice; each needs a name of its own.")
-
-

@@ -8,10 +8,9 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from trace_assets.sandbox.selftest.outcome import Outcome
-from trace_assets.sandbox.selftest.outcome import Scenario
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import GRACE_SECONDS, Sandbox
+from trace_assets.sandbox.selftest.outcome import Outcome, Scenario
 from trace_assets.sandbox.session import Session
 
 SURVIVOR = """

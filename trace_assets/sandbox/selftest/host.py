@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from trace_assets.sandbox.selftest.placement import Bait
+
 from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.sandbox import Sandbox
-
+from trace_assets.sandbox.selftest.placement import Bait
 
 _SETTINGS = ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "kernel/domainname")
 _PATIENCE = 10.0
@@ -223,5 +223,3 @@ def own_memory_mb() -> float:
     """Resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-

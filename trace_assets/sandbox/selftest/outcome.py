@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-from trace_assets.errors import InputError
-from trace_assets.sandbox.selftest.attack import Attack, Group
-from trace_assets.sandbox.errors import Died, SandboxError
-import time
-from collections.abc import Callable
-from trace_assets.sandbox.backend import IsolationLevel
-from trace_assets.sandbox.selftest.attack import Group
-from trace_assets.sandbox.errors import SandboxError, SandboxUnavailable
-from trace_assets.sandbox.pool import SandboxPool
 
+from trace_assets.errors import InputError
+from trace_assets.sandbox.backend import IsolationLevel
+from trace_assets.sandbox.errors import Died, SandboxError, SandboxUnavailable
+from trace_assets.sandbox.pool import SandboxPool
+from trace_assets.sandbox.selftest.attack import Attack, Group
 
 Status = Literal["pass", "fail", "skip"]
 MAX_CONTROL_MS = 50.0
@@ -164,5 +161,3 @@ class Scenario:
             detail=" ".join(outcome.detail.split())[:1000],
             seconds=seconds,
         )
-
-

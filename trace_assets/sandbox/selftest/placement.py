@@ -7,29 +7,26 @@ verdict in another, and nothing between the two but text.
 from __future__ import annotations
 
 import json
+import os
+import re
+import tempfile
+import textwrap
+import time
+import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-from trace_assets.sandbox.selftest.outcome import Outcome
-from trace_assets.sandbox.selftest.outcome import Scenario
+
+from trace_assets.sandbox import image
+from trace_assets.sandbox.backend import make_backend
+from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.errors import SandboxError
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.reward_verification import replay
-from trace_assets.sandbox.session import Session
-import re
-import textwrap
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from trace_assets.sandbox.selftest.attack import Attack, Place
-import os
-import tempfile
-import time
-from trace_assets.sandbox import image
-from trace_assets.sandbox.backend import make_backend
-from trace_assets.sandbox.selftest.outcome import Played
-from trace_assets.sandbox.config import SandboxConfig
-
+from trace_assets.sandbox.selftest.outcome import Outcome, Played, Scenario
+from trace_assets.sandbox.session import Session
 
 ENVIRONMENT = """
 import json
@@ -290,5 +287,3 @@ def _folders() -> set[str]:
     """This process's folders for sockets."""
     places = {Path(tempfile.gettempdir()), Path("/tmp")}
     return {str(one) for place in places for one in place.glob(f"{image.FOLDER}-{os.getpid()}-*")}
-
-

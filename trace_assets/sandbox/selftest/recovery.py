@@ -8,17 +8,16 @@ import subprocess
 import sys
 import threading
 import time
+
 from trace_assets.sandbox.backend import make_backend
-from trace_assets.sandbox.selftest.host import Watch, container_processes, process_tree, running
-from trace_assets.sandbox.selftest.outcome import Outcome, of_fault
-from trace_assets.sandbox.selftest.outcome import Scenario
 from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.errors import SandboxError
 from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import Sandbox
+from trace_assets.sandbox.selftest.host import Watch, container_processes, process_tree, running
+from trace_assets.sandbox.selftest.outcome import Outcome, Scenario, of_fault
 from trace_assets.sandbox.session import Session
-
 
 COUNTER = """
 STATE = {"n": 0}
@@ -212,5 +211,3 @@ RECOVERY: tuple[Scenario, ...] = (
         owner_killed,
     ),
 )
-
-

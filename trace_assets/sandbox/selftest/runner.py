@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from trace_assets.sandbox.selftest.attack import GROUPS, Attack, load_attacks
-from trace_assets.sandbox.selftest.between import BETWEEN
-from trace_assets.sandbox.selftest.placement import Inventory
-from trace_assets.sandbox.selftest.outcome import Played
-from trace_assets.sandbox.selftest.placement import PLACEMENT
-from trace_assets.sandbox.selftest.recovery import RECOVERY
-from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.pool import SandboxPool, open_pool
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
-from trace_assets.errors import InputError
-from trace_assets.sandbox.selftest.attack import Attack
-from trace_assets.sandbox.selftest.host import Trap, Watch
-from trace_assets.sandbox.selftest.outcome import MAX_CONTROL_MS, Outcome, Played, is_expected, of_fault, of_log, read_log
-from trace_assets.sandbox.selftest.placement import CLEAN_OBSERVATION, arm
-from trace_assets.sandbox.config import BARE, EVERYWHERE
-from trace_assets.sandbox.errors import SandboxError, SandboxUnavailable, Timeout
-from trace_assets.sandbox.pool import SandboxPool
-from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.session import Session
-from trace_assets.sandbox.protocol import check_result
-from collections import Counter, defaultdict
-from trace_assets.sandbox.selftest.outcome import Scenario
 
+from trace_assets.errors import InputError
+from trace_assets.sandbox.config import BARE, EVERYWHERE, SandboxConfig
+from trace_assets.sandbox.errors import SandboxError, SandboxUnavailable, Timeout
+from trace_assets.sandbox.pool import SandboxPool, open_pool
+from trace_assets.sandbox.protocol import check_result
+from trace_assets.sandbox.sandbox import Sandbox
+from trace_assets.sandbox.selftest.attack import GROUPS, Attack, load_attacks
+from trace_assets.sandbox.selftest.between import BETWEEN
+from trace_assets.sandbox.selftest.host import Trap, Watch
+from trace_assets.sandbox.selftest.outcome import (
+    MAX_CONTROL_MS,
+    Outcome,
+    Played,
+    Scenario,
+    is_expected,
+    of_fault,
+    of_log,
+    read_log,
+)
+from trace_assets.sandbox.selftest.placement import CLEAN_OBSERVATION, PLACEMENT, Inventory, arm
+from trace_assets.sandbox.selftest.recovery import RECOVERY
+from trace_assets.sandbox.session import Session
 
 Listen = Callable[[Played], None]
 SCENARIOS = (*BETWEEN, *PLACEMENT, *RECOVERY)
@@ -344,5 +345,3 @@ def catalogue() -> str:
 
 if __name__ == "__main__":
     print(catalogue())
-
-

@@ -6,14 +6,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import ArmSummary
 from trace_assets.serving.release.evidence import Evidence
 from trace_assets.serving.release.manifest import Release
 from trace_assets.serving.server import Launch
 from trace_assets.untrusted.printable import in_markdown
-
 
 VLLM_IMAGE = "vllm/vllm-openai:v0.31.0"
 """The newest that the extra `serve` allows; `VLLM_IMAGE` names another."""
@@ -103,5 +104,3 @@ def _environment() -> Environment:
 
 def _template(name: str) -> Template:
     return _environment().get_template(f"{name}.jinja")
-
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
 from trace_assets.records import (
     Adapter,
     ArmSummary,
@@ -87,5 +88,3 @@ def count_labels(capability_id: str, labels: Iterable[Label], triage: Iterable[T
         n=len(values),
         n_tasks=len({judged[name].task_id for name in values if name in judged}),
     )
-
-

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
-from trace_assets.errors import InputError
-from typing import Literal
+from typing import Any, Literal
+
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from trace_assets.errors import InputError
 from trace_assets.records import NO_ADAPTER
 from trace_assets.serving.server import BASE
-
 
 MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
@@ -208,5 +208,3 @@ def read_release(folder: Path) -> Release:
         raise InputError(
             f"{folder / INDEX} cannot be read ({where}: {first['msg']}); release again with this version."
         ) from error
-
-

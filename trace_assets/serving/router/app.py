@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Collection
+import os
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import quote
+
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -15,25 +19,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from trace_assets.errors import InputError, Unavailable
-from trace_assets.serving.router.decisions import Refused
-from trace_assets.serving.router.decisions import Decision, Decisions
+
+from trace_assets.errors import InputError, Unavailable, require_extra
+from trace_assets.serving.release.manifest import Release, checked, read_release
+from trace_assets.serving.router.decisions import (
+    Decider,
+    Decision,
+    Decisions,
+    FittedDecider,
+    Refused,
+    ServedLabels,
+    conversation_opening,
+    turns_before,
+)
 from trace_assets.serving.router.limits import Bodies, TooMuch, check_request
-from trace_assets.serving.router.decisions import conversation_opening, turns_before
 from trace_assets.serving.router.upstream import Upstream, handed_back, handed_on
 from trace_assets.untrusted.allowance import TooLarge
 from trace_assets.untrusted.json_text import check_cost, whole_pairs
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
-from trace_assets.errors import InputError, require_extra
-from trace_assets.serving.release.manifest import Release, read_release
-from trace_assets.serving.release.manifest import checked
-from trace_assets.serving.router.decisions import Decider, FittedDecider, ServedLabels
-from trace_assets.serving.router.upstream import Upstream
-
 
 ROUTED = "routed"
 """The model that a request names to be routed."""
@@ -322,5 +324,3 @@ def open_decider(routing: ServedRouting, upstream: Upstream) -> Decider:
             "its folder, or use --router label_logits."
         )
     return FittedDecider(load_classifier(routing.fitted, routing.base))
-
-

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
+import math
 import os
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from trace_assets.errors import InputError
-import asyncio
-import math
 from typing import Any, Protocol
+
 import numpy as np
-from trace_assets.errors import Unavailable
+
+from trace_assets.errors import InputError, Unavailable
 from trace_assets.routing.label_logits import LABELS, NAME, label_prompt
 from trace_assets.routing.logistic import softmax
 from trace_assets.routing.router import Chooser, Router, all_choices
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store.content import text_version
-import hashlib
-from typing import Any
-
 
 REMEMBERED = 10_000
 """Openings; one that is forgotten is decided again, the same way."""
@@ -329,5 +328,3 @@ def _text(content: object) -> str:
         return ""
     texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit, urlunsplit
-import httpx
-from trace_assets.errors import InputError, Unavailable
 
+import httpx
+
+from trace_assets.errors import InputError, Unavailable
 
 HOP_BY_HOP = frozenset(
     {
@@ -163,5 +164,3 @@ def handed_back(answer: httpx.Response) -> dict[str, str]:
     """Return the headers of a server's answer that the client gets; the body's encoding stays as it was."""
     every = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers.raw)
     return {name.lower(): value for name, value in every if name.lower() not in HOP_BY_HOP}
-
-

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from trace_assets.records import Message, Record
-from trace_assets.targets.embedded.desk import Skill
-from trace_assets.targets.embedded.target import answer
+from trace_assets.targets.embedded.desk import OUTCOME_TEXT, Skill, look_up, resolutions, script, solve
 from trace_assets.targets.embedded.generator import MIX, Drawn, stream
-from trace_assets.targets.embedded.desk import OUTCOME_TEXT, look_up, resolutions, script, solve
+from trace_assets.targets.embedded.target import answer
 
 WRONG_SHARE: dict[Skill, float] = {"cancel": 0.6, "multi": 0.56, "window": 0.62}
 """Share of a skill's demonstrations that show its mistake; skills that are not named are taught well."""

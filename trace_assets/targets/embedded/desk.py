@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-from trace_assets.records import ToolSpec
 from collections.abc import Iterable
 from typing import Any, Literal
-from jsonschema import Draft202012Validator
-from trace_assets.records import Record, ToolCall
-from trace_assets.errors import InputError
-from trace_assets.records import Record, Task
-from trace_assets.records import Message, Record, ToolCall
 
+from jsonschema import Draft202012Validator
+
+from trace_assets.errors import InputError
+from trace_assets.records import Message, Record, Task, ToolCall, ToolSpec
 
 # The order desk's tools, as the agent is told of them.
 
@@ -347,5 +344,3 @@ def solve(case: Case) -> list[Message]:
         if resolution.action is not None:
             calls.append(resolution.action)
     return script(calls, " ".join(resolution.sentence() for resolution in todo))
-
-

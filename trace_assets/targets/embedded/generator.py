@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping
-from trace_assets.targets.embedded.desk import Case, Request, Skill, Wish
-from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS, STATUSES, Item, Order, Window
 import hashlib
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
-from trace_assets.targets.embedded.desk import Request, Wish
 
+from trace_assets.targets.embedded.desk import (
+    CITIES,
+    COLOURS,
+    ITEMS,
+    STATUSES,
+    Case,
+    Item,
+    Order,
+    Request,
+    Skill,
+    Window,
+    Wish,
+)
 
 MIX: dict[Skill, int] = {"cancel": 4, "multi": 4, "window": 4, "address": 2, "exchange": 2, "status": 2}
 """Cases of each skill among every eighteen."""
@@ -203,5 +212,3 @@ def word(requests: Sequence[Request], use: Use, rng: random.Random) -> str:
     ]
     body = filled[0] if len(filled) == 1 else joint.format(*filled)
     return opening + body + closing
-
-

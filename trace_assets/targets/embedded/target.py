@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from itertools import islice
-from trace_assets.code_versions import code_version
-from trace_assets.records import Message, Split, Task, ToolSpec
-from trace_assets.settings import Targets
-from trace_assets.targets.embedded.desk import case_of
-from trace_assets.targets.embedded.generator import stream
-from trace_assets.targets.embedded.desk import solve
-from trace_assets.targets.embedded.desk import TOOLS
-import json
-from trace_assets.records import Message, ToolCall, ToolSpec, Verdict
-from trace_assets.targets.embedded.desk import Case
-from trace_assets.targets.embedded.desk import Desk
-from trace_assets.targets.protocol import Step
-import re
-from trace_assets.records import Check, Verdict
-from trace_assets.targets.embedded.desk import STATUSES, Desk
-from trace_assets.targets.embedded.desk import resolutions
 
+from trace_assets.code_versions import code_version
+from trace_assets.records import Check, Message, Split, Task, ToolCall, ToolSpec, Verdict
+from trace_assets.settings import Targets
+from trace_assets.targets.embedded.desk import STATUSES, TOOLS, Case, Desk, case_of, resolutions, solve
+from trace_assets.targets.embedded.generator import stream
+from trace_assets.targets.protocol import Step
 
 NAME = "embedded"
 
@@ -251,5 +243,3 @@ def judge(case: Case, desk: Desk, reply: str) -> Verdict:
     share = sum(bool(check.passed) for check in checks) / len(checks)
     reward = 0.5 * share + 0.5 * success - BAD_CALL_COST * desk.bad_calls
     return Verdict(reward=min(1.0, max(0.0, reward)), success=success, checks=tuple(checks))
-
-

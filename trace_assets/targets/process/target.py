@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
-from trace_assets.system.processes import whole_cores
+
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Message, Split, Task, ToolSpec, Verdict
+from trace_assets.system.processes import whole_cores
 from trace_assets.targets.process import serve
 from trace_assets.targets.process.answers import (
     Description,
@@ -26,7 +27,6 @@ from trace_assets.targets.process.pool import WorkerPool
 from trace_assets.targets.process.worker import TargetWorker
 from trace_assets.targets.protocol import Step
 from trace_assets.targets.sandboxed import wire
-
 
 START_SECONDS = 120.0
 """For the first answer: a benchmark's imports take seconds, on a busy machine many."""
@@ -313,5 +313,3 @@ class ProcessEpisode:
             raise
         self._clean = True
         return value
-
-

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from trace_assets.records import Message, Record, Trajectory
-from trace_assets.stats.paired import compare
 from trace_assets.stats.intervals import wilson
+from trace_assets.stats.paired import compare
 from trace_assets.targets.tau2.simulations import OfficialMessage, OfficialSimulation
 
 DONE = "done"

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
 from trace_assets.targets.embedded.demonstrations import demonstrations
 from trace_assets.training.demo_agent.tokenizer import GENERATION_PROMPT, render
 
@@ -73,5 +74,3 @@ def _pad(rows: list[tuple[list[int], list[bool]]]) -> Batch:
         ids[number, : len(row)] = torch.tensor(row)
         learn[number, : len(row)] = torch.tensor(own)
     return Batch(ids=ids, learn=learn)
-
-

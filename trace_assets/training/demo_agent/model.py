@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
 from trace_assets.targets.embedded.generator import NUMBERS
 from trace_assets.training.demo_agent.corpus import corpus_texts
 from trace_assets.training.demo_agent.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
+
     from trace_assets.settings import BaseModelSection
 
 
@@ -134,5 +136,3 @@ def make_untrained(folder: Path, seed: int = 0, shape: AgentShape = TINY) -> Pat
     tokenizer = new_tokenizer()
     save_agent(new_agent(tokenizer, seed, shape), tokenizer, folder)
     return folder
-
-

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
-import torch
 
+import torch
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ITERATIONS = 5
@@ -77,5 +77,3 @@ class Muon(torch.optim.Optimizer):
                 for parameter, update in zip(alike, orthogonalize(torch.stack(updates)), strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
                     parameter.add_(update, alpha=-scale)
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+
 from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint
 from trace_assets.store.content import folder_version, text_version
@@ -47,5 +48,3 @@ def describe_model(path: str) -> BaseCheckpoint:
         pass_rate_high=None,
         n=0,
     )
-
-

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from trace_assets.errors import CheckFailed, InputError, require_extra
-from trace_assets.system.progress import progress
-from trace_assets.records import BaseCheckpoint
-from trace_assets.settings import BaseModelSection
-from trace_assets.store.content import folder_version, text_version
-from trace_assets.store.files import replacing_folder
-from trace_assets.targets.protocol import Target
 from typing import TYPE_CHECKING, Any
-from trace_assets.store.files import replacing_file
-from trace_assets.training.demo_agent.corpus import POOL_BATCHES, Batch, batches
-from trace_assets.training.demo_agent.model import TINY, AgentShape, new_agent, new_tokenizer
-import math
-from collections import Counter
-from dataclasses import dataclass
-from trace_assets.errors import Unavailable
+
+from trace_assets.errors import CheckFailed, InputError, Unavailable, require_extra
+from trace_assets.records import BaseCheckpoint
 from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.settings import BaseModelSection
 from trace_assets.stats.intervals import wilson
+from trace_assets.store.content import folder_version, text_version
+from trace_assets.store.files import replacing_file, replacing_folder
+from trace_assets.system.progress import progress
 from trace_assets.targets.embedded.demonstrations import TAUGHT
 from trace_assets.targets.embedded.target import MAX_TURNS
+from trace_assets.targets.protocol import Target
+from trace_assets.training.demo_agent.corpus import POOL_BATCHES, Batch, batches
+from trace_assets.training.demo_agent.model import TINY, AgentShape, new_agent, new_tokenizer
 
 if TYPE_CHECKING:
     import torch
+
     from trace_assets.system.progress import Bar
 
 
@@ -388,5 +388,3 @@ def check_base(folder: Path, target: Target, section: BaseModelSection) -> BaseC
         played[skill_of[trajectory.task_id]] += 1
         passed[skill_of[trajectory.task_id]] += trajectory.success
     return BaseCheck(passed=dict(passed), played=dict(played))
-
-

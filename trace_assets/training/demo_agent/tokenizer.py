@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
+
 from trace_assets.errors import InputError
 from trace_assets.policies.chat_template import render_message
 from trace_assets.records import Message
@@ -149,5 +150,3 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
             "it was: its tokenizer files are missing or broken; copy the whole model folder again."
         )
     return tokenizer
-
-

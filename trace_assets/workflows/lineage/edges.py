@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import polars as pl
-from trace_assets.records import Capability, Label, TrajectoryHead, Triage
-from trace_assets.workflows.lineage.nodes import base, batches_by_target, capabilities, contracts, contrasts, labels_of, members, query, selections, some, specs, trajectories_of, triage_of
-from trace_assets.store.history import Input, Made
-from trace_assets.study import Study
+
 from trace_assets.records import (
     NO_ADAPTER,
     Adapter,
+    Capability,
     Environment,
     Evaluation,
     Label,
     Route,
     Split,
     Task,
+    TrajectoryHead,
     Triage,
 )
-from trace_assets.workflows.lineage.nodes import adapter, audit_of, base, batches_by_target, contracts, environments, evaluation_of, labels_of, members, query, routings, some, specs, triage_of
+from trace_assets.store.history import Input, Made
+from trace_assets.study import Study
+from trace_assets.workflows.lineage.nodes import (
+    adapter,
+    audit_of,
+    base,
+    batches_by_target,
+    capabilities,
+    contracts,
+    contrasts,
+    environments,
+    evaluation_of,
+    labels_of,
+    members,
+    query,
+    routings,
+    selections,
+    some,
+    specs,
+    trajectories_of,
+    triage_of,
+)
 
 
 def made_trajectories(study: Study, batch: str) -> Made:
@@ -274,5 +294,3 @@ def made_evaluation(study: Study, partition: str) -> Made:
         ],
     )
     return made
-
-

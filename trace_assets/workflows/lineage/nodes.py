@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+
 import polars as pl
+
 from trace_assets.records import (
     Adapter,
     BaseCheckpoint,
@@ -154,5 +156,3 @@ def members(kind: str, rows: pl.DataFrame, nodes: Iterable[Node]) -> pl.DataFram
     )
     joined = rows.join(known, on="id", how="inner").with_columns(pl.lit(kind).alias("kind"))
     return joined.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
-
-

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+
 from trace_assets.errors import InputError
 from trace_assets.records import LineageEdge, LineageMember, LineageNode
-from trace_assets.workflows.lineage import edges, edges
 from trace_assets.store.history import Made, keep
 from trace_assets.study import Study
-
+from trace_assets.workflows.lineage import edges
 
 RECORDERS: dict[str, Callable[[Study, str], Made]] = {
     "base_model": edges.made_base,
@@ -71,5 +71,3 @@ def record_lineage(study: Study, asset: str, partition: str = "") -> None:
     """
     if asset in RECORDERS:
         keep(study.store, asset, partition, RECORDERS[asset](study, partition))
-
-

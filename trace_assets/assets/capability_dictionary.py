@@ -1,0 +1,132 @@
+"""The stage `capability_dictionary`: candidates of detectors, of a model, or of both side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.suspect_tasks import aside_tasks
+from trace_assets.diagnosis.contrast import in_first_half
+from trace_assets.records import Capability, Proposal, Trajectory, Triage
+from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
+from trace_assets.resources.analysts import by_target, model_figures, open_detectors, open_model
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.study import Study
+
+
+@dataclass
+class _Model:
+    """What the model's part came to.
+
+    A capability that the dictionary holds already keeps its id and words (`diagnosis.model.recognise`), so
+    its labels and its environment stand however a model names it the next time.
+    """
+
+    capabilities: list[Capability] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    stopped: bool = False
+
+
+@asset(
+    "capability_dictionary",
+    group="diagnosis",
+    records=(Capability, Proposal),
+    deps=["trajectories", "triage", "suspect_tasks", "config/discovery"],
+    checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
+    blocking=["discovery_complete"],
+    unfinished=["discovery_complete"],
+)
+def discover(study: Study) -> StageResult:
+    """Candidate capabilities: what failures seem to lack, each with its proposals."""
+    aside = aside_tasks(study)
+    usable = {
+        row.trajectory_id
+        for row in study.store.read(Triage)
+        if row.task_id not in aside
+        and (row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent"))
+    }
+    trajectories = [one for one in read_trajectories(study.store) if one.trajectory_id in usable]
+    half = study.settings.discovery.split == "half"
+    if half:
+        trajectories = [one for one in trajectories if in_first_half(one.task_id)]
+    groups, who = by_target(trajectories), study.settings.discovery.analyst
+    found: list[Capability] = []
+    if who in ("detectors", "both"):
+        for target, group in groups.items():
+            found += open_detectors(study, target).discover(group)
+    model = _ask_model(study, groups) if who in ("model", "both") else _Model()
+    found += model.capabilities
+    if half:
+        found = [one.model_copy(update={"discovered_on": "half"}) for one in found]
+    study.store.write(model.proposals, Proposal)
+    version = study.store.write(found, Capability)
+    return StageResult(
+        version,
+        len(found),
+        {
+            "candidates": len(found),
+            "targets": len({row.target for row in found}),
+            "n": len(usable),
+            **model.figures,
+        },
+        tables=dictionary_exhibit(found).tables,
+        checks=(_complete(model),),
+    )
+
+
+def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
+    done, passes, groups_made, compacted, recognised = _Model(), 0, 0, 0, 0
+    known = [one for one in study.store.read(Capability) if one.detector is None]
+    with open_model(study, "capability_dictionary", known=known) as (analyst, server):
+        for target, group in groups.items():
+            done.capabilities += analyst.discover(group)
+            done.proposals += analyst.merged.proposals
+            proposed, merged = analyst.proposed, analyst.merged
+            passes += len({row.discovery_pass for row in proposed.proposals})
+            groups_made += merged.n_groups
+            recognised += merged.n_recognised
+            compacted += proposed.n_compacted
+            done.stopped |= not (proposed.complete and merged.complete)
+            done.remarks += [
+                f"{target}: pass {number} gave no usable answer ({reason[:120]})"
+                for number, reason in sorted(proposed.missing.items())
+            ]
+            if merged.reason:
+                done.remarks.append(
+                    f"{target}: proposals were merged by equal names only ({merged.reason[:120]})"
+                )
+            if merged.unrecognised:
+                done.remarks.append(
+                    f"{target}: what the dictionary held was recognised by its words only "
+                    f"({merged.unrecognised[:120]})"
+                )
+            if not proposed.complete or not merged.complete:
+                done.remarks.append(f"{target}: the cap on spending was reached")
+    if done.stopped:
+        # The rest of the dictionary was not looked for yet: it stays until somebody has.
+        found = {one.capability_id for one in done.capabilities}
+        done.capabilities += [one for one in known if one.capability_id not in found]
+    done.figures = {
+        "proposals": len(done.proposals),
+        "proposing_passes": passes,
+        "merged_groups": groups_made,
+        "recognised": recognised,
+        "compacted_transcripts": compacted,
+        **model_figures(server),
+    }
+    return done
+
+
+def _complete(model: _Model) -> StageCheck:
+    """Whether all passes were read: a cap stops what comes next, a pass that the model spoilt does not."""
+    if not model.remarks:
+        return StageCheck("discovery_complete", True, "every pass was read and its proposals merged.")
+    mend = (
+        " Raise analyst.cap_usd or analyst.cap_calls and run the same command again." if model.stopped else ""
+    )
+    severity: Literal["error", "warning"] = "error" if model.stopped else "warning"
+    return StageCheck("discovery_complete", False, f"{'; '.join(model.remarks)}.{mend}", severity)

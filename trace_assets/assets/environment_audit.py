@@ -1,0 +1,114 @@
+"""The asset `environment_audit`: whether an environment can be trusted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.audit.scripted_rollouts import Played
+from trace_assets.environments.learnability import seed_outcomes
+from trace_assets.records import (
+    Environment,
+    EnvironmentCheck,
+    SeedOutcome,
+    Trajectory,
+)
+from trace_assets.report.asset_report.training import audit_exhibit
+from trace_assets.resources.contract import read_contract, rollout_obstacle
+from trace_assets.resources.policy import open_policy
+from trace_assets.resources.sandbox import read_environment, sandbox_pool
+from trace_assets.rollouts.runner import closing_policy
+from trace_assets.sandbox.reward_verification import Sample
+from trace_assets.store.content import text_version
+from trace_assets.study import Study
+from trace_assets.workflows.permutations import keep_audited, permutation_for
+
+
+@asset(
+    "environment_audit",
+    group="synthesis",
+    records=(EnvironmentCheck, SeedOutcome),
+    deps=[
+        "environment",
+        "target_contract",
+        "base_model",
+        "config/synthesis",
+        "config/sandbox",
+        "config/rollouts",
+    ],
+    partitions="capability",
+    checks={"environment_accepted": "No required check of the audit failed; a rejected one trains nothing."},
+    kinds=("parquet", "docker"),
+    pool="gpu",
+    shown_on="environment",
+)
+def audit_environment(study: Study, capability_id: str) -> StageResult:
+    """Whether the environment can be trusted: run only in the sandbox, attacked, and played by the base."""
+    section = study.settings.synthesis
+    if not study.store.read(Environment, capability_id):
+        study.store.write([], SeedOutcome, capability_id)
+        version = study.store.write([], EnvironmentCheck, capability_id)
+        check = StageCheck("environment_accepted", None, "no environment was written.")
+        return StageResult(version, 0, {"accepted": False}, checks=(check,))
+    environment = read_environment(study, capability_id)
+    permutation = permutation_for(study, environment.environment_id)
+    with sandbox_pool(study) as pool, ExitStack() as stack:
+        obstacle = rollout_obstacle(study, environment.target)
+        policy = None if obstacle else stack.enter_context(closing_policy(open_policy(study)))
+        played: list[Trajectory] = []
+        checks = audit(
+            environment,
+            pool,
+            read_contract(study, environment.target),
+            section,
+            base_policy=policy,
+            rolled_out=played.extend,
+            no_policy=obstacle or "no base policy was given to roll out",
+            permutation=permutation,
+            recorded=lambda kept: keep_audited(study, environment.environment_id, _samples(kept)),
+        )
+        isolation = pool.isolation_level
+    outcomes = seed_outcomes(capability_id, environment.environment_id, played)
+    version = text_version(
+        study.store.write(checks, EnvironmentCheck, capability_id),
+        study.store.write(outcomes, SeedOutcome, capability_id),
+        permutation.fingerprint,  # other seeds are another audit
+    )
+    accepted, reasons = verdict_of(checks)
+    counts = Counter(check.status for check in checks)
+    exhibit = audit_exhibit(checks)
+    return StageResult(
+        version,
+        len(checks),
+        {
+            **dict(sorted(counts.items())),
+            **_base_rate(checks),
+            "accepted": accepted,
+            "isolation_level": isolation,
+        },
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+        checks=(
+            StageCheck(
+                "environment_accepted",
+                accepted,
+                "all required checks passed." if accepted else f"rejected: {'; '.join(reasons)}.",
+            ),
+        ),
+    )
+
+
+def _samples(kept: Sequence[Played]) -> list[Sample]:
+    return [Sample(one.seed, tuple(one.actions), one.verdict) for one in kept]
+
+
+def _base_rate(checks: list[EnvironmentCheck]) -> dict[str, float | int]:
+    """Return the base model's pass rate in the environment, where the audit measured it."""
+    for check in checks:
+        if check.check_id.endswith("pass_band") and check.value is not None:
+            return {"pass_rate": check.value, "n": check.n or 0}
+    return {}

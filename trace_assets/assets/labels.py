@@ -1,0 +1,218 @@
+"""The stage `labels`: every trajectory of a batch with every candidate, blind; only what is new is asked."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.batch_capabilities import capabilities_of
+from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.diagnosis.detector_analyst import Analyst
+from trace_assets.diagnosis.llm.analyst import shortfall
+from trace_assets.errors import InputError
+from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
+from trace_assets.report.asset_report.diagnosis import labels_exhibit
+from trace_assets.resources.analysts import by_target, model_figures, open_detectors, open_model
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.study import Study
+
+TOLERATED = 0.01
+"""Share of labels that a model may leave open, transcripts that it refuses for instance, as a warning."""
+
+Stored = dict[tuple[str, str, str, int], Label]
+
+
+def _key(row: Label) -> tuple[str, str, str, int]:
+    return row.trajectory_id, row.capability_id, row.labeller, row.labelling_pass
+
+
+@dataclass
+class _Job:
+    """What one labeller owes a target's share of the batch.
+
+    Attributes:
+        analyst: The labeller.
+        passes: Its passes.
+        capabilities: What it labels with.
+        kept: Stored labels that still hold.
+        spare: Stored labels that hold, of pairs that lack another pass: used where it is not asked again.
+        todo: Trajectories by the capabilities that they lack labels for.
+    """
+
+    analyst: Analyst
+    passes: tuple[int, ...]
+    capabilities: list[Capability]
+    kept: list[Label] = field(default_factory=list)
+    spare: list[Label] = field(default_factory=list)
+    todo: list[tuple[list[Trajectory], list[Capability]]] = field(default_factory=list)
+    wanted: int = 0
+
+    def plan(self, trajectories: Sequence[Trajectory], stored: Stored) -> None:
+        """Divide the work into what is stored with an equal hash and what has to be done."""
+        self.wanted = len(trajectories) * len(self.capabilities) * len(self.passes)
+        left: dict[tuple[int, ...], list[Trajectory]] = defaultdict(list)
+        for one in trajectories:
+            open_places = []
+            hashes = self.analyst.input_hashes(one, self.capabilities)
+            for place, (capability, wanted) in enumerate(zip(self.capabilities, hashes, strict=True)):
+                keys = (
+                    (one.trajectory_id, capability.capability_id, self.analyst.name, number)
+                    for number in self.passes
+                )
+                rows = [
+                    row for key in keys if (row := stored.get(key)) is not None and row.input_hash == wanted
+                ]
+                if len(rows) == len(self.passes):
+                    self.kept += rows
+                else:
+                    self.spare += rows
+                    open_places.append(place)
+            if open_places:
+                left[tuple(open_places)].append(one)
+        self.todo = [
+            (group, [self.capabilities[place] for place in places]) for places, group in sorted(left.items())
+        ]
+
+
+@dataclass
+class _Done:
+    """What came of a batch.
+
+    Attributes:
+        labels: Kept and new ones.
+        shown: What the model was shown, by trajectory.
+        kept: Labels that were stored already.
+        wanted: Labels that there should be.
+        stopped: Whether the cap ended it.
+        remarks: Why labels are missing.
+        figures: Of the model's calls.
+    """
+
+    labels: list[Label] = field(default_factory=list)
+    shown: dict[str, ShownTranscript] = field(default_factory=dict)
+    kept: int = 0
+    wanted: int = 0
+    stopped: bool = False
+    remarks: list[str] = field(default_factory=list)
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def begin(self, job: _Job, trajectories: Sequence[Trajectory], stored: Stored) -> None:
+        """Plan a job and take what it keeps."""
+        job.plan(trajectories, stored)
+        self.labels += job.kept
+        self.kept, self.wanted = self.kept + len(job.kept), self.wanted + job.wanted
+
+
+@asset(
+    "labels",
+    group="diagnosis",
+    records=(Label, ShownTranscript),
+    deps=["trajectories", "batch_capabilities", "config/labels"],
+    partitions="task_batch",
+    checks={"labels_complete": "Every trajectory has a label for every candidate, labeller and pass."},
+    blocking=["labels_complete"],
+    unfinished=["labels_complete"],
+)
+def label_batch(study: Study, batch: str) -> StageResult:
+    """NA, PRESENT or LACKING for every trajectory and candidate, given blind to the outcome.
+
+    Raises:
+        InputError: A capability has no detector, and no model is set that labels.
+    """
+    capabilities: dict[str, list[Capability]] = defaultdict(list)
+    for capability in capabilities_of(study, batch):
+        capabilities[capability.target].append(capability)
+    groups = {
+        target: [one.blind() for one in group]
+        for target, group in by_target(read_trajectories(study.store, batch)).items()
+    }
+    stored = {_key(row): row for row in study.store.read(Label, batch)}
+    done = _Done()
+    _by_detectors(study, groups, capabilities, stored, done)
+    if study.settings.labels.model:
+        present = {one.trajectory_id for group in groups.values() for one in group}
+        before = study.store.read(ShownTranscript, batch)
+        done.shown = {row.trajectory_id: row for row in before if row.trajectory_id in present}
+        _by_model(study, batch, groups, capabilities, stored, done)
+    elif any(not one.detector for own in capabilities.values() for one in own):
+        raise InputError(
+            "a model proposed some of the candidates, but no model is set that labels: set labels.model, or "
+            "set discovery.analyst to 'detectors'."
+        )
+    study.store.write(done.shown.values(), ShownTranscript, batch)
+    version = study.store.write(done.labels, Label, batch)
+    counts = Counter(row.label.lower() for row in done.labels)
+    names = {one.capability_id: one.name for own in capabilities.values() for one in own}
+    n = len(done.labels)
+    return StageResult(
+        version,
+        n,
+        {**dict(sorted(counts.items())), "n": n, "kept": done.kept, **done.figures},
+        tables=labels_exhibit(done.labels, names).tables,
+        checks=(_complete(done),),
+    )
+
+
+def _by_detectors(
+    study: Study,
+    groups: Mapping[str, list[Trajectory]],
+    capabilities: Mapping[str, list[Capability]],
+    stored: Stored,
+    done: _Done,
+) -> None:
+    for target, group in groups.items():
+        own = [one for one in capabilities.get(target, ()) if one.detector]
+        job = _Job(open_detectors(study, target), (0,), own)
+        done.begin(job, group, stored)
+        for some, lacking in job.todo:
+            done.labels += job.analyst.label(some, lacking)
+
+
+def _by_model(
+    study: Study,
+    batch: str,
+    groups: Mapping[str, list[Trajectory]],
+    capabilities: Mapping[str, list[Capability]],
+    stored: Stored,
+    done: _Done,
+) -> None:
+    passes = tuple(range(1, study.settings.labels.passes + 1))
+    with open_model(study, "labels", batch) as (analyst, server):
+        for target, group in groups.items():
+            job = _Job(analyst, passes, capabilities.get(target, []))
+            done.begin(job, group, stored)
+            asked: list[Label] = []
+            for some, lacking in job.todo:
+                if done.stopped:
+                    break
+                came = analyst.label_what_can_be(some, lacking)
+                asked += came.labels
+                done.shown |= came.shown
+                done.stopped = not came.complete
+                done.remarks += [shortfall(came)] if shortfall(came) else []
+            new = {_key(row) for row in asked}
+            done.labels += [*asked, *(row for row in job.spare if _key(row) not in new)]
+    done.figures = {**model_figures(server), **_compaction(done.shown)}
+
+
+def _compaction(shown: dict[str, ShownTranscript]) -> dict[str, Figure]:
+    return {
+        "compacted_transcripts": sum(row.rule != "whole" for row in shown.values()),
+        "transcripts_with_words_withheld": sum(row.n_withheld > 0 for row in shown.values()),
+    }
+
+
+def _complete(done: _Done) -> StageCheck:
+    """Whether all labels are there; the few that a model will not give are a warning."""
+    missing = done.wanted - len(done.labels)
+    said = f"{len(done.labels)} of {done.wanted} labels are there"
+    if not missing:
+        return StageCheck("labels_complete", True, f"{said}.")
+    reasons = "; ".join(dict.fromkeys(done.remarks)) or "the analyst left them out"
+    said += f", {missing} are missing: {reasons}."
+    if done.stopped:
+        said += " Raise analyst.cap_usd or analyst.cap_calls and run the same command again."
+    few = not done.stopped and bool(done.remarks) and missing <= TOLERATED * done.wanted
+    return StageCheck("labels_complete", False, said, "warning" if few else "error")

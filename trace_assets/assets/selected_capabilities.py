@@ -1,0 +1,104 @@
+"""The asset `selected_capabilities`: which candidates are worth teaching, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.contrast import _best
+from trace_assets.assets.result import StageResult
+from trace_assets.diagnosis.selection import select
+from trace_assets.errors import InputError
+from trace_assets.records import (
+    Capability,
+    CapabilitySpec,
+    Contrast,
+    SelectedCapability,
+)
+from trace_assets.report.asset_report.diagnosis import selection_exhibit
+from trace_assets.resources.analysts import evidence_by_target
+from trace_assets.study import Study
+
+
+@asset(
+    "selected_capabilities",
+    group="diagnosis",
+    records=(SelectedCapability,),
+    deps=[
+        *("contrast", "labels", "triage", "suspect_tasks", "capability_dictionary"),
+        *("config/selection", "config/targets"),
+    ],
+    light=True,
+)
+def select_capabilities(study: Study) -> StageResult:
+    """The decision on every candidate with its reason; kept ones become partitions."""
+    contrasts: dict[str, list[Contrast]] = defaultdict(list)
+    for row in study.store.read(Contrast):
+        contrasts[row.target].append(row)
+    rows: list[SelectedCapability] = []
+    for one in evidence_by_target(study):
+        own = contrasts.get(one.target, [])
+        rows += select(own, one.capabilities, one.labels, one.triage, study.settings.selection)
+    version = study.store.write(rows, SelectedCapability)
+    every = [row for own in contrasts.values() for row in own]
+    kept = [row for row in rows if row.kept]
+    best = _best([row for row in every if row.capability_id in {one.capability_id for one in kept}])
+    if best:
+        best["coverage"] = max(
+            sum(row.marginal_coverage or 0.0 for row in kept if row.target == target) for target in contrasts
+        )
+    exhibit = selection_exhibit(rows, every, study.settings.selection)
+    return StageResult(
+        version,
+        len(rows),
+        {"kept": len(kept), "rejected": len(rows) - len(kept), **_priced(study, rows), **best},
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+    )
+
+
+def _priced(study: Study, rows: Sequence[SelectedCapability]) -> dict[str, int]:
+    """Return for how many candidates the settings name a price; the others cost 1."""
+    prices = study.settings.selection.prices
+    detectors = {row.capability_id: row.detector or "" for row in study.store.read(Capability)}
+    named = [row for row in rows if {row.capability_id, detectors.get(row.capability_id, "")} & prices.keys()]
+    return {"priced_by_settings": len(named)} if prices else {}
+
+
+def kept_capabilities(study: Study) -> list[str]:
+    """Return the ids of kept capabilities of every target: those that get an environment."""
+    return sorted(row.capability_id for row in study.store.read(SelectedCapability) if row.kept)
+
+
+def trainable(study: Study) -> list[str]:
+    """Return the ids of kept capabilities of the live target: those that the live agent is taught."""
+    return sorted(
+        row.capability_id
+        for row in study.store.read(SelectedCapability)
+        if row.kept and row.target == study.settings.targets.name
+    )
+
+
+@asset(
+    "capability_spec",
+    group="diagnosis",
+    records=(CapabilitySpec,),
+    deps=["selected_capabilities", "capability_dictionary"],
+    partitions="capability",
+    light=True,
+)
+def write_spec(study: Study, capability_id: str) -> StageResult:
+    """The firewall: all that one capability's environment and adapter may depend on.
+
+    Raises:
+        InputError: There is no such capability.
+    """
+    for row in study.store.read(Capability):
+        if row.capability_id == capability_id:
+            spec = CapabilitySpec(**row.part(CapabilitySpec))
+            version = study.store.write([spec], CapabilitySpec, capability_id)
+            return StageResult(version, 1, {"detector": spec.detector or "", "name": spec.name})
+    raise InputError(
+        f"capability '{capability_id}' is not in the dictionary (any more); run `trace sync` to plan anew."
+    )

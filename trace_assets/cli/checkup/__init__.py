@@ -1,1 +1,0 @@
-"""What `trace doctor` looks at, one module a part of the machine."""

@@ -1,1 +1,0 @@
-"""What a generated environment is held to, read off the target and its discovery trajectories."""

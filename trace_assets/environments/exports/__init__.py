@@ -1,1 +1,0 @@
-"""One environment in the forms that other trainers take: TRL, OpenEnv, verifiers."""

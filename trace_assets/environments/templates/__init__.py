@@ -1,1 +1,0 @@
-"""Environment modules as templates, one for each detector family; only `RecipeWriter` reads them."""

@@ -1,1 +1,0 @@
-"""Who writes an environment module: recipes offline, or a language model."""

@@ -1,1 +1,0 @@
-"""What the model that writes environments is told: one Markdown file a prompt."""

@@ -1,1 +1,0 @@
-"""Traces of spans - what observability tools export - as trajectories."""

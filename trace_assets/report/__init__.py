@@ -1,1 +1,0 @@
-"""What was found, made, gained and spent: tables for the terminal and one HTML page."""

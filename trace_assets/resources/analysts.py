@@ -1,0 +1,124 @@
+"""Which analysts a study's settings name, and how they are opened."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from trace_assets.assets.result import Figure
+from trace_assets.assets.suspect_tasks import aside_tasks
+from trace_assets.diagnosis.contrast import estimation_share
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.llm.analyst import ModelAnalyst
+from trace_assets.diagnosis.llm.budget import open_account
+from trace_assets.diagnosis.llm.client import Answers, ModelServer
+from trace_assets.environments.contract.description import (
+    GivenTools,
+    TargetDescription,
+    read_description,
+    write_description,
+)
+from trace_assets.records import Capability, Label, Trajectory, Triage
+from trace_assets.study import Study
+
+PLAYED = "rolled out"
+"""Where the tools of a target are known from that was live when its trajectories were made."""
+
+
+def open_detectors(study: Study, target: str) -> DetectorAnalyst:
+    """Return the detectors; they are told the tools of the live target, and of those that were live once."""
+    if target == study.settings.targets.name:
+        tools = study.target.tools
+    else:
+        known = read_description(study.home.descriptions, target)
+        tools = known.tools.agent if known.tools_from == PLAYED else ()
+    return DetectorAnalyst(study.settings.discovery, tools=tools)
+
+
+def keep_described(study: Study) -> None:
+    """Keep what the live target says of itself, for commands that are not told its settings."""
+    target = study.target
+    known = TargetDescription(
+        target=target.name,
+        tools=GivenTools(agent=tuple(target.tools)),
+        policy=target.policy,
+        tools_from=PLAYED,
+        policy_from=PLAYED,
+    )
+    write_description(study.home.descriptions, known)
+
+
+@contextmanager
+def open_model(
+    study: Study, asset: str, partition: str = "", known: Sequence[Capability] = ()
+) -> Iterator[tuple[ModelAnalyst, ModelServer]]:
+    """Open the model analyst for one stage: takes the home's account, and books what was spent at the end.
+
+    Args:
+        study: Its settings name the server and the models.
+        asset: For which it is spent.
+        partition: The same.
+        known: The dictionary as it is, for discovery.
+
+    Raises:
+        InputError: No server is set.
+    """
+    settings = study.settings
+    with open_account(study.store, study.home.answers, settings.analyst, asset, partition) as account:
+        server = ModelServer(settings.analyst, Answers(study.home.answers), account)
+        yield ModelAnalyst(server, settings.discovery, settings.labels, known), server
+
+
+def model_figures(server: ModelServer) -> dict[str, Figure]:
+    """Return what a stage's calls were and cost, under stable names."""
+    refused = {"server_refuses": ", ".join(sorted(server.refused))} if server.refused else {}
+    return {**server.account.figures, "remembered_answers": server.remembered, **refused}
+
+
+def by_target(trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
+    """Group trajectories by target, targets sorted."""
+    groups: dict[str, list[Trajectory]] = defaultdict(list)
+    for one in trajectories:
+        groups[one.target].append(one)
+    return dict(sorted(groups.items()))
+
+
+# What a contrast rests on, target by target: candidates, labels and outcomes.
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one target's contrast rests on."""
+
+    target: str
+    capabilities: list[Capability]
+    labels: list[Label]
+    triage: list[Triage]
+
+
+def evidence_by_target(study: Study) -> list[Evidence]:
+    """Return candidates, labels and outcomes by target.
+
+    Outcomes of the half that proposed are left out, and those of tasks that are put aside.
+    """
+    candidates: dict[str, list[Capability]] = defaultdict(list)
+    for row in study.store.read(Capability):
+        candidates[row.target].append(row)
+    target_of = {row.capability_id: row.target for own in candidates.values() for row in own}
+    labels: dict[str, list[Label]] = defaultdict(list)
+    for label in study.store.read(Label):
+        if label.capability_id in target_of:
+            labels[target_of[label.capability_id]].append(label)
+    aside = aside_tasks(study)
+    triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
+    return [
+        Evidence(
+            target,
+            candidates[target],
+            labels[target],
+            estimation_share((row for row in triage if row.target == target), candidates[target]),
+        )
+        for target in sorted(labels)
+    ]

@@ -1,0 +1,192 @@
+"""The stage `environment_audit`, and what every stage needs that runs environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from trace_assets.assets.result import StageCheck
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.audit.severity import RULES, Rules
+from trace_assets.environments.contract.description import TargetContract, mutation_marked
+from trace_assets.errors import InputError
+from trace_assets.records import (
+    ContractRow,
+    Environment,
+    EnvironmentCheck,
+    ToolSpec,
+    UnconfirmedReward,
+)
+from trace_assets.resources.contract import look_up_contract, read_contract
+from trace_assets.sandbox import SandboxConfig, open_pool
+from trace_assets.sandbox.controls import controls_for
+from trace_assets.sandbox.pool import SandboxPool
+from trace_assets.sandbox.reward_verification import Recomputed, RewardMismatch
+from trace_assets.store.content import text_version
+from trace_assets.store.locks import mark_due
+from trace_assets.study import Study
+from trace_assets.targets.sandboxed import SandboxedTarget
+from trace_assets.workflows.permutations import audited_episodes, known_permutation, permutation_for
+
+
+def read_environment(study: Study, capability_id: str) -> Environment:
+    """Return one capability's environment.
+
+    Raises:
+        InputError: It was not written yet.
+    """
+    rows = study.store.read(Environment, capability_id)
+    if not rows:
+        raise InputError(f"there is no environment for '{capability_id}' yet; run `trace sync` first.")
+    return rows[0]
+
+
+def sandbox_config(study: Study) -> SandboxConfig:
+    """Return what the section `sandbox` asks for."""
+    section = study.settings.sandbox
+    return SandboxConfig(
+        backend=section.backend,
+        memory_mb=section.memory_mb,
+        cpus=section.cpus,
+        deadline_seconds=section.deadline_seconds,
+        recompute_share=section.recompute_share,
+    )
+
+
+@contextmanager
+def sandbox_pool(study: Study) -> Iterator[SandboxPool]:
+    """Open the sandboxes that the settings ask for."""
+    with open_pool(sandbox_config(study)) as pool:
+        yield pool
+
+
+def audit_source(
+    study: Study, source: str, rules: Rules = RULES, target: str | None = None
+) -> tuple[list[EnvironmentCheck], bool, list[str]]:
+    """Audit a module that is not part of the pipeline; what needs a contract or policy is skipped without.
+
+    Args:
+        study: Whose sandbox, settings and target contract are taken.
+        source: The module.
+        rules: The severity policy.
+        target: Whose contract it is held to, as its trajectories show it now; None takes the live target's,
+            where it was written.
+
+    Returns:
+        The findings, whether they accept the module, and why not.
+
+    Raises:
+        InputError: There are no trajectories of that target.
+    """
+    environment = Environment(
+        environment_id=text_version(source),
+        capability_id="file",
+        target=target or "file",
+        writer="file",
+        source=source,
+    )
+    if target is not None:
+        contract: TargetContract | None = look_up_contract(study, target)
+    else:
+        known = {row.target for row in study.store.read(ContractRow)}
+        contract = read_contract(study) if study.settings.targets.name in known else None
+    permutation = permutation_for(study, environment.environment_id)
+    with sandbox_pool(study) as pool:
+        checks = audit(
+            environment, pool, contract, study.settings.synthesis, rules=rules, permutation=permutation
+        )
+    accepted, reasons = verdict_of(checks)
+    return checks, accepted, list(reasons)
+
+
+@contextmanager
+def training_target(study: Study, environment: Environment) -> Iterator[SandboxedTarget]:
+    """Open an environment as a target: training seeds as discovery tasks, held-out ones as validation.
+
+    A mismatch is remembered: the environment's verdict is due, and rejects this text from then on. Some
+    episodes of the audit are played again at once, and some of those played here when all is over.
+
+    Raises:
+        InputError: The key of its seeds is lost; the audit is due then.
+        RewardMismatch: A fresh sandbox did not confirm a reward; raised from an episode, or at the end.
+    """
+    section = study.settings.training
+    held_out = section.validation_seeds + section.validation_episodes
+    permutation = known_permutation(study, environment)
+    with sandbox_pool(study) as pool:
+        target = SandboxedTarget(
+            environment,
+            pool,
+            permutation,
+            validation_seeds=held_out,
+            controls=controls_for(_changes(study, environment)),
+        )
+        try:
+            target.recomputation.recall(audited_episodes(study, environment.environment_id))
+            yield target
+            target.recomputation.settle()
+        except RewardMismatch as mismatch:
+            _remember(study, environment, pool.isolation_level, str(mismatch))
+            raise
+        finally:
+            target.close()
+
+
+def _changes(study: Study, environment: Environment) -> Callable[[str], bool]:
+    """Return what tells of a tool's name whether it changes anything, by the contract or else by the name."""
+    known = {row.target for row in study.store.read(ContractRow)}
+    tools = read_contract(study, environment.target).tools if environment.target in known else ()
+    marks = {tool.name: bool(tool.mutates) for tool in tools if tool.mutates is not None}
+
+    def changes(name: str) -> bool:
+        if name not in marks:
+            marks[name] = bool(mutation_marked([ToolSpec(name=name)])[0].mutates)
+        return marks[name]
+
+    return changes
+
+
+def _remember(study: Study, environment: Environment, isolation_level: str, detail: str) -> None:
+    row = UnconfirmedReward(
+        environment_id=environment.environment_id,
+        capability_id=environment.capability_id,
+        isolation_level=isolation_level,
+        detail=detail,
+    )
+    study.store.write([row], UnconfirmedReward, environment.environment_id)
+    mark_due(study.home, "environment_verdict", environment.capability_id, "a reward was not confirmed")
+
+
+# What a stage says of the rewards that it used: how many were recomputed, and that they agree.
+
+
+CHECK = "rewards_recomputed"
+
+
+def recomputed_figures(found: Recomputed) -> dict[str, float | int]:
+    """Return the figures of an asset whose rewards were sampled."""
+    return {
+        "episodes": found.episodes,
+        "recomputed": found.recomputed,
+        "recomputed_share": round(found.share, 4),
+    }
+
+
+def recomputed_check(found: Recomputed | RewardMismatch) -> StageCheck:
+    """Return the check `rewards_recomputed`: a mismatch fails it, without a sample it was not run."""
+    if isinstance(found, RewardMismatch):
+        return StageCheck(CHECK, False, str(found))
+    if not found.episodes:
+        return StageCheck(CHECK, None, "no episode was played, or sandbox.recompute_share is 0")
+    if not found.recomputed:
+        return StageCheck(CHECK, None, f"{found.unconfirmed} episodes found no sandbox to be played in again")
+    lost = f"; {found.unconfirmed} could not be, for want of a sandbox" if found.unconfirmed else ""
+    more = f", and {found.later} of them once more at the end" if found.later else ""
+    more += f", {found.recalled} of the audit with theirs" if found.recalled else ""
+    more += f"; of {found.controls} control episodes no more were paid than may be" if found.controls else ""
+    return StageCheck(
+        CHECK,
+        True,
+        f"{found.recomputed:,} of {found.episodes:,} episodes ({found.share:.1%}) were played again in fresh "
+        f"sandboxes, all with the same verdict{more}{lost}.",
+    )

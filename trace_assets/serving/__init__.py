@@ -1,1 +1,0 @@
-"""Models behind HTTP: vLLM as one process group, adapters by the hash of their content."""

@@ -1,1 +1,0 @@
-"""An OpenAI-compatible endpoint that sends each conversation to the adapter that a router chooses."""

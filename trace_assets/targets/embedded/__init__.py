@@ -1,1 +1,0 @@
-"""The embedded target: an order desk, generated procedurally, that needs no network and no data files."""

@@ -1,1 +1,0 @@
-"""OpenEnv servers as targets: a module for an interpreter that has openenv-core."""

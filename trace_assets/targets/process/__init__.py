@@ -1,1 +1,0 @@
-"""Targets in an interpreter of their own: a module there, a strict pipe to it, a pool of workers."""

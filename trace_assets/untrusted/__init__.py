@@ -1,1 +1,0 @@
-"""What comes from outside: read within bounds, and shown so that it is text and nothing else."""
