@@ -25,76 +25,68 @@ KEPT = ROOT / "code_versions.json"
 """Name to the hash of its code, and to the version of the earlier code that gave the same results."""
 
 PASSED = (
-    *("allotment", "assets", "blocking", "cli", "code_graph", "code_versions", "definitions", "errors"),
-    *("lifeline", "ports", "progress", "proxies", "records", "report", "sandbox", "serving", "settings"),
-    *("release", "rollout.journal", "rollout.parallel", "routing.proxy", "store", "study", "variables"),
-    *(f"diagnosis.model.{name}" for name in ("account", "answers", "server")),
-    *(f"policies.{name}" for name in ("openai_connection", "openai_faults", "openai_servers")),
-    *(
-        f"stages.{name}"
-        for name in ("base_model", "environment_exports", "finished", "inbox_files", "ingest")
-    ),
-    *(f"stages.{name}" for name in ("ingested_files", "lineage", "live", "made_with", "model_files")),
-    *(f"stages.{name}" for name in ("recomputation", "result", "synthesis", "task_inbox")),
+    *("assets.asset", "assets.result", "cli", "code_graph", "code_versions", "definitions", "errors"),
+    *("orchestration", "records", "report", "resources", "sandbox", "serving", "settings", "store", "study"),
+    *("rollouts.parallel", "system", "workflows"),
+    *("diagnosis.llm.budget", "diagnosis.llm.client"),
+    *("policies.openai_connection", "policies.openai_faults"),
 )
 """What only shows, moves, opens or waits; records and settings count by their content."""
 
-_PLAYED = ("policies", "rollout.episode", "rollout.runner")
-_SEEDED = ("targets.sandboxed", "targets.seed_permutation", "targets.seeds")
+_PLAYED = ("policies", "rollouts.episode", "rollouts.runner:run_rollouts")
+_SEEDED = ("targets.sandboxed", "targets.seeds")
 _WORKER = ("__main__", "leaf", "machine", "modules", "supervisor", "vdso", "wire", "zygote")
-_PROMPTS = "diagnosis/model/prompts"
+_PROMPTS = "diagnosis/llm/prompts"
 _SHARED = (
-    *(f"diagnosis.model.{name}" for name in ("prompt:render", "question", "redaction", "view")),
-    f"{_PROMPTS}/repair.md",
-    f"{_PROMPTS}/transcript.md",
+    *("diagnosis.llm.request", "diagnosis.llm.transcript"),
+    *(f"{_PROMPTS}/repair.md", f"{_PROMPTS}/transcript.md"),
 )
-_DETECTORS = ("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.pool")
+_DETECTORS = ("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.candidates")
 _DISCOVERY = (
-    *(*_SHARED, *(f"diagnosis.model.{name}" for name in ("batches", "discovery", "merge", "recognise"))),
+    *(*_SHARED, "diagnosis.llm.discovery", "diagnosis.llm.merging"),
     *(f"{_PROMPTS}/{name}.md" for name in ("discover", "discover_batch", "merge", "recognise")),
 )
-_LABELLING = (*_SHARED, "diagnosis.model.labelling", f"{_PROMPTS}/label.md")
-_WRITERS = "synthesis/writers/prompts"
+_LABELLING = (*_SHARED, "diagnosis.llm.labelling:ModelLabeller", f"{_PROMPTS}/label.md")
+_WRITERS = "environments/writers/prompts"
 
 DECIDED_BY: Mapping[str, tuple[str, ...]] = {
-    "tasks": ("stages.tasks:tasks_of", "targets"),
-    "base_model": ("training.base_model:train_base", "targets.embedded"),
+    "tasks": ("assets.tasks:tasks_of", "targets"),
+    "base_model": ("training.demo_agent.pretraining:train_base", "targets.embedded"),
     "trajectories": (*_PLAYED, "targets"),
-    "triage": ("stages.trajectories:triage_batch", f"{_PROMPTS}/triage.md"),
-    "capability_dictionary": ("stages.discovery:discover", *_DETECTORS, *_DISCOVERY),
-    "suspect_tasks": ("stages.suspect_tasks:write_suspects",),
-    "batch_capabilities": ("stages.batch_capabilities:write_batch_capabilities",),
-    "labels": ("stages.labels:label_batch", *_DETECTORS, *_LABELLING),
-    "label_leak": ("stages.leak:write_leak",),
-    "contrast": ("stages.diagnosis:estimate_contrast",),
-    "policy_contrast": ("stages.policy_contrast:contrast_policies",),
-    "stability": ("stages.stability:estimate_stability", "diagnosis.detectors"),
-    "selected_capabilities": ("stages.diagnosis:select_capabilities",),
-    "drift": ("stages.drift:write_drift",),
-    "capability_spec": ("stages.diagnosis:write_spec",),
-    "target_contract": ("stages.contract:write_contracts",),
-    "environment": (
-        *("synthesis.recipes", "synthesis.writers", "diagnosis.model.redaction", "diagnosis.model.view"),
-    ),
+    "triage": ("assets.triage:triage_batch", f"{_PROMPTS}/triage.md"),
+    "suspect_tasks": ("assets.suspect_tasks:write_suspects",),
+    "capability_dictionary": ("assets.capability_dictionary:discover", *_DETECTORS, *_DISCOVERY),
+    "batch_capabilities": ("assets.batch_capabilities:write_batch_capabilities",),
+    "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),
+    "label_leak": ("assets.label_leak:write_leak",),
+    "contrast": ("assets.contrast:estimate_contrast",),
+    "selected_capabilities": ("assets.selected_capabilities:select_capabilities",),
+    "capability_spec": ("assets.selected_capabilities:write_spec",),
+    "stability": ("assets.stability:estimate_stability", "diagnosis.detectors"),
+    "policy_contrast": ("assets.policy_contrast:contrast_policies",),
+    "drift": ("assets.drift:write_drift",),
+    "target_contract": ("assets.target_contract:write_contracts",),
+    "environment": ("environments.templates", "environments.writers", "diagnosis.llm.transcript"),
     "environment_audit": (
-        *(f"sandbox.{name}" for name in ("conditions", "flags", "protocol", "session", "shapes")),
-        *("synthesis.audit", *_SEEDED, *(f"../sandboxes/{name}" for name in ("seccomp.json", "Dockerfile"))),
+        *(f"sandbox.{name}" for name in ("config", "settings_of_containers", "protocol", "session")),
+        *("environments.audit", *_SEEDED),
+        *(f"../sandboxes/{name}" for name in ("seccomp.json", "Dockerfile")),
         *(f"../sandboxes/worker/{name}.py" for name in _WORKER),
     ),
-    "environment_verdict": ("stages.curriculum:write_verdict",),
+    "environment_verdict": ("assets.environment_verdict:write_verdict",),
     "pilot": (
-        *("training.pilot", "stages.pilot:write_pilot", "diagnosis.detectors", "targets.embedded"),
+        *("training.pilot", "assets.pilot:write_pilot", "diagnosis.detectors", "targets.embedded"),
         *(*_PLAYED, *_SEEDED),
     ),
-    "learnability": ("stages.learnability:write_learnability",),
-    "curriculum": ("stages.curriculum:write_curriculum",),
     "adapter": (*_PLAYED, "training.grpo:train_adapter", *_SEEDED),
     "mixed_adapter": (*_PLAYED, "training.grpo:train_adapter", "targets.embedded"),
-    "routing_trials": ("stages.routing:write_trials",),
-    "routing": ("stages.routing:write_routing", "routing"),
-    "adapter_validation": (*_PLAYED, "stages.evaluation:validate_adapters", "evaluation"),
-    "evaluation": (*_PLAYED, "stages.evaluation:write_evaluation", "evaluation"),
-    "report": ("stages.report", "report"),
+    "learnability": ("assets.learnability:write_learnability",),
+    "curriculum": ("assets.curriculum:write_curriculum",),
+    "routing_trials": ("assets.routing:write_trials",),
+    "routing": ("assets.routing:write_routing", "routing"),
+    "adapter_validation": (*_PLAYED, "assets.evaluation:validate_adapters", "evaluation"),
+    "evaluation": (*_PLAYED, "assets.evaluation:write_evaluation", "evaluation"),
+    "report": ("assets.report", "report"),
 }
 """Asset to functions (`module:name`), modules and packages, and files, all below `trace_assets`."""
 
@@ -102,12 +94,16 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
     "detectors": _DETECTORS,
     "discovery by a model": _DISCOVERY,
     "labelling by a model": _LABELLING,
-    "importers": ("importers", "untrusted.json_text", "untrusted.lines", "untrusted.parquet_rows"),
+    "importers": ("formats.load:load", "untrusted.json_text", "untrusted.parquet_rows"),
     "order desk": ("targets.embedded",),
     "prompts of the writer": (
         *(f"{_WRITERS}/{name}.md" for name in ("write", "capability", "mend", "continue")),
-        *("synthesis.writers.excerpts", "synthesis.writers.model_writer", "synthesis.writers.self_test"),
-        *("diagnosis.model.redaction", "diagnosis.model.view"),
+        *(
+            "environments.writers.llm_writer",
+            "environments.writers.prompt",
+            "environments.writers.self_test",
+            "diagnosis.llm.transcript",
+        ),
     ),
 }
 """Likewise for what is known by its version beside the assets: paid answers, ingested files, targets."""

@@ -1,7 +1,10 @@
 """The Dagster door: every asset of the pipeline, for `dagster dev`, `dg` and `trace sync` alike."""
 
+from importlib import import_module
+
 import dagster as dg
 
+from trace_assets.assets.asset import Asset, asset_of
 from trace_assets.orchestration.automation import (
     automation_sensors,
     watch_sensors,
@@ -9,34 +12,37 @@ from trace_assets.orchestration.automation import (
     with_freshness,
 )
 from trace_assets.orchestration.configuration import configuration_assets
+from trace_assets.orchestration.dagster_asset import dagster_asset
 from trace_assets.orchestration.jobs import scheduled_rerun, schedules, whole_loop
 from trace_assets.orchestration.sandbox_check import sandbox_battery
 from trace_assets.study import Study
 
-STAGE_MODULES = (
-    "tasks",
-    "trajectories",
-    "diagnosis",
-    "drift",
-    "environments",
-    "training",
-    "routing",
-    "evaluation",
-    "report",
+ASSETS = (
+    *("tasks", "base_model", "trajectories", "triage", "suspect_tasks"),
+    *("capability_dictionary", "batch_capabilities", "labels", "label_leak"),
+    *("contrast", "selected_capabilities", "stability", "policy_contrast", "drift"),
+    *("target_contract", "environment", "environment_audit", "environment_verdict"),
+    *("pilot", "adapter", "learnability", "curriculum"),
+    *("routing", "evaluation", "report"),
 )
-"""Modules of `trace_assets.assets` that hold assets, in pipeline order."""
+"""Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
+
+
+def pipeline() -> list[Asset]:
+    """Return the assets as they are declared, in pipeline order."""
+    modules = [import_module(f"trace_assets.assets.{name}") for name in ASSETS]
+    found = {
+        one.name: one
+        for module in modules
+        for value in vars(module).values()
+        if (one := asset_of(value)) is not None and one.work.__module__ == module.__name__
+    }
+    return list(found.values())
 
 
 def stage_assets() -> list[dg.AssetsDefinition]:
-    """Return the assets of every stage, in pipeline order."""
-    from importlib import import_module
-
-    return [
-        value
-        for name in STAGE_MODULES
-        for value in vars(import_module(f"trace_assets.assets.{name}")).values()
-        if isinstance(value, dg.AssetsDefinition)
-    ]
+    """Return Dagster's assets of every stage, in pipeline order."""
+    return [dagster_asset(one) for one in pipeline()]
 
 
 def build(study: Study) -> dg.Definitions:

@@ -16,7 +16,7 @@ psutil = pytest.importorskip("psutil")
 
 from tests.serving.test_vllm import CANCEL, launch_in  # noqa: E402
 from trace_assets.assets import evaluation  # noqa: E402
-from trace_assets.assets.base_model import write_base_model
+from trace_assets.assets.base_model import write_base_model  # noqa: E402
 from trace_assets.assets.tasks import write_tasks  # noqa: E402
 from trace_assets.assets.trajectories import write_batch  # noqa: E402
 from trace_assets.records import Adapter, BaseCheckpoint, TrajectoryHead  # noqa: E402

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_assets.assets.diagnosis import capability_dictionary, labels
 
 from tests.diagnosis.test_expected import CANCEL, PROFILE, run, task, want
+from trace_assets.assets.asset import Asset, asset_of
 from trace_assets.assets.batch_capabilities import write_batch_capabilities
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.contrast import estimate_contrast
@@ -35,6 +35,13 @@ from trace_assets.settings import Discovery, load_settings
 from trace_assets.store import Home, Store
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
+
+
+def declared(work: object) -> Asset:
+    found = asset_of(work)
+    assert found is not None
+    return found
+
 
 BATCH = "gym"
 GUEST = {"first": "Ada", "last": "Byron", "born": "1991-12-24"}
@@ -138,9 +145,9 @@ def test_whoever_labels_reads_no_ground_truth(tmp_path: Path, monkeypatch: pytes
 
 
 def test_labelling_depends_on_no_asset_that_holds_the_ground_truth() -> None:
-    names = {key.path[-1] for key in labels.dependency_keys}
+    names = set(declared(label_batch).deps)
     assert not names & {"tasks", "triage", "suspect_tasks"}
-    assert {key.path[-1] for key in capability_dictionary.dependency_keys} >= {"triage", "suspect_tasks"}
+    assert set(declared(discover).deps) >= {"triage", "suspect_tasks"}
 
 
 def test_labels_are_the_same_whatever_is_expected(tmp_path: Path) -> None:

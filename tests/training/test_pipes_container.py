@@ -134,7 +134,8 @@ def started_with(argument: str) -> list[int]:
 
 def test_a_scratch_folder_of_the_dead_is_removed_and_no_other(tmp_path: Path) -> None:
     code = (
-        "import os; from pathlib import Path; from trace_assets.orchestration.remote.process import held_folder; "
+        "import os; from pathlib import Path; "
+        "from trace_assets.orchestration.remote.process import held_folder; "
         f"held = held_folder(Path({str(tmp_path)!r})); held.__enter__(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code], check=False)

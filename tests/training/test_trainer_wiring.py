@@ -13,7 +13,7 @@ trl = pytest.importorskip("trl")
 
 from tests.training.test_trainer import batch  # noqa: E402
 from trace_assets.settings import Training  # noqa: E402
-from trace_assets.training.checkpoints import (
+from trace_assets.training.checkpoints import (  # noqa: E402
     COMPLETE,
     lora_config,
 )

@@ -20,7 +20,7 @@ from trace_assets.study import Study
     checks={"pass_rate_in_band": "The base model fails often enough to learn from, and not always."},
     kinds=("pytorch", "huggingface"),
     pool="gpu",
-    tags={"door": "loop"},
+    door="loop",
 )
 def write_base_model(study: Study) -> StageResult:
     """The policy that is diagnosed and adapted: the tiny agent trained from scratch, or a model folder."""

@@ -130,10 +130,10 @@ def _foretold_check(study: Study, row: Learnability) -> StageCheck:
     return StageCheck(
         name,
         abs(row.error) < MAX_ERROR,
-        f"{formatting.percent(row.dead_predicted, row.dead_low, row.dead_high)} of groups of {row.group_size} "
-        f"foretold dead (n = {row.n_seeds} seeds), "
-        f"{formatting.percent(row.dead_seen, row.dead_seen_low, row.dead_seen_high)} seen (n = {row.n_groups} "
-        f"groups of iterations 1 to {row.n_iterations}): {100 * row.error:+.1f} points, allowed "
+        f"{formatting.percent(row.dead_predicted, row.dead_low, row.dead_high)} of groups of "
+        f"{row.group_size} foretold dead (n = {row.n_seeds} seeds), "
+        f"{formatting.percent(row.dead_seen, row.dead_seen_low, row.dead_seen_high)} seen "
+        f"(n = {row.n_groups} groups of iterations 1 to {row.n_iterations}): {100 * row.error:+.1f} points, allowed "
         f"{100 * MAX_ERROR:.0f}.",
         "warning",
     )

@@ -1,16 +1,21 @@
-"""How a stage becomes an asset: versions, checks, column schema, cost and errors, the same for all."""
+"""How an asset of the pipeline becomes Dagster's: versions, checks, column schema, cost and errors."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 import dagster as dg
 
+from trace_assets.assets.asset import Asset
 from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.selected_capabilities import kept_capabilities
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
 from trace_assets.orchestration.asset_files import DAMAGED, FILES, ItemFiles, declare, explain
-from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata
-from trace_assets.records import Record
+from trace_assets.orchestration.instance import CAPABILITY, TASK_BATCH
+from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata, show_on
+from trace_assets.orchestration.remote.launcher import elsewhere
+from trace_assets.orchestration.sandbox_check import tell_when_stale
+from trace_assets.records import TrainingPoint
 from trace_assets.store import locks
 from trace_assets.store.history import metered
 from trace_assets.store.locks import due_items, item_lock
@@ -39,146 +44,155 @@ def key(name: str) -> dg.AssetKey:
     return dg.AssetKey(name.split("/"))
 
 
-def stage_asset(
-    *,
-    group: str,
-    records: Sequence[type[Record]],
-    deps: Sequence[str] = (),
-    partitions: dg.PartitionsDefinition[str] | None = None,
-    checks: Mapping[str, str] = {},
-    blocking: Sequence[str] = (),
-    unfinished: Sequence[str] = (),
-    kinds: Sequence[str] = ("parquet",),
-    pool: str | None = None,
-    light: bool = False,
-    tags: dict[str, str] | None = None,
-    parts: Mapping[type[Record], str] = {},
-    together: bool = False,
-) -> Callable[[Callable[..., StageResult]], dg.AssetsDefinition]:
-    """Turn a function `(study[, partition][, context]) -> StageResult` into an asset of the same name.
+PARTITIONS: Mapping[str, dg.PartitionsDefinition[str]] = {"task_batch": TASK_BATCH, "capability": CAPABILITY}
 
-    The function's docstring begins the asset's description. What it raises as a `TraceError` fails the step
-    with that one sentence and without retries.
 
-    Args:
-        group: Group in the UI: the stage.
-        records: Tables that it writes, the main one first.
-        deps: Names of the assets it reads.
-        partitions: How it is partitioned; its function then takes the partition key.
-        checks: Checks that its result may carry: name to what they say, in one sentence.
-        blocking: Those of them whose failure as an error stops what comes next, in a run and in a sync.
-        unfinished: Those of them whose failure says that the work was stopped before its end, by a budget for
-            instance: the item is due again at the next sync.
-        kinds: Icons in the UI.
-        pool: Concurrency pool, for work that takes the whole accelerator.
-        light: Takes well under a second of one core, so that a process of its own would cost more.
-        tags: Further tags, beside `layer` (cpu or gpu), `light`, and `door` (diagnosis, which needs no
-            torch, or loop).
-        parts: File names of those of its tables that are not named after its partition.
-        together: Whether its tables are of use only together: one that is lost takes the others with it.
-    """
+def dagster_asset(one: Asset) -> dg.AssetsDefinition:
+    """Return Dagster's asset of one of the pipeline's: with versions, checks, column schema and cost."""
+    name, records, checks, blocking = one.name, one.records, one.checks, one.blocking
+    partitions = PARTITIONS[one.partitions] if one.partitions else None
+    work, group, unfinished = one.work, one.group, one.unfinished
+    declare(name, records, one.parts, one.together)
+    wanted = inspect.signature(work).parameters
 
-    def wrap(work: Callable[..., StageResult]) -> dg.AssetsDefinition:
-        name = work.__name__
-        declare(name, records, parts, together)
-        wanted = inspect.signature(work).parameters
+    def compute(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
+        # No return annotation: Dagster would want a tuple type as soon as there are checks.
+        study: Study = context.resources.study
+        partition = context.partition_key if partitions is not None else ""
+        arguments = [study, *([partition] if partitions is not None else [])]
+        asked = context.run.tags.get(AGAIN_TAG)
+        offered: dict[str, Callable[[], object]] = {
+            "again": lambda: asked == "true",
+            "on_point": lambda: _curve_listener(context),
+            "elsewhere": lambda: elsewhere(study, context),
+        }
+        extra = {word: make() for word, make in offered.items() if word in wanted}
+        if asked is None and name in KINDS:
+            _refuse_to_replace(context, study, name, partition)
+        locks.announce(study.home)
 
-        def compute(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
-            # No return annotation: Dagster would want a tuple type as soon as there are checks.
-            study: Study = context.resources.study
-            partition = context.partition_key if partitions is not None else ""
-            arguments = [study, *([partition] if partitions is not None else [])]
-            asked = context.run.tags.get(AGAIN_TAG)
-            offered = {"context": context, "again": asked == "true"}
-            extra = {name: value for name, value in offered.items() if name in wanted}
-            if asked is None and name in KINDS:
-                _refuse_to_replace(context, study, name, partition)
-            locks.announce(study.home)
+        def waiting(holder: object) -> None:
+            context.log.info(f"another process makes this now: {holder}; waiting for it")
 
-            def waiting(holder: object) -> None:
-                context.log.info(f"another process makes this now: {holder}; waiting for it")
+        # Two runs, of a sync and of the UI for instance, never write one item at once.
+        with item_lock(study.home, name, partition, waiting=waiting, by=context.run.run_id) as lock:
+            files = ItemFiles(study)
+            for damaged in files.set_aside(name, partition):
+                context.log.warning(f"{damaged} was damaged; it lies in {DAMAGED}/ now")
+            try:
+                # All that it writes is on the disk before Dagster is told of it.
+                with files.manifest.together():
+                    with metered(
+                        study.store,
+                        stage=group,
+                        asset=name,
+                        partition=partition,
+                        run_id=context.run.run_id,
+                    ) as spending:
+                        result = work(*arguments, **extra)
+                        record_lineage(study, name, partition)
+                        if name in SECTIONS and not (name == "trajectories" and partition in batches(study)):
+                            note_settings(study, name, partition)
+                        for (kind, unit), quantity in result.spent.items():
+                            spending.add(kind, quantity, unit)
+                        spending.cost_usd += result.cost_usd
+                    if one.shown_on is not None:
+                        show_on(context, one.shown_on, partition, result)
+                    if name in AFTERWARDS:
+                        AFTERWARDS[name](context.instance, study, partition)
+                    left = files.seal(name, partition)
+            except Exception as error:
+                told = error if isinstance(error, TraceError) else explain(error, study.home.path)
+                if told is None:
+                    raise
+                raise dg.Failure(
+                    str(told), metadata={"exit_code": told.exit_code}, allow_retries=False
+                ) from error
+            stopped = sorted(
+                check.name
+                for check in result.checks
+                if check.name in blocking and check.passed is False and check.severity == "error"
+            )
+            yield dg.MaterializeResult(
+                data_version=dg.DataVersion(result.version),
+                metadata=page_metadata(
+                    name, result, spending, records=records, store=study.store, partition=partition
+                ),
+                check_results=_check_results(result, list(checks)),
+                tags={
+                    FILES: left,
+                    **({BLOCKED_BY: ".".join(stopped)} if stopped else {}),
+                    **({UNFINISHED: "true"} if set(stopped) & set(unfinished) else {}),
+                },
+            )
+            # Only here the materialization is recorded: a process that dies before leaves the item due.
+            # Where one dies just now `heal` removes the mark.
+            lock.settle()
+            if result.recorded is not None:
+                result.recorded()
 
-            # Two runs, of a sync and of the UI for instance, never write one item at once.
-            with item_lock(study.home, name, partition, waiting=waiting, by=context.run.run_id) as lock:
-                files = ItemFiles(study)
-                for damaged in files.set_aside(name, partition):
-                    context.log.warning(f"{damaged} was damaged; it lies in {DAMAGED}/ now")
-                try:
-                    # All that it writes is on the disk before Dagster is told of it.
-                    with files.manifest.together():
-                        with metered(
-                            study.store,
-                            stage=group,
-                            asset=name,
-                            partition=partition,
-                            run_id=context.run.run_id,
-                        ) as spending:
-                            result = work(*arguments, **extra)
-                            record_lineage(study, name, partition)
-                            if name in SECTIONS and not (
-                                name == "trajectories" and partition in batches(study)
-                            ):
-                                note_settings(study, name, partition)
-                            for (kind, unit), quantity in result.spent.items():
-                                spending.add(kind, quantity, unit)
-                            spending.cost_usd += result.cost_usd
-                        left = files.seal(name, partition)
-                except Exception as error:
-                    told = error if isinstance(error, TraceError) else explain(error, study.home.path)
-                    if told is None:
-                        raise
-                    raise dg.Failure(
-                        str(told), metadata={"exit_code": told.exit_code}, allow_retries=False
-                    ) from error
-                stopped = sorted(
-                    check.name
-                    for check in result.checks
-                    if check.name in blocking and check.passed is False and check.severity == "error"
-                )
-                yield dg.MaterializeResult(
-                    data_version=dg.DataVersion(result.version),
-                    metadata=page_metadata(
-                        name, result, spending, records=records, store=study.store, partition=partition
-                    ),
-                    check_results=_check_results(result, list(checks)),
-                    tags={
-                        FILES: left,
-                        **({BLOCKED_BY: ".".join(stopped)} if stopped else {}),
-                        **({UNFINISHED: "true"} if set(stopped) & set(unfinished) else {}),
-                    },
-                )
-                # Only here the materialization is recorded: a process that dies before leaves the item due.
-                # Where one dies just now `heal` removes the mark.
-                lock.settle()
-                if result.recorded is not None:
-                    result.recorded()
+    compute.__name__ = name
+    return dg.asset(
+        name=name,
+        description=describe(work, records),
+        deps=[key(dep) for dep in one.deps],
+        partitions_def=partitions,
+        group_name=group,
+        kinds=set(one.kinds),
+        owners=OWNERS,
+        tags={
+            "layer": "gpu" if one.pool == "gpu" else "cpu",
+            "door": one.door or ("diagnosis" if group in DIAGNOSIS_GROUPS else "loop"),
+            **({"light": "true"} if one.light else {}),
+        },
+        code_version=code_version(name),
+        pool=one.pool,
+        required_resource_keys={"study"},
+        metadata=definition_metadata(records),
+        check_specs=[
+            dg.AssetCheckSpec(check, asset=name, description=says, blocking=check in blocking)
+            for check, says in checks.items()
+        ],
+    )(compute)
 
-        compute.__name__ = name
-        return dg.asset(
-            name=name,
-            description=describe(work, records),
-            deps=[key(dep) for dep in deps],
-            partitions_def=partitions,
-            group_name=group,
-            kinds=set(kinds),
-            owners=OWNERS,
-            tags={
-                "layer": "gpu" if pool == "gpu" else "cpu",
-                "door": "diagnosis" if group in DIAGNOSIS_GROUPS else "loop",
-                **({"light": "true"} if light else {}),
-                **(tags or {}),
+
+def _follow_selection(instance: dg.DagsterInstance, study: Study, _: str) -> None:
+    """Make the kept capabilities the keys of their partition: new ones come, dropped ones go."""
+    wanted, name = set(kept_capabilities(study)), str(CAPABILITY.name)
+    known = set(instance.get_dynamic_partitions(name))
+    if wanted - known:
+        instance.add_dynamic_partitions(name, sorted(wanted - known))
+    for dropped in sorted(known - wanted):
+        instance.delete_dynamic_partition(name, dropped)
+
+
+AFTERWARDS: Mapping[str, Callable[[dg.DagsterInstance, Study, str], None]] = {
+    "selected_capabilities": _follow_selection,
+    "environment_audit": tell_when_stale,
+}
+"""What is put right in Dagster's instance when an asset was made."""
+
+
+def _curve_listener(context: dg.AssetExecutionContext) -> Callable[[TrainingPoint], None]:
+    """Return a listener that streams the learning curve to the asset's page while it is being trained."""
+
+    def observe(point: TrainingPoint) -> None:
+        metadata = {
+            "iteration": point.iteration,
+            "reward": point.reward_mean,
+            "success_rate": point.success_rate,
+            "dead_groups": point.dead_groups,
+            "n": point.n,
+            **{
+                name: value
+                for name in ("entropy", "grad_norm", "sampler_kl", "outside_clip")
+                if (value := getattr(point, name)) is not None
             },
-            code_version=code_version(name),
-            pool=pool,
-            required_resource_keys={"study"},
-            metadata=definition_metadata(records),
-            check_specs=[
-                dg.AssetCheckSpec(check, asset=name, description=says, blocking=check in blocking)
-                for check, says in checks.items()
-            ],
-        )(compute)
+        }
+        partition = context.partition_key if context.has_partition_key else None
+        context.log_event(dg.AssetObservation(context.asset_key, partition=partition, metadata=metadata))
 
-    return wrap
+    return observe
 
 
 def _refuse_to_replace(context: dg.AssetExecutionContext, study: Study, name: str, partition: str) -> None:

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trace_assets.assets import contrast
 from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.contrast import estimate_contrast
 from trace_assets.assets.curriculum import write_curriculum
 from trace_assets.assets.drift import write_drift
 from trace_assets.assets.environment import write_capability_environment
@@ -24,6 +24,7 @@ from trace_assets.assets.learnability import write_learnability
 from trace_assets.assets.policy_contrast import contrast_policies
 from trace_assets.assets.result import StageResult
 from trace_assets.assets.routing import write_trials
+from trace_assets.assets.selected_capabilities import kept_capabilities, select_capabilities, write_spec
 from trace_assets.orchestration.instance import CAPABILITY
 from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.records import SelectedCapability
@@ -33,9 +34,9 @@ from trace_assets.study import Study
 
 REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
     "batch_capabilities": write_batch_capabilities,
-    "contrast": lambda study, _: contrast.estimate_contrast(study),
-    "selected_capabilities": lambda study, _: contrast.select_capabilities(study),
-    "capability_spec": contrast.write_spec,
+    "contrast": lambda study, _: estimate_contrast(study),
+    "selected_capabilities": lambda study, _: select_capabilities(study),
+    "capability_spec": write_spec,
     "environment": write_capability_environment,
     "environment_verdict": write_verdict,
     "curriculum": lambda study, _: write_curriculum(study),
@@ -118,7 +119,7 @@ class _Rehearsal:
             version = f"supposed {item}"
         self.planner.suppose(item, version)
         if item.asset == "selected_capabilities" and item not in self.unknown:
-            kept = contrast.kept_capabilities(self.study)
+            kept = kept_capabilities(self.study)
             if self.study.store.has(SelectedCapability):
                 self.planner.supposed_keys[str(CAPABILITY.name)] = kept
 

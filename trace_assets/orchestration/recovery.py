@@ -17,7 +17,6 @@ from trace_assets.errors import InputError
 from trace_assets.records import LedgerEntry
 from trace_assets.sandbox.image import sweep_folders
 from trace_assets.store import Home, Store
-from trace_assets.store.files import Home
 from trace_assets.store.locks import forget_dead, is_alive, is_item_held, living, settle_recorded
 from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.store.tables import is_readable

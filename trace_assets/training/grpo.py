@@ -62,8 +62,8 @@ def train_adapter(
     other tasks (where there are enough) and fresh episodes, one a task, so that they do not carry the luck of
     the chosen checkpoint.
 
-    With `section.processes` above 1 each of so many processes (`trace_assets.training.distributed`) calls this
-    with the same arguments, and all get the same result; the first one writes and calls `on_point`.
+    With `section.processes` above 1 each of so many processes (`trace_assets.training.distributed`) calls
+    this with the same arguments, and all get the same result; the first one writes and calls `on_point`.
 
     Args:
         name: The adapter's name; also the name of its points.

@@ -11,7 +11,6 @@ from statistics import fmean, quantiles
 from trace_assets.diagnosis.detectors.values import tells_error
 from trace_assets.environments.contract.shapes import first_request
 from trace_assets.records import Message, Record, Role, Trajectory
-from trace_assets.records.trajectory import Role
 
 SIGN_SHARE = 0.25
 """A sign that ends conversations stands at the end of at least this share of them."""

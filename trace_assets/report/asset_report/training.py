@@ -131,8 +131,8 @@ def harm_exhibit(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping
             "own skills": ", ".join(row.own_skills) or formatting.NONE,
             "own, points": f"{formatting.points(row.own_delta, row.own_delta_low, row.own_delta_high)} "
             f"(n = {row.own_n})",
-            "others, points": f"{formatting.points(row.other_delta, row.other_delta_low, row.other_delta_high)} "
-            f"(n = {row.other_n})",
+            "others, points": formatting.points(row.other_delta, row.other_delta_low, row.other_delta_high)
+            + f" (n = {row.other_n})",
             "verdict": row.verdict,
             "router": "may not choose it" if row.adapter in excluded else "may choose it",
         }

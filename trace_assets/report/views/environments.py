@@ -121,7 +121,8 @@ def strongest(checks: Sequence[EnvironmentCheck]) -> str:
         return "none was played"
     most = max(played, key=lambda row: (row.value or 0.0, row.check_id))
     name = most.check_id.removeprefix(ATTACKER)
-    return f"{name} with {value_text(most)} {interval_text(most)}, of {formatting.count(len(played), 'attacker')}"
+    of = formatting.count(len(played), "attacker")
+    return f"{name} with {value_text(most)} {interval_text(most)}, of {of}"
 
 
 # The section on environments, adapters and learning curves.

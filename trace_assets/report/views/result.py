@@ -85,7 +85,8 @@ def _notes(data: ReportData, base: ArmSummary | None) -> list[str]:
     if routed and mixed and routed.pass_rate is not None and mixed.pass_rate is not None:
         notes.append(
             "Comparison at equal rollouts: GRPO on the target itself reaches "
-            f"{formatting.percent(mixed.pass_rate, mixed.pass_rate_low, mixed.pass_rate_high)}, routed adapters "
+            f"{formatting.percent(mixed.pass_rate, mixed.pass_rate_low, mixed.pass_rate_high)}, "
+            "routed adapters "
             f"{formatting.percent(routed.pass_rate, routed.pass_rate_low, routed.pass_rate_high)} on "
             f"{basis(routed)}. It is shown whether or not it loses."
         )
