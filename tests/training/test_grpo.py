@@ -17,7 +17,7 @@ from trace_assets.records import Adapter, Task, TrainingPoint
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from trace_assets.training.checkpoints import (
+from trace_assets.training.checkpoints import (  # noqa: E402
     adapter_id,
     read_curve,
 )

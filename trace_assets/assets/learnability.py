@@ -133,8 +133,8 @@ def _foretold_check(study: Study, row: Learnability) -> StageCheck:
         f"{formatting.percent(row.dead_predicted, row.dead_low, row.dead_high)} of groups of "
         f"{row.group_size} foretold dead (n = {row.n_seeds} seeds), "
         f"{formatting.percent(row.dead_seen, row.dead_seen_low, row.dead_seen_high)} seen "
-        f"(n = {row.n_groups} groups of iterations 1 to {row.n_iterations}): {100 * row.error:+.1f} points, allowed "
-        f"{100 * MAX_ERROR:.0f}.",
+        f"(n = {row.n_groups} groups of iterations 1 to {row.n_iterations}): "
+        f"{100 * row.error:+.1f} points, allowed {100 * MAX_ERROR:.0f}.",
         "warning",
     )
 

@@ -158,7 +158,7 @@ FAMILIES: Mapping[str, Recipe] = {
 """Detector family -> recipe. Ways of stopping early share one, and so do ways of meeting a refusal."""
 
 
-# The page on recipes, which `python -m trace_assets.environments.templates.families > docs/recipes.md` writes.
+# The page on recipes: `python -m trace_assets.environments.templates.families > docs/recipes.md`.
 
 
 TEXT = """# Recipes
