@@ -35,7 +35,7 @@ def pipeline() -> list[Asset]:
         one.name: one
         for module in modules
         for value in vars(module).values()
-        if (one := asset_of(value)) is not None and one.work.__module__ == module.__name__
+        if (one := asset_of(value)) is not None and value.__module__ == module.__name__
     }
     return list(found.values())
 

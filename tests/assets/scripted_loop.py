@@ -16,6 +16,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from tests.assets.stand_in import stand_in
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.curriculum import taught
 from trace_assets.assets.environment_verdict import read_verdict
@@ -172,12 +173,12 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
         return _train(study, capability)
 
     places: Mapping[str, Callable[..., object]] = {
-        "trace_assets.assets.tasks.write_base_model": _base_model,
+        "trace_assets.assets.base_model.write_base_model": _base_model,
         "trace_assets.assets.trajectories.open_policy": scripted_agent,
         "trace_assets.assets.environment_audit.audit_environment": audit,
-        "trace_assets.assets.training.write_pilot": _pilot,
-        "trace_assets.assets.training.train_capability": train,
-        "trace_assets.assets.training.train_mixed": _train_mixed,
+        "trace_assets.assets.pilot.write_pilot": _pilot,
+        "trace_assets.assets.adapter.train_capability": train,
+        "trace_assets.assets.adapter.train_mixed": _train_mixed,
         "trace_assets.assets.evaluation.validate_adapters": _validate,
         "trace_assets.assets.routing.write_routing": _route,
         "trace_assets.assets.evaluation.write_evaluation": _evaluate,
@@ -185,7 +186,7 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
     }
     with pytest.MonkeyPatch.context() as patch:
         for place, quick in places.items():
-            patch.setattr(place, quick)
+            stand_in(patch, place, quick)
         yield calls
 
 

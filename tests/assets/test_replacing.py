@@ -10,7 +10,7 @@ import pytest
 
 from tests.assets.scripted_loop import Loop, stand_ins
 from tests.assets.test_recompute import ALL, CANCEL, WINDOW, each
-from tests.automation.simulations import simulation_file
+from tests.orchestration.simulations import simulation_file
 from trace_assets.environments.writers import writer
 from trace_assets.orchestration.forecast import likely_to_follow
 from trace_assets.orchestration.instance import register_batches

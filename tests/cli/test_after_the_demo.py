@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.assets.scripted_loop import SMALL, Loop, stand_ins
-from tests.automation.simulations import simulation_file
+from tests.orchestration.simulations import simulation_file
 from trace_assets.cli import tables
 from trace_assets.cli.forecast import forecast, needs_sandbox, show
 from trace_assets.cli.main import main

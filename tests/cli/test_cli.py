@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.automation.simulations import simulation_file
+from tests.orchestration.simulations import simulation_file
 from trace_assets.cli.main import main
 
 

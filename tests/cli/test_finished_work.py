@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.rollout.library_server import MODEL, LibraryServer
+from tests.rollouts.library_server import MODEL, LibraryServer
 from trace_assets.cli import progress
 from trace_assets.cli.main import main
 from trace_assets.cli.options import console
@@ -172,7 +172,7 @@ def test_no_other_command_plays_either(played: Played) -> None:
                 assert "would replace 24 episodes" in said
 
 
-EDITS = {  # of those that decide an episode; tests/stages/test_finished.py has the others
+EDITS = {  # of those that decide an episode; tests/workflows/test_finished.py has the others
     "rollouts.temperature=0.2": "rollouts.temperature was 1.0, is 0.2",
     "targets.discovery_tasks=6": "targets.discovery_tasks was 12, is 6",
     "targets.options.user=another": 'targets.options.user was not set, is "another"',
@@ -390,7 +390,7 @@ def test_another_target_is_left_as_it_is(played: Played) -> None:
 
 
 def test_a_file_called_like_a_batch_that_was_played_takes_nothing_from_it(played: Played) -> None:
-    from tests.automation.simulations import simulation_file
+    from tests.orchestration.simulations import simulation_file
 
     before = played.rows()
     file = simulation_file(played.folder / "library.json", "desk", n=3, lacking=1)

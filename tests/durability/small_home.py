@@ -12,6 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from tests.assets.stand_in import stand_in
 from trace_assets.assets.result import StageResult
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance, register_batches
@@ -143,8 +144,8 @@ def forget_process() -> None:
 def quick_models() -> Iterator[None]:
     """Put functions that write models of random bytes in the place of those that train."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trace_assets.assets.tasks.write_base_model", _base_model)
-        patch.setattr("trace_assets.assets.training.train_mixed", _mixed)
+        stand_in(patch, "trace_assets.assets.base_model.write_base_model", _base_model)
+        stand_in(patch, "trace_assets.assets.adapter.train_mixed", _mixed)
         yield
 
 

@@ -1,0 +1,351 @@
+"""Logs of other programs, in their own forms: what they become, and what is said about bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.formats import test_swe_agent, test_tau2_layouts, test_tau_bench
+from tests.formats.forms import CALL, CHAT, USER, lines, one
+from tests.formats.span_forms import FORMS
+from tests.formats.test_inspect import RUN, SAMPLE, archive
+from trace_assets.formats import Imported, read_trajectories
+from trace_assets.formats.atif import AtifImporter
+from trace_assets.formats.registry import IMPORTERS, choose
+from trace_assets.records import Trajectory
+
+
+def test_openai_chat_is_taken_whole(tmp_path: Path) -> None:
+    row = {
+        "messages": CHAT,
+        "reward": 1.0,
+        "id": 7,
+        "task_id": "sum",
+        "target": "calc",
+        "model": "m",
+        "tools": [{"type": "function"}],
+        "usage": {"input_tokens": 5, "output_tokens": 2},
+        "cost": 0.5,
+        "scores": {"format": 0.5, "polite": True},
+        "finish_reason": "stop",
+        "extra": 3,
+    }
+    path = lines(tmp_path / "chat run.jsonl", row)
+    got = one(path)
+    assert (got.trajectory_id, got.task_id, got.target) == ("chat-run/7", "calc/sum", "calc")
+    assert (got.success, got.reward, got.stop, got.policy) == (True, 1.0, "completed", "m")
+    assert (got.prompt_tokens, got.completion_tokens, got.cost_usd) == (5, 2, 0.5)
+    assert [(check.name, check.score, check.gates) for check in got.checks] == [
+        ("format", 0.5, False),
+        ("polite", 1.0, False),
+    ]
+    assert got.metadata == {"tools": [{"type": "function"}], "extra": 3}
+    developer, _, calls, result, _ = got.messages
+    assert developer.role == "system" and developer.metadata == {"role": "developer"}
+    assert calls.tool_calls[0].arguments == {"x": 1, "y": 1} and calls.metadata == {"reasoning": "hm"}
+    assert (result.content, result.tool_name) == ("2", "add")
+    assert choose(path).name == "openai_chat"  # type: ignore[union-attr]
+
+
+def test_the_old_function_form_and_broken_arguments(tmp_path: Path) -> None:
+    chat = [
+        USER,
+        {"role": "assistant", "function_call": {"name": "add", "arguments": '{"x": 1'}},
+        {"role": "function", "name": "add", "content": "2"},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {}}],
+        },
+    ]
+    got = one(lines(tmp_path / "a.jsonl", {"messages": chat, "success": False}))
+    assert got.messages[1].tool_calls[0].arguments == {"raw": '{"x": 1'}
+    assert (got.messages[2].role, got.messages[2].tool_call_id) == ("tool", got.messages[1].tool_calls[0].id)
+    assert got.messages[3].content == "See\n[image_url]" and len(got.messages[3].metadata["content"]) == 2
+    assert (got.success, got.reward) == (False, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "reward", "success", "word"),
+    [
+        ({}, None, None, "there is no reward"),
+        ({"reward": "good"}, None, None, "is no number"),
+        ({"reward": float("nan")}, None, None, "is no number"),
+        ({"reward": {"a": 1, "b": 0}}, None, None, "there is no reward"),
+        ({"reward": {"a": 1, "total": 0.5}}, 0.5, False, ""),
+        ({"reward": 30}, 30.0, None, "add a true or false 'success'"),
+        ({"reward": 30, "success": True}, 30.0, True, ""),
+        ({"reward": 0.0, "error": "connection reset"}, None, None, "the run broke"),
+        ({"reward": 0.0, "error": {"type": "APIError", "message": "500"}}, None, None, "APIError: 500"),
+    ],
+)
+def test_no_verdict_is_never_a_zero(
+    tmp_path: Path, row: dict[str, Any], reward: float | None, success: bool | None, word: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"messages": CHAT, **row}))
+    imported = read_trajectories([path])
+    (got,) = imported.trajectories
+    assert (got.reward, got.success) == (reward, success)
+    assert [word in str(problem) and problem.severity == "notice" for problem in imported.problems] == (
+        [True] if word else []
+    )
+
+
+def test_overflow_and_truncation_are_the_agents_own(tmp_path: Path) -> None:
+    error = {"messages": CHAT, "reward": 0, "error": "This model's maximum context length is 8192 tokens"}
+    assert one(lines(tmp_path / "a.jsonl", error)).stop == "context_overflow"
+    cut = one(lines(tmp_path / "b.jsonl", {"messages": CHAT, "reward": 0, "finish_reason": "length"}))
+    assert (cut.limit, cut.fault, cut.success) == ("tokens", None, False)
+
+
+def test_equal_prompts_are_one_task(tmp_path: Path) -> None:
+    rows = [{"messages": CHAT, "reward": n} for n in (0, 1)] + [{"messages": [{**USER, "content": "x"}]}]
+    imported = read_trajectories([lines(tmp_path / "a.jsonl", *rows)])
+    first, second, third = (trajectory.task_id for trajectory in imported.trajectories)
+    assert first == second != third and len(imported.tasks) == 2
+    assert imported.tasks[0].instruction == "Add 1 and 1."
+
+
+def test_bad_lines_are_named_and_the_others_kept(tmp_path: Path) -> None:
+    good = {"messages": CHAT, "reward": 1, "id": "good-conversation-1"}
+    bad = [
+        "{broken",
+        "[1]",
+        {"messages": 3},
+        {"messages": [{"role": "robot"}]},
+        {"messages": CHAT, "seed": "x"},
+    ]
+    imported = read_trajectories([lines(tmp_path / "a.jsonl", good, *bad)], "openai_chat")
+    assert [trajectory.trajectory_id for trajectory in imported.trajectories] == ["good-conversation-1"]
+    assert [problem.position for problem in imported.problems] == [f"line {n}" for n in range(2, 7)]
+    for problem, word in zip(
+        imported.problems, ("not JSON", "list", "'messages'", "robot", "seed"), strict=True
+    ):
+        assert word in problem.message and "\n" not in str(problem)
+    torn = tmp_path / "torn.jsonl"
+    torn.write_text(json.dumps(good) + "\n" + json.dumps(good)[:40])
+    assert [problem.kind for problem in read_trajectories([torn]).problems] == ["broken_off"]
+
+
+ATIF = {
+    "schema_version": "ATIF-v1.6",
+    "session_id": "s-1",
+    "agent": {"name": "terminus", "version": "2", "model_name": "m"},
+    "steps": [
+        {"step_id": 1, "source": "user", "message": "List files.", "timestamp": "2026-01-01T00:00:00Z"},
+        {
+            "step_id": 2,
+            "source": "agent",
+            "message": "",
+            "reasoning_content": "ls",
+            "tool_calls": [{"tool_call_id": "c", "function_name": "bash", "arguments": {"cmd": "ls"}}],
+            "observation": {"results": [{"source_call_id": "c", "content": "a.txt"}]},
+            "metrics": {"prompt_tokens": 10, "completion_tokens": 3, "cost_usd": 0.1},
+        },
+    ],
+}
+
+
+def test_atif_with_the_verdict_of_harbors_trial(tmp_path: Path) -> None:
+    folder = tmp_path / "trial" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "trajectory.json").write_text(json.dumps(ATIF, indent=2))
+    imported = read_trajectories([folder / "trajectory.json"])
+    (got,) = imported.trajectories
+    assert got.success is None and "no reward" in str(imported.problems[0])
+    assert [said.role for said in got.messages] == ["user", "assistant", "tool"]
+    assert got.messages[1].metadata == {"reasoning": "ls"} and got.messages[2].tool_name == "bash"
+    assert (got.prompt_tokens, got.completion_tokens, got.cost_usd) == (10, 3, 0.1)
+    assert (got.agent, got.agent_args, got.policy, got.date) == (
+        "terminus",
+        {"version": "2"},
+        "m",
+        "2026-01-01T00:00:00Z",
+    )
+    result = {"task_name": "files", "verifier_result": {"rewards": {"reward": 1.0}}}
+    (folder.parent / "result.json").write_text(json.dumps(result))
+    judged = one(folder / "trajectory.json")
+    assert (judged.success, judged.task_id) == (True, "atif:trajectory/files")
+    result = {"verifier_result": None, "exception_info": {"exception_message": "docker died"}}
+    (folder.parent / "result.json").write_text(json.dumps(result))
+    assert one(folder / "trajectory.json").fault == "infrastructure"
+
+
+def node(parent: int | None, **message: Any) -> dict[str, Any]:
+    return {"parent": parent, "message": message, "sampled": message["role"] == "assistant"}
+
+
+def episode(**trace: Any) -> dict[str, Any]:
+    found = {
+        "version": 1,
+        "id": "trace-1",
+        "task": {"type": "Add", "data": {"name": "sum"}},
+        "agent": {"config": {"model": "m", "sampling": {"temperature": 1.0}}, "name": "solver"},
+        "nodes": [
+            node(None, role="user", content="Add."),
+            node(0, role="assistant", content="draft"),
+            node(0, role="assistant", tool_calls=[{"id": "c", "name": "add", "arguments": "{}"}]),
+            node(2, role="tool", tool_call_id="c", content="2"),
+        ],
+        "calls": [
+            {"model": "m", "usage": {"prompt_tokens": 4, "completion_tokens": 1, "cached_input_tokens": 6}}
+        ],
+        "rewards": {"right": {"score": 1.0, "weight": 1.0}, "short": {"score": 0.5, "weight": 0.5}},
+        "ok": True,
+        "is_completed": True,
+        "stop_condition": "agent_completed",
+        **trace,
+    }
+    return {"id": "ep", "env": {"id": "calc"}, "task": found["task"], "traces": [found], "ok": found["ok"]}
+
+
+def test_verifiers_episodes(tmp_path: Path) -> None:
+    got = one(lines(tmp_path / "traces.jsonl", episode()))
+    assert (got.trajectory_id, got.task_id, got.policy) == ("trace-1", "verifiers:calc/sum", "m")
+    assert [said.content for said in got.messages] == ["Add.", None, "2"], "the last branch"
+    assert (got.reward, got.success, got.stop) == (1.25, False, "completed")
+    assert [(check.name, check.passed, check.gates) for check in got.checks] == [
+        ("right", True, True),
+        ("short", False, True),
+    ]
+    assert (got.prompt_tokens, got.completion_tokens) == (10, 1)
+    assert got.metadata["branches"] == 2
+    full = {"right": {"score": 1.0, "weight": 1.0}, "short": {"score": 1.0, "weight": 0.5}}
+    assert one(lines(tmp_path / "b.jsonl", episode(rewards=full))).success is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault", "stop"),
+    [
+        ({"ok": False, "errors": [{"type": "ProviderError", "message": "502"}]}, "infrastructure", None),
+        ({"ok": False, "errors": [{"type": "TaskError", "message": "boom"}]}, "environment", None),
+        ({"stop_condition": "context_length"}, None, "context_overflow"),
+        ({"stop_condition": "max_turns"}, None, "max_turns"),
+    ],
+)
+def test_how_a_trace_ended(
+    tmp_path: Path, changes: dict[str, Any], fault: str | None, stop: str | None
+) -> None:
+    got = one(lines(tmp_path / "traces.jsonl", episode(**changes)))
+    assert got.fault == fault and (got.reward is None) == (fault is not None)
+    assert stop is None or got.stop == stop
+
+
+def test_other_agents_of_an_episode_are_not_the_policy(tmp_path: Path) -> None:
+    whole = episode()
+    user = {**whole["traces"][0], "id": "trace-2", "agent": {"config": {"model": "u"}, "trainable": False}}
+    whole["traces"].append(user)
+    got = one(lines(tmp_path / "traces.jsonl", whole))
+    assert (got.trajectory_id, got.user_policy) == ("trace-1", "u")
+
+
+def test_results_of_verifiers_version_0(tmp_path: Path) -> None:
+    row = {
+        "example_id": 3,
+        "prompt": [USER],
+        "completion": [{"role": "assistant", "tool_calls": [json.dumps(CALL)]}],
+        "reward": 1.0,
+        "task": "calc",
+        "metrics": {"format": 1.0},
+        "token_usage": {"input_tokens": 7.0, "output_tokens": 2.0},
+        "is_truncated": True,
+    }
+    imported = read_trajectories(
+        [lines(tmp_path / "results.jsonl", row, {**row, "error": "x", "reward": 0.0})]
+    )
+    got, broken = imported.trajectories
+    assert (got.task_id, got.success, got.limit) == ("verifiers:calc/3", True, "tokens")
+    assert got.messages[1].tool_calls[0].name == "add" and got.prompt_tokens == 7
+    assert (broken.reward, broken.fault) == (None, "infrastructure")
+
+
+def test_every_format_is_told_by_its_content_whatever_its_name(tmp_path: Path) -> None:
+    files = {
+        "inspect": archive(tmp_path / "a.bin", [SAMPLE]),
+        "atif": lines(tmp_path / "b.bin", ATIF),
+        "verifiers": lines(tmp_path / "c.bin", episode()),
+        "openai_chat": lines(tmp_path / "d.bin", {"messages": CHAT}),
+        "tau_bench": lines(tmp_path / "e.bin", test_tau_bench.result()),
+        "swe_agent": lines(tmp_path / "f.bin", test_swe_agent.DOCUMENT),
+        "tau2_folder": lines(tmp_path / "g.bin", test_tau2_layouts.simulation()),
+    }
+    files |= {f"spans {name}": lines(tmp_path / f"{name}.bin", form()) for name, form in FORMS.items()}
+    for name, path in files.items():
+        assert [importer.name for importer in IMPORTERS if importer.sniff(path, path.read_bytes())] == [
+            name.split()[0]
+        ]
+    imported = read_trajectories(files.values())
+    named = {one.source.partition(":")[0] for one in imported.trajectories}
+    assert named == {name.split()[0] for name in files} - {"tau2_folder"} | {"tau2"}
+
+
+def test_a_file_that_could_be_two_things_asks_for_the_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AtifImporter, "sniff", lambda self, path, head: True)
+    path = lines(tmp_path / "a.jsonl", {"messages": CHAT, "reward": 1})
+    good = lines(tmp_path / "b.jsonl", {"messages": CHAT, "reward": 1})
+    problems = read_trajectories([path], "openai_chat").problems
+    assert problems == []
+    problem = choose(good)
+    assert "--format" in str(problem) and "atif and openai_chat" in str(problem)
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def good_ones() -> dict[str, tuple[str, Any]]:
+    """Return a sound file of each format by name, and the format."""
+    info = {"agent_info": {}, "user_info": {}, "environment_info": {"domain_name": "d"}}
+    simulation = {"id": "s", "task_id": "t", "messages": CHAT[1:2], "reward_info": {"reward": 1}}
+    found = {
+        "openai_chat": {
+            **{"messages": CHAT, "reward": 1, "usage": {"prompt_tokens": 1}, "error": None},
+            "expected_actions": [{"name": "add", "arguments": {"x": 1}}],
+        },
+        "verifiers": episode(),
+        "atif": ATIF,
+        "inspect": {**RUN, "samples": [SAMPLE]},
+        "tau2": {"info": info, "tasks": [], "simulations": [simulation]},
+        "tau2_folder": {**simulation, "termination_reason": "user_stop"},
+        "tau_bench": [test_tau_bench.result()],
+        "swe_agent": test_swe_agent.DOCUMENT,
+    }
+    spans = {f"spans of {name}": ("spans", form()) for name, form in FORMS.items()}
+    return {name: (name, value) for name, value in found.items()} | spans
+
+
+@pytest.mark.parametrize("name", good_ones())
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_content_makes_a_reader_raise(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    """One value of a good row is replaced by anything: the row is read or told of, nothing else."""
+    format, good = good_ones()[name]
+    row = json.loads(json.dumps(good))
+    place: Any = row
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(junk)
+    path = tmp_path_factory.mktemp("junk") / "a.jsonl"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    importer = next(one for one in IMPORTERS if one.name == format)
+    for item in importer.read(path):
+        assert isinstance(item, Trajectory) or str(item)
+
+
+def test_imported_is_empty_at_first() -> None:
+    assert Imported() == Imported([], [], [])

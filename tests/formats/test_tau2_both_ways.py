@@ -1,0 +1,284 @@
+"""tau2 files by the fast way: which simulations take it, and that the slow way decides about all others."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.formats.test_streaming import by_parts
+from tests.formats.test_tau2 import content, simulation, write
+from trace_assets.formats import read_trajectories, tau2_parts
+from trace_assets.records import CheckRow, MessageRow, Task, Trajectory, TrajectoryHead
+from trace_assets.store.trajectories import read_trajectories as read_stored
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the trajectories that the slow way gave."""
+    read, settled = list[str](), tau2_parts.settled_items
+
+    def watched(*arguments: Any) -> Any:
+        for item in settled(*arguments):
+            if isinstance(item, Trajectory):
+                read.append(item.trajectory_id)
+            yield item
+
+    monkeypatch.setattr(tau2_parts, "settled_items", watched)
+    return read
+
+
+def _plain(one: Trajectory) -> dict[str, Any]:
+    found = one.model_dump()
+    return {**found, "checks": sorted(found["checks"], key=lambda check: check["name"])}
+
+
+def both(folder: Path, *rows: Any, name: str = "a.json", **more: Any) -> tuple[list[Trajectory], list[Any]]:
+    """Read a file both ways, compare, and return trajectories and problems."""
+    path = write(folder / name, content(*rows, **more))
+    stores, read = by_parts(folder / "parts", path)
+    stored = read_stored(stores["a"])
+    whole = read_trajectories([path])
+    assert [_plain(one) for one in stored] == sorted(
+        map(_plain, whole.trajectories), key=lambda one: one["trajectory_id"]
+    )
+    frame = stores["a"].frame(MessageRow)
+    assert frame.equals(frame.sort("trajectory_id", "index"))
+    assert {one.task_id for one in stores["a"].read(Task)} == {one.task_id for one in stored}
+    return stored, list(read.problems)
+
+
+def test_ordinary_simulations_take_the_fast_way(tmp_path: Path, slowly: list[str]) -> None:
+    rows = [simulation(n) for n in range(3)]
+    rows.append(simulation(3, reward_info=None))
+    rows.append(simulation(4, termination_reason="max_steps", seed=None, duration=None, agent_cost=None))
+    found, _ = both(tmp_path, *rows)
+    assert slowly == [] and len(found) == 5
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"id": 7},
+        {"task_id": 1},
+        {"seed": "7"},
+        {"trial": "2"},
+        {"duration": "1.5"},
+        {"id": ""},
+        {"task_id": ""},
+    ],
+)
+def test_odd_ones_take_the_slow_way_and_the_others_do_not(
+    tmp_path: Path, slowly: list[str], odd: dict[str, Any]
+) -> None:
+    rows = [simulation(0), simulation(1, **odd), simulation(2)]
+    found, problems = both(tmp_path, *rows)
+    kept = [one.trajectory_id for one in found]
+    assert {"sim-0", "sim-2"} <= set(kept) and not {"sim-0", "sim-2"} & set(slowly)
+    assert slowly == [name for name in kept if name not in ("sim-0", "sim-2")]
+    assert len(kept) + len(problems) == 3
+
+
+def test_an_id_that_is_a_number_is_one_id(tmp_path: Path) -> None:
+    rows = [simulation(0, id=7), simulation(1, id="7"), simulation(2, id=7.5), simulation(3, id=True)]
+    path = write(tmp_path / "a.json", content(*rows))
+    stores, read = by_parts(tmp_path / "parts", path)
+    kept = stores["a"].frame(TrajectoryHead)["trajectory_id"].to_list()
+    assert {"7", "7.5"} <= set(kept) and len(kept) == len(set(kept))
+    assert [one.kind for one in read.problems].count("duplicate") == 1
+
+
+@pytest.mark.parametrize("spoilt", [{"messages": None}, {"seed": "seven"}, {"messages": ["x"]}])
+def test_a_second_of_the_same_name_counts_where_the_first_is_of_no_use(
+    tmp_path: Path, spoilt: dict[str, Any]
+) -> None:
+    rows = [
+        simulation(0),
+        simulation(1, **spoilt),
+        simulation(2),
+        simulation(1, trial=5),
+        simulation(1, trial=6),
+    ]
+    path = write(tmp_path / "a.json", content(*rows))
+    stores, read = by_parts(tmp_path / "parts", path)
+    assert {one.trajectory_id: one.trial for one in stores["a"].read(TrajectoryHead)} == {
+        "sim-0": 2,
+        "sim-1": 5,
+        "sim-2": 2,
+    }
+    told = {(one.kind, one.position) for one in read.problems}
+    assert told == {("left_out", "simulations[1]"), ("duplicate", "simulations[4]")}
+
+
+@pytest.mark.parametrize(("other", "same"), [({}, True), ({"messages": []}, False)])
+def test_a_repeated_one_is_told_with_whether_it_is_the_same(
+    tmp_path: Path, other: dict[str, Any], same: bool
+) -> None:
+    path = write(tmp_path / "a.json", content(simulation(0), simulation(1), simulation(0, **other)))
+    stores, read = by_parts(tmp_path / "parts", path)
+    assert stores["a"].frame(TrajectoryHead)["trajectory_id"].to_list() == ["sim-0", "sim-1"]
+    assert [one.trial for one in stores["a"].read(TrajectoryHead)] == [2, 2]
+    (problem,) = read.problems
+    assert (problem.kind, problem.position) == ("duplicate", "simulations[2]")
+    told_whole = [one.message for one in read_trajectories([path]).problems]
+    assert [problem.message] == told_whole
+    different = write(tmp_path / "b.json", content(simulation(0), simulation(1), simulation(0, messages=[])))
+    (unlike,) = by_parts(tmp_path / "other", different)[1].problems
+    assert (problem.message == unlike.message.replace("b.json", "a.json")) is not same
+
+
+def test_what_another_file_held_before_is_not_read_again(tmp_path: Path) -> None:
+    one = write(tmp_path / "a.json", content(simulation(0), simulation(1)))
+    two = write(tmp_path / "b.json", content(simulation(1, trial=9), simulation(2)))
+    stores, read = by_parts(tmp_path / "parts", one, two)
+    assert stores["a"].frame(TrajectoryHead)["trajectory_id"].to_list() == ["sim-0", "sim-1"]
+    assert stores["b"].frame(TrajectoryHead)["trajectory_id"].to_list() == ["sim-2"]
+    (problem,) = read.problems
+    assert problem.position == "simulations[0]" and problem.path == str(two)
+
+
+def test_notices_name_the_place_in_the_file_whatever_its_pieces_look_like(tmp_path: Path) -> None:
+    """A decoy makes two pieces of one simulation, and an element that is none moves nobody."""
+    decoy = simulation(1, note=[{"id": "decoy", "task_id": "1"}])
+    rows = [
+        simulation(0, reward_info=None),
+        decoy,
+        simulation(5, reward_info=None),
+        {"x": 1},
+        simulation(3, id=3, reward_info=None),
+        simulation(4, reward_info=None),
+    ]
+    path = write(tmp_path / "a.json", content(*rows))
+    _, read = by_parts(tmp_path / "parts", path)
+    told = sorted((one.kind, one.position) for one in read.problems)
+    assert told == [
+        ("left_out", "simulations[3]"),
+        *(("not_judged", f"simulations[{place}]") for place in (0, 2, 4, 5)),
+    ]
+
+
+def test_several_results_in_one_turn_are_messages_of_their_own(tmp_path: Path, slowly: list[str]) -> None:
+    calls = [
+        {"id": name, "name": f"get_{name}", "arguments": {"n": 1}, "requestor": "assistant"} for name in "ab"
+    ]
+    results = [
+        {"role": "tool", "id": "b", "content": "B", "requestor": "assistant", "error": True},
+        {"role": "tool", "id": "a", "content": "A", "requestor": "assistant", "error": False},
+    ]
+    said = [
+        {"role": "assistant", "content": None, "tool_calls": calls, "usage": {"prompt_tokens": 5}},
+        {"role": "tool", "tool_messages": results},
+        {"role": "assistant", "content": "Done.", "usage": {"completion_tokens": 4}},
+    ]
+    found, problems = both(tmp_path, simulation(0, messages=said), simulation(1))
+    assert problems == [] and slowly == []
+    messages = found[0].messages
+    assert [(one.role, one.content, one.tool_name, one.is_error) for one in messages] == [
+        ("assistant", None, None, False),
+        ("tool", "B", "get_b", True),
+        ("tool", "A", "get_a", False),
+        ("assistant", "Done.", None, False),
+    ]
+    assert (found[0].n_messages, found[0].prompt_tokens, found[0].completion_tokens) == (4, 5, 4)
+
+
+def test_tokens_are_the_agents_and_none_where_nothing_was_noted(tmp_path: Path) -> None:
+    nothing = [
+        {"role": "user", "content": "hi", "usage": {"prompt_tokens": 9}},
+        {"role": "assistant", "content": "x"},
+    ]
+    empty = [
+        {"role": "assistant", "content": "x", "usage": {}},
+        {"role": "assistant", "content": "y", "usage": {"prompt_tokens": None, "completion_tokens": None}},
+    ]
+    some = [
+        {"role": "assistant", "content": "x", "usage": {"prompt_tokens": 3, "completion_tokens": None}},
+        {"role": "assistant", "content": "y", "usage": {"prompt_tokens": 4, "completion_tokens": 2}},
+    ]
+    found, _ = both(
+        tmp_path, *(simulation(n, messages=said) for n, said in enumerate([nothing, empty, some, []]))
+    )
+    assert [(one.prompt_tokens, one.completion_tokens) for one in found] == [
+        (None, None),
+        (None, None),
+        (7, 2),
+        (None, None),
+    ]
+    assert [one.n_messages for one in found] == [2, 2, 2, 0]
+
+
+def test_calls_without_a_name_of_their_own_are_numbered_by_their_message(tmp_path: Path) -> None:
+    def asked(**given: Any) -> dict[str, Any]:
+        return {"role": "assistant", "content": None, "tool_calls": [{"name": "get", **given}]}
+
+    said = [
+        {"role": "user", "content": "hi"},
+        asked(arguments={"a": {"é": [1, None]}}),
+        asked(id="", arguments='{"b": 2}'),
+        asked(id="x", arguments="not JSON"),
+        asked(id="y", arguments="[1]"),
+        asked(id="z", arguments=None),
+        {"role": "tool", "id": "call_1", "content": "first"},
+        {"role": "tool", "id": "z", "content": "last"},
+        {"role": "tool", "id": "nobody", "content": "?"},
+    ]
+    for solo in (False, True):
+        folder = tmp_path / str(solo)
+        folder.mkdir()
+        found, _ = both(folder, simulation(0, messages=said), solo=solo)
+        messages = found[0].messages[1 if solo else 0 :]
+        assert [(one.tool_calls[0].id, one.tool_calls[0].arguments) for one in messages[1:6]] == [
+            ("call_1", {"a": {"é": [1, None]}}),
+            ("call_2", {"b": 2}),
+            ("x", {"raw": "not JSON"}),
+            ("y", {}),
+            ("z", {}),
+        ]
+        assert [one.tool_name for one in messages[6:]] == ["get", "get", None]
+        assert [one.tool_call_id for one in messages[6:]] == ["call_1", "z", "nobody"]
+        if solo:
+            assert (found[0].messages[0].content, found[0].messages[0].requestor) == (
+                "Phone 555 is dead.",
+                "assistant",
+            )
+
+
+def test_the_collector_is_as_it_was_afterwards(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", content(simulation(0)))
+    assert gc.isenabled()
+    by_parts(tmp_path / "on", path)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        by_parts(tmp_path / "off", path)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_checks_stand_beside_their_trajectories(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", content(simulation(0), simulation(1, reward_info=None), simulation(2)))
+    stores, _ = by_parts(tmp_path / "parts", path)
+    rows = stores["a"].read(CheckRow)
+    whole = {one.trajectory_id: one.checks for one in read_trajectories([path]).trajectories}
+    assert {row.trajectory_id for row in rows} == {"sim-0", "sim-2"}
+    assert [row.name for row in rows if row.trajectory_id == "sim-0"] == sorted(
+        one.name for one in whole["sim-0"]
+    )
+
+
+def test_many_pieces_in_small_chunks_are_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [simulation(n, id=f"s{n * 7 % 40:02}") for n in range(40)]
+    path = write(tmp_path / "a.json", json.dumps(content(*rows), indent=1))
+    whole, _ = by_parts(tmp_path / "one", path)
+    for chunk in (1, 3000, 4000):
+        monkeypatch.setattr(tau2_parts, "CHUNK", chunk)
+        parts, read = by_parts(tmp_path / str(chunk), path)
+        assert read.batches["a"].n_trajectories == 40
+        for record in (MessageRow, CheckRow, TrajectoryHead):
+            assert parts["a"].frame(record).equals(whole["a"].frame(record))

@@ -1,0 +1,172 @@
+"""What lies in the inbox, and that no batch takes what another one holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.formats import test_swe_agent, test_tau2_layouts
+from trace_assets.assets.batch_capabilities import write_batch_capabilities
+from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.contrast import estimate_contrast
+from trace_assets.assets.labels import label_batch
+from trace_assets.assets.selected_capabilities import select_capabilities
+from trace_assets.assets.tasks import write_tasks
+from trace_assets.assets.trajectories import write_batch
+from trace_assets.assets.triage import triage_batch
+from trace_assets.errors import InputError
+from trace_assets.formats.problem import batch_of
+from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
+from trace_assets.store.locks import due_items, item_lock
+from trace_assets.study import Study
+from trace_assets.workflows.ingest import batches, inbox, ingest
+
+
+def simulation_file(
+    path: Path, names: list[str], told: str = "Cancel K1.", said: str = "Cancel K1.", reward: float = 1.0
+) -> Path:
+    def simulation(name: str) -> dict[str, object]:
+        return {
+            "id": name,
+            "task_id": name[-1],
+            "trial": 0,
+            "seed": 1,
+            "termination_reason": "user_stop",
+            "reward_info": {"reward": reward, "reward_basis": ["DB"], "db_check": {"db_match": True}},
+            "messages": [
+                {"role": "user", "content": said},
+                {"role": "assistant", "content": "Done."},
+            ],
+        }
+
+    info = {
+        "agent_info": {"llm": "a", "implementation": "llm_agent"},
+        "user_info": {"llm": "u", "implementation": "user_simulator"},
+        "environment_info": {"domain_name": "desk"},
+    }
+    tasks = [{"id": name[-1], "user_scenario": {"instructions": told}} for name in names]
+    document = {"info": info, "tasks": tasks, "simulations": [simulation(name) for name in names]}
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return Study.open(tmp_path / "home", None, [])
+
+
+def test_the_same_file_again_is_unchanged_and_a_longer_one_is_new(study: Study, tmp_path: Path) -> None:
+    path = simulation_file(tmp_path / "one.json", ["s1", "s2"])
+    assert ingest(study, [path]).new == {"one": 2}
+    assert ingest(study, [path]).unchanged == {"one": 2}
+    longer = simulation_file(tmp_path / "one.json", ["s1", "s2", "s3"])
+    assert ingest(study, [longer]).new == {"one": 3}
+    assert batches(study) == ["one"]
+    assert [path.name for path in study.home.inbox.iterdir() if path.name != "one"] == [".files.json"]
+
+
+def test_a_trajectory_stays_in_the_batch_that_holds_it(study: Study, tmp_path: Path) -> None:
+    ingest(study, [simulation_file(tmp_path / "one.json", ["s1", "s2"])])
+    outcome = ingest(study, [simulation_file(tmp_path / "two.json", ["s2", "s3"])])
+    assert outcome.new == {"two": 1} and outcome.errors == []
+    assert any("'one'" in str(problem) for problem in outcome.problems)
+    held = [row.trajectory_id for batch in batches(study) for row in inbox(study, batch).read(TrajectoryHead)]
+    assert len(held) == len(set(held)) == 3
+    tasks = [row.task_id for batch in batches(study) for row in inbox(study, batch).read(Task)]
+    assert len(tasks) == len(set(tasks)) == 3
+
+
+def test_a_folder_that_grows_is_read_as_a_whole(study: Study, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    test_swe_agent.laid(run, "repo__a-0")
+    assert ingest(study, [run]).new == {"run": 1}
+    test_swe_agent.laid(run, "repo__a-1")
+    grown = ingest(study, [run])
+    assert grown.new == {"run": 2} and grown.errors == []
+    assert ingest(study, [run]).unchanged == {"run": 2}
+    # The verdict lies beside: the trajectories' own files are as they were.
+    (run / "results.json").write_text(json.dumps({"resolved_ids": ["repo__a-1"], "unresolved_ids": []}))
+    judged = ingest(study, [run])
+    assert judged.new == {"run": 2}
+    rows = inbox(study, "run").read(TrajectoryHead)
+    assert [row.success for row in sorted(rows, key=lambda row: row.task_id)] == [None, True]
+
+
+def test_a_tau2_run_whose_simulations_become_more_is_read_again(study: Study, tmp_path: Path) -> None:
+    head = {"timestamp": "t", "info": test_tau2_layouts.INFO, "tasks": [test_tau2_layouts.TASK]}
+    first = test_tau2_layouts.simulation()
+    test_tau2_layouts.laid(tmp_path / "run", head, first)
+    assert ingest(study, [tmp_path]).new == {"run": 1}
+    (tmp_path / "run" / "simulations" / "s1.json").write_text(json.dumps(test_tau2_layouts.simulation(1)))
+    assert ingest(study, [tmp_path]).new == {"run": 2}
+
+
+def test_a_batch_of_several_files_is_laid_whole_when_one_is_new(study: Study, tmp_path: Path) -> None:
+    one = simulation_file(tmp_path / "results.json", ["s1", "s2"])
+    batch = batch_of(one)
+    assert ingest(study, [tmp_path]).new == {batch: 2}
+    simulation_file(tmp_path / f"{batch}.json", ["s3"])
+    assert ingest(study, [tmp_path]).new == {batch: 3}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_triage_reads_what_its_own_batch_was_told(study: Study, tmp_path: Path, at_once: bool) -> None:
+    """Also of a task that another batch brought, and whatever is in that batch."""
+    one = simulation_file(tmp_path / "one.json", ["s-1"])
+    two = simulation_file(tmp_path / "two.json", ["t-1"], "Cancel K4821.", "Cancel K4822.", reward=0.0)
+    for paths in [[one, two]] if at_once else [[one], [two]]:
+        ingest(study, paths)
+    assert [row.instruction for row in inbox(study, "two").read(ToldTask)] == ["Cancel K4821."]
+    assert inbox(study, "two").read(Task) == [] and inbox(study, "one").read(ToldTask) == []
+    versions = []
+    for batch in ("two", "one"):
+        version = write_tasks(study, batch).version
+        write_batch(study, batch)
+        triage_batch(study, batch)
+        versions.append((version, study.store.version(Triage, batch)))
+    assert [row.rule for row in study.store.read(Triage, "two")] == ["simulator_contradicts"]
+    reread = simulation_file(tmp_path / "two.json", ["t-1"], "Cancel K4822.", "Cancel K4822.", reward=0.0)
+    assert ingest(study, [reread]).new == {"two": 1}, "another instruction is another batch"
+    assert write_tasks(study, "two").version != versions[0][0]
+    triage_batch(study, "two")
+    assert study.store.read(Triage, "two")[0].rule != "simulator_contradicts"
+    assert (write_tasks(study, "one").version, study.store.version(Triage, "one")) == versions[1]
+    assert inbox(study, "one").read(Task)[0].instruction == "Cancel K1."
+
+
+def test_stages_run_without_dagster_and_twice_alike(study: Study, tmp_path: Path) -> None:
+    ingest(study, [simulation_file(tmp_path / "one.json", ["s1", "s2"])])
+
+    def run() -> list[str]:
+        made = [
+            write_tasks(study, "one"),
+            write_batch(study, "one"),
+            triage_batch(study, "one"),
+            discover(study),
+        ]
+        made += [write_batch_capabilities(study, "one")]
+        made += [label_batch(study, "one"), estimate_contrast(study), select_capabilities(study)]
+        assert all(check.passed for result in made for check in result.checks)
+        return [result.version for result in made]
+
+    assert run() == run()
+
+
+def test_an_unknown_batch_is_named(study: Study) -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        write_tasks(study, "nowhere")
+
+
+def test_a_changed_inbox_makes_its_items_due_though_nobody_asks(study: Study, tmp_path: Path) -> None:
+    file = simulation_file(tmp_path / "desk.json", ["s1"])
+    ingest(study, [file])
+    (batch,) = batches(study)
+    items = [("tasks", batch), ("trajectories", batch)]
+    assert due_items(study.home) == dict.fromkeys(items, "new files")
+    for item in items:
+        with item_lock(study.home, *item) as lock:
+            lock.settle()
+    ingest(study, [file])
+    assert due_items(study.home) == {}, "the same file again changes nothing"
