@@ -28,7 +28,7 @@ PASSED = (
     *("assets.asset", "assets.result", "cli", "code_graph", "code_versions", "definitions", "errors"),
     *("orchestration", "records", "report", "resources", "sandbox", "serving", "settings", "store", "study"),
     *("rollouts.parallel", "system", "workflows"),
-    *("diagnosis.llm.budget", "diagnosis.llm.client"),
+    *("diagnosis.llm.budget", "diagnosis.llm.client", "environments.templates.page"),
     *("policies.openai_connection", "policies.openai_faults"),
 )
 """What only shows, moves, opens or waits; records and settings count by their content."""
