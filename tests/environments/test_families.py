@@ -20,7 +20,7 @@ from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Sizes
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.templates.families import page
+from trace_assets.environments.templates.page import page
 from trace_assets.environments.writers.writer import RECIPES, environment_of, write_environment
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec

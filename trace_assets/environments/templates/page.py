@@ -1,4 +1,4 @@
-"""The page on recipes: `python -m trace_assets.environments.templates.page > docs/recipes.md` writes it again."""
+"""The page on recipes: `python -m trace_assets.environments.templates.page > docs/recipes.md`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ trace_assets.environments.templates.page`.
 `tests/environments/test_families.py` fills and plays all of them: on the embedded desk (13 families; its
 users never answer, which `write_after_refusal` and `write_without_consent` need), on a made-up clinic whose
 users answer (all 15) and, where the simulation files are at hand, on tau2's retail (all 15), airline (14: no
-state was seen that forbids its cancellations) and telecom solo (8, about lines). On each, a scripted agent that has
-every capability succeeds on every seed; the same agent without just the one taught succeeds on at most 60 %.
+state was seen that forbids its cancellations) and telecom solo (8, about lines). On each, a scripted agent
+that has every capability succeeds on every seed; the same agent without just the one taught succeeds on at
+most 60 %.
 
 ## What is not taught
 
