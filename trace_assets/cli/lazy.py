@@ -41,8 +41,10 @@ class LazyCommand(click.Command):
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Let the garbage collector rest: what modules make lives to the end, and it would look at all of it again
-    and again, which is a fifth of the time that imports take."""
+    """Let the garbage collector rest while modules are imported.
+
+    What they make lives to the end, and looking at all of it again and again is a fifth of that time.
+    """
     gc.disable()
     try:
         yield
