@@ -107,6 +107,11 @@ COMMANDS = (
         "Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is "
         "seen at once.",
     ),
+    LazyCommand(
+        "settings",
+        "settings:settings",
+        "List every setting: default, value in force, meaning, and which assets an edit recomputes.",
+    ),
     LazyCommand("warehouse", "sql:app", "The tables as a DuckDB file."),
     LazyCommand("tasks", "data:tasks", "Task files for the watched folder."),
     LazyCommand(
