@@ -1,4 +1,4 @@
-"""What commands import: `trace --help` none of them, `trace sql` what a query needs. No times are measured."""
+"""What commands import: `trace --help` no command, `trace sql` what a query needs. No time is measured."""
 
 from __future__ import annotations
 
