@@ -60,7 +60,7 @@ def room_of(module: str) -> str:
     >>> room_of("trace_assets.stats.paired"), room_of("trace_assets.study")
     ('stats', 'study')
     """
-    return (module.split(".") + ["__init__"])[1]
+    return [*module.split("."), "__init__"][1]
 
 
 def circles() -> list[list[str]]:
