@@ -1,9 +1,9 @@
-"""From trajectories to an audited training environment for one capability: plain Python, no Dagster, no model.
+"""From trajectories to an audited environment for one capability: plain Python, no Dagster, no model.
 
     python docs/examples/one_capability.py
 
-Every step is one call of the library on records. A small library lends books; its agent renews loans, and in some
-conversations it does so without looking whether somebody else has reserved the book.
+Every step is one call of the package on records. A library lends books; its agent renews loans, and in
+some conversations it does so without looking whether somebody else has reserved the book.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ TOOLS = (
     ToolSpec(name="get_loan", description="Show a loan.", parameters=LOAN, mutates=False),
     ToolSpec(name="renew_loan", description="Renew a loan.", parameters=LOAN, mutates=True),
     ToolSpec(name="return_loan", description="Take a book back.", parameters=LOAN, mutates=True),
+    ToolSpec(name="ask_librarian", description="Leave a loan to a person.", parameters=LOAN, mutates=True),
 )
-POLICY = "You serve a library. A loan whose book is reserved by somebody else must not be renewed."
+POLICY = "You serve a library. A loan whose book is reserved must not be renewed: ask a librarian."
+GREETINGS = ("", "Hello! ", "Good morning. ", "Hi there, it is me again. ")
 REQUESTS = {
-    "renew_loan": ("Please renew my loan {0}.", "Could you renew loan {0} for me?"),
-    "return_loan": ("I bring back loan {0}.", "Please take back loan {0}."),
-    "": ("Where is the book of loan {0}?", "Which shelf does loan {0} belong to?"),
+    "renew_loan": ("Please renew my loan {0}.", "Could you renew loan {0}?", "I need {0} for longer."),
+    "return_loan": ("I bring back loan {0}.", "Please take back loan {0}.", "Here is {0}, I have read it."),
+    "": ("Where is the book of loan {0}?", "Which shelf does loan {0} belong to?", "Where does {0} go?"),
 }
 
 
@@ -44,12 +46,13 @@ def conversation(number: int, rng: random.Random) -> Trajectory:
     """Play one conversation: a careless agent renews without looking, which is wrong for reserved books."""
     loan = {
         "loan_id": f"L{rng.randrange(1000, 9999)}",
-        "status": rng.choice(["free", "reserved"]),
+        "status": rng.choice(["free", "free", "reserved"]),
         "shelf": rng.choice(["north", "south", "attic"]),
     }
     wish = rng.choice(["renew_loan", "renew_loan", "return_loan", ""])
     careless = wish == "renew_loan" and rng.random() < 0.25
-    messages = [Message(role="user", content=rng.choice(REQUESTS[wish]).format(loan["loan_id"]))]
+    asked = rng.choice(GREETINGS) + rng.choice(REQUESTS[wish]).format(loan["loan_id"])
+    messages = [Message(role="user", content=asked)]
 
     def call(name: str, answer: dict[str, str]) -> None:
         one = ToolCall(id=f"c{len(messages)}", name=name, arguments={"loan_id": loan["loan_id"]})
@@ -63,9 +66,10 @@ def conversation(number: int, rng: random.Random) -> Trajectory:
         call(wish, loan | {"status": "returned"})
     elif wish and (careless or loan["status"] == "free"):
         call(wish, loan | {"status": "renewed"})
-    answer = "That is done." if wish else f"It is on the {loan['shelf']} shelf."
-    refused = wish == "renew_loan" and not careless and loan["status"] == "reserved"
-    messages.append(Message(role="assistant", content="I am sorry, it is reserved." if refused else answer))
+    elif wish:
+        call("ask_librarian", loan | {"status": "with a librarian"})
+    answer = "That is settled." if wish else f"It is on the {loan['shelf']} shelf."
+    messages.append(Message(role="assistant", content=answer))
     return Trajectory(
         trajectory_id=f"run-{number}",
         task_id=f"library/{number}",
@@ -95,7 +99,7 @@ def show(title: str, **figures: Any) -> None:
     print(f"{title:14}" + "  ".join(f"{name}: {value}" for name, value in figures.items()))
 
 
-def main(n: int = 400, seed: int = 0) -> dict[str, str]:
+def main(n: int = 500, seed: int = 0) -> dict[str, str]:
     """Go the whole way and return what was found, by name.
 
     Args:
