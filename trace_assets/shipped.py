@@ -1,4 +1,4 @@
-"""Folders that the program reads and that are no Python: the sandbox's files and the SQL of views and queries.
+"""Folders that the program reads and does not import: the sandbox's files, the SQL of views and queries.
 
 They lie beside the package in a checkout and inside it where a wheel was installed (`setup.py`).
 """
