@@ -96,7 +96,8 @@ def test_from_an_empty_folder_it_finds_its_queries_its_worker_and_the_same_versi
         "from trace_assets.sandbox.settings_of_containers import folder, worker_hash\n"
         "from trace_assets.store.saved_queries import ready_queries, sql_folder\n"
         "print(json.dumps([t.__file__, str(folder()), str(sql_folder()), worker_hash(), "
-        "list(ready_queries()), len(list((sql_folder() / 'views').glob('*.sql'))), {n: code_version(n) for n in DECIDED_BY}]))"
+        "list(ready_queries()), len(list((sql_folder() / 'views').glob('*.sql'))), "
+        "{n: code_version(n) for n in DECIDED_BY}]))"
     )
     here = installed / "trace_assets"
     said = json.loads(run(tmp_path, "-c", code, PYTHONPATH=str(installed)))
