@@ -22,7 +22,6 @@ app = typer.Typer(
     name="trace",
     help="Find what an agent cannot do, teach it, and route to what was taught.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
