@@ -158,7 +158,7 @@ class Uploads:
             ) from error
 
     def _load(self, url: str, name: str, folder: Path) -> None:
-        # After a training was killed, its name may stand for a folder that is gone, so it is taken back first.
+        # After a training was killed, its name may stand for a folder that is gone: it is taken back first.
         # Not loaded in place: vLLM keeps that word with the name, and reads the folder at every model step.
         self.post(url, "/unload_lora_adapter", {"lora_name": name}, _ASK_SECONDS)
         body: dict[str, Any] = {"lora_name": name, "lora_path": str(folder), "load_inplace": False}
