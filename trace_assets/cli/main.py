@@ -136,7 +136,6 @@ app = typer.Typer(
     name="trace",
     cls=lazy_group(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
