@@ -87,9 +87,7 @@ def test_code_that_gives_the_same_goes_on_under_the_old_version(copy: Path) -> N
     (copy / "code_versions.json").write_text(json.dumps(kept))
     forget()
     assert code_version("contrast") == before
-    assert moved(copy, "assets/contrast.py", "0 + len(rows),", "1 + len(rows),", ["contrast"]) == {
-        "contrast"
-    }
+    assert moved(copy, "assets/contrast.py", "0 + len(rows),", "1 + len(rows),", ["contrast"]) == {"contrast"}
 
 
 def test_kept_versions_are_of_the_code_that_is_there() -> None:
