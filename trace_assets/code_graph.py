@@ -197,7 +197,7 @@ class CodeGraph:
             if file is None:
                 raise LookupError(f"there is no module '{name}' in {self._package}.")
             self._modules[name] = module = _Module(name)
-            tree = ast.parse(file.read_text(encoding="utf-8"))
+            tree = _parsed(file.read_text(encoding="utf-8"))
             for statement in tree.body:
                 self._take(module, statement)
         return self._modules[name]
@@ -348,6 +348,15 @@ class _Speller:
             return
         number = self.others.setdefault(found, len(self.others))
         self.words.append(".".join([f"other {number}", *rest]))
+
+
+def _parsed(text: str) -> ast.Module:
+    for _ in range(3):
+        try:
+            return ast.parse(text)
+        except SystemError:  # CPython miscounts its depth when another thread parses at the same moment
+            continue
+    return ast.parse(text)
 
 
 def _chain(node: ast.Name | ast.Attribute) -> list[str]:

@@ -44,7 +44,8 @@ def test_a_target_is_held_against_the_figure_that_is_named() -> None:
 def test_the_benchmark_prints_every_target(docker_pool: SandboxPool) -> None:
     command = [sys.executable, "-m", "tests.bench.sandbox", "--json"]
     small = ["--starts", "2", "--repeat", "100", "--episodes", "20"]
-    done = subprocess.run([*command, *small], capture_output=True, text=True, check=True)
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([*command, *small], cwd=root, capture_output=True, text=True, check=True)
     document = json.loads(done.stdout)
     assert document["sandbox"].startswith("docker (socket)")
     figures = {one["name"]: one for one in document["figures"]}
