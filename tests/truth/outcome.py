@@ -5,10 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from tests.truth.readings import TABLES
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
+from trace_assets.diagnosis.decisive import RULES as DECISIVE
 from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
@@ -35,7 +36,7 @@ def domain_of(target: str) -> str:
 
 @cache
 def developed_on(kind: str) -> dict[str, tuple[str, ...]]:
-    """Return by name on which domains' readings `families` or `rules` were developed."""
+    """Return by name on which domains' readings `families`, `rules` or `decisive` were developed."""
     return {name: tuple(on) for name, on in _declared()[kind].items()}
 
 
@@ -108,10 +109,17 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
     matrix = LabelMatrix.build(labels, rows, target)
     contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
     selected = select(contrasts, capabilities, labels, rows, Selection())
-    diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected)
+    by_id = {task.task_id: task for task in tasks}
+    diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected, by_id)
     as_if = [triage([as_failed(one)], rules=rules, known=known)[0] for one in trajectories if one.success]
-    accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected)
-    return Outcome(name, target, diagnosed, tried.explainer(diagnosed), tried.explainer(accused))
+    accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected, by_id)
+    explainer = _without(domain) if domain and tried.explainer is explain else tried.explainer
+    return Outcome(name, target, diagnosed, explainer(diagnosed), explainer(accused))
+
+
+def _without(domain: str) -> Explainer:
+    """Return the explanation by rules without those that were developed on a domain."""
+    return partial(explain, rules={one for one in DECISIVE if held_out(one, "decisive", domain)})
 
 
 def as_failed(one: Trajectory) -> Trajectory:
