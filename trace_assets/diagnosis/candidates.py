@@ -82,14 +82,14 @@ class Pool:
                 kept.append(place)
         return rows[sorted(kept)]
 
-    def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], min_support: int) -> int:
+    def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> int:
         """Return how many findings the contrast could test: those relevant often enough on both sides.
 
         That depends on outcomes, but not on how labels go with them: a permutation leaves it as it is, so it
         may be known before the test (Bourgon et al. 2010, "Independent filtering increases detection power",
         PNAS 107:9546).
         """
-        relevant = self.codes[self.findings(min_support)] > NA
+        relevant = self.codes[self.findings(section.support(int(failed.sum())))] > NA
         return int(np.sum(can_be_tested(relevant[:, failed].sum(axis=1), relevant[:, passed].sum(axis=1))))
 
     def pick(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> list[int]:
@@ -103,7 +103,7 @@ class Pool:
             failed: Which failed.
             section: Support, and how many candidates at most.
         """
-        rows = self.findings(section.min_support)
+        rows = self.findings(section.support(int(failed.sum())))
         codes = self.codes[rows]
         shown = (codes[:, passed] == PRESENT).sum(axis=1)
         missed = (codes[:, passed] == LACKING).sum(axis=1)

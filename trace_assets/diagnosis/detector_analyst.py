@@ -79,7 +79,7 @@ class DetectorAnalyst:
         pool = self.pool(trajectories)
         outcome = np.array([-1 if one is None else int(one) for one in passed])
         chosen = pool.pick(outcome == 1, outcome == 0, self._section)
-        considered = pool.considered(outcome == 1, outcome == 0, self._section.min_support)
+        considered = pool.considered(outcome == 1, outcome == 0, self._section)
         return [_capability(pool, row, target, trajectories, self.name, considered) for row in chosen]
 
     def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
