@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id
@@ -115,6 +115,18 @@ class Corpus:
                 return argument
         return None
 
+    def own_words(self, tool: str, words: Iterable[str]) -> list[str]:
+        """Return those of some words that name a tool and no other tool that was called.
+
+        What is said together with a call by chance does not ask for it; its own name does.
+        """
+        others = [other for other in self.tools if other != tool]
+        return [
+            word
+            for word in words
+            if named_after(tool, word) and not any(named_after(other, word) for other in others)
+        ]
+
     @cached_property
     def _weights(self) -> list[float]:
         """What each transcript counts: the trials of one task count as one."""
@@ -195,6 +207,15 @@ def _cover(good: dict[str, frozenset[int]], calling: set[int]) -> list[str]:
         left -= good.pop(word)
         chosen.append(word)
     return chosen
+
+
+def asks_for(tool: str, word: str) -> bool:
+    """Tell whether a word is a form of a tool's verb: who says it asks for what the tool does.
+
+    >>> [asks_for("cancel_order", word) for word in ("cancelled", "order", "canopy")]
+    [True, False, False]
+    """
+    return named_after(spoken(tool).partition(" ")[0], word)
 
 
 def named_after(tool: str, word: str) -> bool:
