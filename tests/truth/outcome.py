@@ -12,6 +12,7 @@ from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
 from trace_assets.diagnosis.decisive import RULES as DECISIVE
 from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.expected.facts import Facts
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, Explainer, explain
 from trace_assets.diagnosis.label_matrix import LabelMatrix
@@ -55,20 +56,21 @@ class Tried:
     """What is scored: an analyst, the rules of triage, and who explains.
 
     Attributes:
-        analyst: Makes the analyst of a target; told the domain whose readings it must not have seen, or None.
+        analyst: Makes the analyst of a target; told the domain whose readings it must not have seen, or None,
+            and the target's policy as it is recorded.
         explainer: Explains failures.
         leave_out: Whether what was developed on a domain's readings is left out there.
     """
 
-    analyst: Callable[[str | None], Analyst]
+    analyst: Callable[[str | None, str], Analyst]
     explainer: Explainer = explain
     leave_out: bool = False
 
 
-def by_detectors(domain: str | None) -> Analyst:
+def by_detectors(domain: str | None, policy: str = "") -> Analyst:
     """Return the detectors, those that were not developed on a domain alone where one is named."""
     families = [one for one in FAMILIES if domain is None or held_out(one.name, "families", domain)]
-    return DetectorAnalyst(Discovery(), families=families)
+    return DetectorAnalyst(Discovery(), families=families, policy=policy)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
         for row in rows
         if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
-    analyst = tried.analyst(domain)
+    analyst = tried.analyst(domain, Facts(trajectories, known.tasks).policy.text)
     capabilities = analyst.discover([one for one in trajectories if one.trajectory_id in usable])
     labels = analyst.label([one.blind() for one in trajectories], capabilities)
     matrix = LabelMatrix.build(labels, rows, target)

@@ -35,7 +35,7 @@ class _Model:
     "capability_dictionary",
     group="diagnosis",
     records=(Capability, Proposal),
-    deps=["trajectories", "triage", "suspect_tasks", "config/discovery"],
+    deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
     unfinished=["discovery_complete"],

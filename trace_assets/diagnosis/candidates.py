@@ -46,6 +46,7 @@ class Pool:
             for detector in families
             for proposal in sorted(detector.propose(corpus), key=lambda one: one.subject)
         ]
+        found = _without_proxies(found)
         codes = np.full((len(found), len(corpus.transcripts)), NA, dtype=np.int8)
         evidence = np.full(codes.shape, NO_EVIDENCE, dtype=np.int32)
         for row, (detector, proposal) in enumerate(found):
@@ -113,6 +114,20 @@ class Pool:
         score = covered - missed / max(1, int(passed.sum()))
         order = rows[normal][np.argsort(-score[normal], kind="stable")]
         return [int(row) for row in order[: section.max_candidates]]
+
+
+def _without_proxies(found: list[tuple[Detector, Proposal]]) -> list[tuple[Detector, Proposal]]:
+    """Leave out what speaks of one field where a rule of all its fields is there.
+
+    A single field of a rule of three accuses what the rule allows, and an environment written from it would
+    teach to refuse that.
+    """
+    ruled = {proposal.args["tool"] for detector, proposal in found if detector.name == "write_against_policy"}
+    return [
+        (detector, proposal)
+        for detector, proposal in found
+        if detector.name != "write_against_state" or proposal.args["tool"] not in ruled
+    ]
 
 
 def twins(codes: Codes, others: Codes | None = None) -> NDArray[np.bool_]:

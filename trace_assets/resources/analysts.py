@@ -20,7 +20,7 @@ from trace_assets.environments.contract.description import (
     read_description,
     write_description,
 )
-from trace_assets.records import Capability, Label, Trajectory, Triage
+from trace_assets.records import Capability, Label, Task, ToldTask, Trajectory, Triage
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -28,13 +28,26 @@ PLAYED = "rolled out"
 
 
 def open_detectors(study: Study, target: str) -> DetectorAnalyst:
-    """Return the detectors; they are told the tools of the live target, and of those that were live once."""
+    """Return the detectors; they are told the tools of the live target, and of those that were live once.
+
+    So with the policy; of a target that was never live it is the one that tasks record beside its runs.
+    """
     if target == study.settings.targets.name:
-        tools = study.target.tools
+        tools, policy = study.target.tools, study.target.policy
     else:
         known = read_description(study.home.descriptions, target)
         tools = known.tools.agent if known.tools_from == PLAYED else ()
-    return DetectorAnalyst(study.settings.discovery, tools=tools)
+        policy = known.policy or _recorded_policy(study, target)
+    return DetectorAnalyst(study.settings.discovery, tools=tools, policy=policy)
+
+
+def _recorded_policy(study: Study, target: str) -> str:
+    """Return the first policy in order of tasks that a target's tasks record, empty when none does."""
+    told = [*study.store.read(Task), *study.store.read(ToldTask)]
+    own = sorted(
+        (row.task_id, row.domain_policy) for row in told if row.target == target and row.domain_policy
+    )
+    return own[0][1] if own else ""
 
 
 def keep_described(study: Study) -> None:

@@ -16,7 +16,8 @@ MIN_USES = 4
 class EndedWithWorkOpen:
     """The user asked for what a writing tool does (a cue word), and it was never called successfully.
 
-    Cues are forms of the tool's verb: other words may go with a call without asking for it. Relevant when a cue word was said. It counts also when the conversation ended by a transfer: whether
+    Cues are forms of the tool's verb: other words may go with a call without asking for it. Relevant
+    when a cue word was said. It counts also when the conversation ended by a transfer: whether
     successful runs do so is for the contrast to say. Arguments: `tool`, `cues`.
     """
 

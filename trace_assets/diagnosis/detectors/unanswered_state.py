@@ -59,7 +59,8 @@ def calls_for(tool: str, seen: str) -> bool:
 class UnansweredState:
     """A result showed field = value (or said a line of text), and a certain step did not follow.
 
-    The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Arguments: `read` (the tool that showed it) and `field`, both
+    The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Arguments:
+    `read` (the tool that showed it) and `field`, both
     empty for a line of text, `value`, `tool` (the step).
     """
 

@@ -102,7 +102,7 @@ def _checkable(value: object) -> str | None:
 
 
 def _supported(transcript: Transcript, text: str, before: int) -> bool:
-    """Tell whether a value was said or shown before; the user's echo of the agent's invention is no source."""
+    """Tell whether a value was said or shown before; the user's echo of an invention is no source."""
     date = _DATE.match(text)
     ways = date_words(*(int(part) for part in date.groups())) if date else re.compile(re.escape(text))
     invented = False
