@@ -20,7 +20,7 @@ from trace_assets.environments.contract.description import (
     read_description,
     write_description,
 )
-from trace_assets.records import Capability, Label, Task, ToldTask, Trajectory, Triage
+from trace_assets.records import Capability, Label, Task, Trajectory, Triage
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -43,11 +43,8 @@ def open_detectors(study: Study, target: str) -> DetectorAnalyst:
 
 def _recorded_policy(study: Study, target: str) -> str:
     """Return the first policy in order of tasks that a target's tasks record, empty when none does."""
-    told = [*study.store.read(Task), *study.store.read(ToldTask)]
-    own = sorted(
-        (row.task_id, row.domain_policy) for row in told if row.target == target and row.domain_policy
-    )
-    return own[0][1] if own else ""
+    told = [row for row in study.store.read(Task) if row.target == target and row.domain_policy]
+    return min(told, key=lambda row: row.task_id).domain_policy if told else ""
 
 
 def keep_described(study: Study) -> None:

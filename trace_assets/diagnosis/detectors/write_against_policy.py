@@ -75,7 +75,7 @@ class WriteAgainstPolicy:
             name = normal(step.arguments.get(args["argument"]))
             written.add(name)
             fields, at = _record(transcript, step, name)
-            if step.by_user or fields is None or not set(args["fields"]) <= fields.keys():
+            if step.by_user or fields is None or not fields.keys() & set(args["fields"]):
                 continue  # what is not known accuses nobody
             if self._holds(transcript, args, fields, step.index):
                 shown += [at, step.index]
@@ -88,8 +88,8 @@ class WriteAgainstPolicy:
             return NOT_NEEDED
         for name, seen in transcript.observations.items():
             own = any(normal(step.arguments.get(args["argument"])) == name for step in transcript.steps)
-            complete = all(field in seen[-1].fields for field in args["fields"])
-            if name in written or not own or not complete:
+            known = any(field in seen[-1].fields for field in args["fields"])
+            if name in written or not own or not known:
                 continue
             if not self._holds(transcript, args, seen[-1].fields, len(transcript.messages)):
                 return present(f"no condition held, and {name} was left alone", asked, seen[-1].index)
