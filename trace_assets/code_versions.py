@@ -96,6 +96,9 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
     "labelling by a model": _LABELLING,
     "importers": ("formats.load:load", "untrusted.json_text", "untrusted.parquet_rows"),
     "order desk": ("targets.embedded",),
+    "demo agent": (
+        *("training.demo_agent", "training/chat_template.jinja", "targets.embedded.demonstrations"),
+    ),
     "prompts of the writer": (
         *(f"{_WRITERS}/{name}.md" for name in ("write", "capability", "mend", "continue")),
         *(

@@ -40,7 +40,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
                 journal.append(trajectory)
         with open_account(study.store, study.home.answers, Analyst(), "labels", "b") as account:
             for number in range(3):
-                account.book("label", 100 * number, 10, 0)
+                ticket = account.reserve("label", 100, 10)
+                assert ticket is not None
+                account.settle(ticket, {"prompt_tokens": 10 * number + 10, "completion_tokens": 10})
         asked = Question("label", "m", "system", "user", _Reply)
         Answers(study.home.answers).put(asked, _Reply(text="PRESENT"))
         write_description(study.home.descriptions, TargetDescription(target="tau2:desk", policy="Be kind."))

@@ -294,7 +294,7 @@ def test_the_plugin_notes_which_test_runs_which_line(tmp_path: Path) -> None:
 
 
 def test_a_module_of_the_table_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "modules.toml").write_text('modules = ["diagnosis.cover", "no.such"]')
+    (tmp_path / "modules.toml").write_text('modules = ["diagnosis.selection", "no.such"]')
     monkeypatch.setattr(campaign, "HERE", tmp_path)
     with pytest.raises(SystemExit, match=r"are not there: no\.such"):
         modules()

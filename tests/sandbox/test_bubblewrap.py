@@ -15,7 +15,7 @@ from trace_assets.sandbox import (
     SandboxPool,
     Timeout,
     open_pool,
-    reward_verification,
+    replay,
 )
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
@@ -60,7 +60,7 @@ def test_an_episode_and_its_replay(bubblewrap_pool: SandboxPool, counter: str) -
     session.step(environment.oracle(3)[0])
     verdict = session.verdict()
     assert verdict["reward"] == 1.0
-    assert reward_verification(bubblewrap_pool, counter, 3, session.actions) == verdict
+    assert replay(bubblewrap_pool, counter, 3, session.actions) == verdict
 
 
 def test_the_walls_stand(bubblewrap_pool: SandboxPool, hostile: Hostile, bare: Bare) -> None:

@@ -26,7 +26,7 @@ from trace_assets.sandbox import (
     Timeout,
     image,
     open_pool,
-    reward_verification,
+    replay,
 )
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.sandbox import Sandbox
@@ -78,7 +78,7 @@ def test_an_episode_and_its_replay(any_transport: SandboxPool, counter: str) -> 
     for one in sessions:
         verdict = one.verdict()
         assert verdict["reward"] == 1.0
-    assert reward_verification(any_transport, counter, 4, sessions[4].actions) == verdict
+    assert replay(any_transport, counter, 4, sessions[4].actions) == verdict
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from trace_assets.sandbox import (
     SandboxPool,
     Timeout,
     TooLarge,
-    reward_verification,
+    replay,
 )
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
@@ -42,7 +42,7 @@ def test_an_episode_from_reset_to_verdict(unsafe_pool: SandboxPool, counter: str
         assert session.verdict() is verdict
         with pytest.raises(InputError, match="over"):
             session.step(environment.oracle(7)[0])
-    assert reward_verification(unsafe_pool, counter, 7, session.actions) == verdict
+    assert replay(unsafe_pool, counter, 7, session.actions) == verdict
 
 
 def test_many_episodes_live_side_by_side(unsafe_pool: SandboxPool, counter: str, act: Act) -> None:

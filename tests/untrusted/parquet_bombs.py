@@ -108,7 +108,7 @@ def a_list_of_one_text(path: Path) -> None:
     groups(path, *tables, compression="zstd", write_statistics=False)
 
 
-@bomb("parquet", None, "unfolds to more than")
+@bomb("parquet", None, "more trajectories and tasks than can be remembered")
 def a_hundred_million_rows(path: Path) -> None:
     """Each of them nothing at all."""
     n = 100_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.sandbox import SandboxPool, reward_verification
+from trace_assets.sandbox import SandboxPool, replay
 from trace_assets.sandbox.selftest.placement import APART, CHEATS, HONEST, PLACEMENTS, SEED
 
 BROKEN = {"together": 1.0, "replayed": 1.0, "apart": 0.0}
@@ -48,4 +48,4 @@ def test_the_reward_apart_is_one_that_a_second_container_confirms(pool: SandboxP
     with pool.environment(APART).reset(SEED) as session:
         session.step(answer)
         earned = session.verdict()
-    assert earned["reward"] == 1.0 and reward_verification(pool, APART, SEED, session.actions) == earned
+    assert earned["reward"] == 1.0 and replay(pool, APART, SEED, session.actions) == earned

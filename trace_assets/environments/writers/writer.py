@@ -198,7 +198,7 @@ def _line(text: str) -> str:
 def _template(name: str) -> Any:
     import jinja2
 
-    folder = resources.files("trace_assets.environments").joinpath("recipes")
+    folder = resources.files("trace_assets.environments").joinpath("templates")
     loader = jinja2.FunctionLoader(lambda file: folder.joinpath(file).read_text(encoding="utf-8"))
     environment = jinja2.Environment(  # the output is Python, not HTML
         loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False

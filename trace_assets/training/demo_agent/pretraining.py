@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
@@ -11,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trace_assets.code_versions import code_version
 from trace_assets.errors import CheckFailed, InputError, Unavailable, require_extra
 from trace_assets.records import BaseCheckpoint
 from trace_assets.rollouts.runner import Trial, run_rollouts
@@ -38,27 +37,11 @@ if TYPE_CHECKING:
 RECIPE_FILE = "training.json"
 """In the model's folder: what it was trained by, and how its check came out."""
 
-# What decides the weights, beside the section and the target.
-_SOURCES = (
-    ("trace_assets.targets.embedded", "demonstrations.py"),
-    ("trace_assets.training", "base_check.py"),
-    ("trace_assets.training", "base_model.py"),
-    ("trace_assets.training", "base_run.py"),
-    ("trace_assets.training", "chat_template.jinja"),
-    ("trace_assets.training", "corpus.py"),
-    ("trace_assets.training", "muon.py"),
-    ("trace_assets.training", "tiny_agent.py"),
-    ("trace_assets.training", "tokenizer.py"),
-)
-
 
 def _run_version(target: Target, section: BaseModelSection) -> str:
     """Return the content version of what decides each training step; what ends the training is not in it."""
-    sources = hashlib.sha256()
-    for package, name in _SOURCES:
-        sources.update(resources.files(package).joinpath(name).read_bytes() + b"\0")
     said = f"{section.seed}/{section.steps}/{section.head_dim}/{section.size}"
-    return text_version(sources.hexdigest(), target.version, said)
+    return text_version(code_version("demo agent"), target.version, said)
 
 
 def recipe_version(target: Target, section: BaseModelSection) -> str:

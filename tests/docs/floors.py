@@ -1,0 +1,40 @@
+"""The floors of the house: what rests on what."""
+
+from __future__ import annotations
+
+ROOMS = (
+    *("stats", "records", "formats", "diagnosis", "environments", "sandbox", "rollouts", "training"),
+    *("routing", "targets", "policies", "store", "evaluation", "system", "untrusted"),
+)
+"""Folders that take records and give records."""
+
+FREE_OF_DAGSTER = (*ROOMS, "assets", "report", "resources", "serving", "settings", "study", "workflows")
+
+FLOORS = (
+    ("errors", "system", "untrusted", "conformance", "code_graph", "code_versions", "stats"),
+    ("records", "settings"),
+    ("store",),
+    ("sandbox", "targets", "formats", "policies"),
+    ("rollouts", "diagnosis", "routing", "environments", "training"),
+    ("evaluation", "serving", "report"),
+    ("study",),
+    ("resources",),
+    ("assets", "workflows"),
+    ("orchestration", "definitions"),
+    ("cli", "__main__"),
+)
+"""From the ground up: a room imports of its own floor and of lower ones."""
+
+UPWARD = {
+    ("policies.vllm_engine", "serving.server"): "ends a process group as the server's is ended",
+    ("policies.vllm_engine", "training.checkpoints"): "reads which files make up an adapter's folder",
+    ("policies.vllm_host", "serving.server"): "ends a process group as the server's is ended",
+    ("training.sampler", "serving.server"): "starts a vLLM server for the time of a training",
+    ("settings.loop", "orchestration.cron"): "a wrong cron expression is refused when settings are read",
+    ("resources.analysts", "assets.result"): "the type of a figure",
+    ("resources.analysts", "assets.suspect_tasks"): "tasks whose ground truth is doubtful are put aside",
+    ("resources.sandbox", "assets.result"): "the type of a check",
+    ("resources.contract", "workflows.ingest"): "where ingested batches lie",
+    ("resources.sandbox", "workflows.permutations"): "the seeds that an environment is given",
+}
+"""Imports of a higher floor that there are today, each with its reason. None of them closes a circle."""

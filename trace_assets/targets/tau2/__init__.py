@@ -1,0 +1,1 @@
+"""tau2-bench, live: modules that run where the user installed it, and nothing of its code."""

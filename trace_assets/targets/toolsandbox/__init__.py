@@ -1,0 +1,1 @@
+"""ToolSandbox, live: modules that run where the user installed it, and nothing of its code."""
