@@ -41,7 +41,8 @@ THE_PROGRAMS_OWN = (
     "TRACE_SQL",
     "TRACE_SANDBOXES",
 )
-"""Of the TRACE_ variables these are settings of the program; the others are switches of tests."""
+"""Of the TRACE_ variables these, and all of TRACE__, are settings of the program; the others are switches of
+tests."""
 OPENED = frozenset(
     ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect")
 )
@@ -74,7 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _take_own_variables(folder: Path, users: Path) -> None:
     """Leave of the shell's variables only what says where programs are and what to test."""
     for name in list(os.environ):
-        kept = name in KEPT | THREADS or (name.startswith(KEPT_FAMILIES) and name not in THE_PROGRAMS_OWN)
+        own = name in THE_PROGRAMS_OWN or name.startswith("TRACE__")
+        kept = name in KEPT | THREADS or (name.startswith(KEPT_FAMILIES) and not own)
         if not kept or name in ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONUTF8"):
             del os.environ[name]
         elif name.startswith("TRACE_") and os.path.exists(os.environ[name]):

@@ -12,7 +12,7 @@ FROM ${BASE_IMAGE}
 ARG TORCH=torch==2.13.0
 ARG TORCH_INDEX=https://pypi.org/simple
 WORKDIR /opt/trace
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py MANIFEST.in constraints.txt README.md LICENSE ./
 COPY trace_assets trace_assets
 COPY sandboxes sandboxes
 COPY sql sql

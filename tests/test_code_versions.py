@@ -63,7 +63,7 @@ def test_an_edit_moves_what_follows_from_it_alone(copy: Path) -> None:
 
 def test_each_prompt_moves_the_version_of_its_own_stage(copy: Path) -> None:
     models = ("discovery by a model", "labelling by a model")
-    prompts = "diagnosis/model/prompts"
+    prompts = "diagnosis/llm/prompts"
 
     def both(file: str) -> tuple[bool, bool]:
         edit = ("e", "E") if file.endswith(".md") else ("return ", "return 0 or ")
@@ -75,21 +75,19 @@ def test_each_prompt_moves_the_version_of_its_own_stage(copy: Path) -> None:
     assert both(f"{prompts}/merge.md") == (True, False)
     assert both(f"{prompts}/recognise.md") == (True, False)
     assert both(f"{prompts}/transcript.md") == (True, True)
-    assert both("diagnosis/model/view.py") == (True, True)
+    assert both("diagnosis/llm/transcript.py") == (True, True)
     assert both(f"{prompts}/triage.md") == (False, False)
-    assert both("diagnosis/model/account.py") == (False, False)
+    assert both("diagnosis/llm/budget.py") == (False, False)
 
 
 def test_code_that_gives_the_same_goes_on_under_the_old_version(copy: Path) -> None:
     before = code_version("contrast")
-    assert "contrast" in moved(copy, "stages/diagnosis.py", "len(rows),", "0 + len(rows),", ["contrast"])
+    assert "contrast" in moved(copy, "assets/contrast.py", "len(rows),", "0 + len(rows),", ["contrast"])
     kept = {"contrast": {"content": code_version("contrast"), "version": before}}
     (copy / "code_versions.json").write_text(json.dumps(kept))
     forget()
     assert code_version("contrast") == before
-    assert moved(copy, "stages/diagnosis.py", "0 + len(rows),", "1 + len(rows),", ["contrast"]) == {
-        "contrast"
-    }
+    assert moved(copy, "assets/contrast.py", "0 + len(rows),", "1 + len(rows),", ["contrast"]) == {"contrast"}
 
 
 def test_kept_versions_are_of_the_code_that_is_there() -> None:

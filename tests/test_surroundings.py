@@ -48,6 +48,7 @@ HOSTILE = {
     "LC_ALL": "C",
     "TRACE_HOME": "/nowhere",
     "TRACE_SET": "nonsense=1",
+    "TRACE__SELECTION__MIN_GAP": "0.9",
     "DAGSTER_HOME": "/nowhere",
     "OPENAI_API_KEY": "sk-secret",
     "PYTHONWARNINGS": "error",

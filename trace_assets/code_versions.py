@@ -19,6 +19,7 @@ from pathlib import Path
 
 import trace_assets
 from trace_assets.code_graph import CodeGraph
+from trace_assets.shipped import shipped
 
 ROOT = Path(trace_assets.__file__).resolve().parent
 KEPT = ROOT / "code_versions.json"
@@ -27,7 +28,7 @@ KEPT = ROOT / "code_versions.json"
 PASSED = (
     *("assets.asset", "assets.result", "cli", "code_graph", "code_versions", "definitions", "errors"),
     *("orchestration", "records", "report", "resources", "sandbox", "serving", "settings", "store", "study"),
-    *("rollouts.parallel", "system", "workflows"),
+    *("rollouts.parallel", "shipped", "system", "workflows"),
     *("diagnosis.llm.budget", "diagnosis.llm.client", "environments.templates.page"),
     *("policies.openai_connection", "policies.openai_faults"),
 )
@@ -70,8 +71,8 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "environment_audit": (
         *(f"sandbox.{name}" for name in ("config", "settings_of_containers", "protocol", "session")),
         *("environments.audit", *_SEEDED),
-        *(f"../sandboxes/{name}" for name in ("seccomp.json", "Dockerfile")),
-        *(f"../sandboxes/worker/{name}.py" for name in _WORKER),
+        *(f"sandboxes/{name}" for name in ("seccomp.json", "Dockerfile")),
+        *(f"sandboxes/worker/{name}.py" for name in _WORKER),
     ),
     "environment_verdict": ("assets.environment_verdict:write_verdict",),
     "pilot": (
@@ -88,7 +89,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "evaluation": (*_PLAYED, "assets.evaluation:write_evaluation", "evaluation"),
     "report": ("assets.report", "report"),
 }
-"""Asset to functions (`module:name`), modules and packages, and files, all below `trace_assets`."""
+"""Asset to functions (`module:name`), modules and packages, and files, below `trace_assets` or shipped."""
 
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "detectors": _DETECTORS,
@@ -144,7 +145,7 @@ def _hash(name: str) -> bytes:
     module, _, definition = name.partition(":")
     if definition:
         return graph().hash(module, definition)
-    if (file := ROOT / name).is_file():
+    if (file := shipped(name, ROOT)).is_file():
         return _file_hash(file)
     folder = ROOT.joinpath(*module.split("."))
     files = [file for file in folder.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]

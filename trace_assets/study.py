@@ -40,6 +40,8 @@ class Study:
     ) -> Study:
         """Open a study; what is not given comes from `TRACE_HOME`, `TRACE_CONFIG` and `TRACE_SET`.
 
+        Settings come also from variables `TRACE__SECTION__KEY`, under the overrides.
+
         Args:
             home: Folder of the study.
             config: A `trace.toml`.
@@ -52,7 +54,7 @@ class Study:
         return cls(Home.open(home, writable=writable), settings)
 
     def environment(self, config: Path | str | None, overrides: Sequence[str]) -> dict[str, str]:
-        """Return the variables that make another process open the same study."""
+        """Return the variables that, beside those it inherits, make another process open the same study."""
         return {
             "TRACE_HOME": str(self.home.path),
             "DAGSTER_HOME": str(self.home.dagster),

@@ -11,7 +11,7 @@ ROOMS = (
 FREE_OF_DAGSTER = (*ROOMS, "assets", "report", "resources", "serving", "settings", "study", "workflows")
 
 FLOORS = (
-    ("errors", "system", "untrusted", "conformance", "code_graph", "code_versions", "stats"),
+    ("errors", "system", "untrusted", "conformance", "code_graph", "shipped", "code_versions", "stats"),
     ("records", "settings"),
     ("store",),
     ("sandbox", "targets", "formats", "policies"),

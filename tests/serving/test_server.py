@@ -22,6 +22,7 @@ from trace_assets.serving.server import (
     ModelServer,
     cpu_arguments,
     find_vllm,
+    holding_rank,
     last_words,
     models_of,
     rank_of,
@@ -87,9 +88,14 @@ def test_a_broken_adapter_is_named(config: str, tmp_path: Path) -> None:
         rank_of(tmp_path)
 
 
+@pytest.mark.parametrize(("rank", "held"), [(257, 320), (320, 320), (321, 512), (512, 512)])
+def test_a_high_rank_is_held_by_the_next_of_vllms(rank: int, held: int) -> None:
+    assert holding_rank(rank) == held
+
+
 def test_a_rank_that_vllm_does_not_serve(tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").write_text('{"r": 512}')
-    with pytest.raises(InputError, match="rank 512; vLLM serves at most 256"):
+    (tmp_path / "adapter_config.json").write_text('{"r": 513}')
+    with pytest.raises(InputError, match="rank 513; vLLM serves at most 512"):
         rank_of(tmp_path)
 
 

@@ -69,6 +69,9 @@ class PretendVllm:
         self.adapters: dict[str, Weights] = {}
         self.loaded: list[str] = []
         self.asked: list[str] = []
+        self.read_again: set[str] = set()
+        """Adapters that were loaded in place: a real server reads their folders at every step."""
+        self.reads_at_steps = 0
         self.closed = False
         self._first: Weights | None = None
         self._lock = threading.Lock()
@@ -138,12 +141,14 @@ class PretendVllm:
             if path == "/v1/completions":
                 return self._complete(body)
             if path == "/v1/load_lora_adapter" and self.fault != "no_endpoint":
-                return self._load(body["lora_name"], Path(body["lora_path"]))
+                return self._load(body["lora_name"], Path(body["lora_path"]), body.get("load_inplace", False))
             if path == "/v1/unload_lora_adapter":
                 return (200, {}) if self.adapters.pop(body["lora_name"], None) else _error(404, "no adapter")
         return 404, {"detail": "Not Found"}
 
-    def _load(self, name: str, folder: Path) -> Answer:
+    def _load(self, name: str, folder: Path, in_place: bool) -> Answer:
+        if name in self.adapters and not in_place:
+            return _error(400, f"The lora adapter '{name}' has already been loaded.")
         if self.fault == "refuses":
             return _error(500, "LoRA rank 8 is greater than max_lora_rank 4.")
         if self.fault == "cannot_see" or not folder.is_dir():
@@ -156,11 +161,13 @@ class PretendVllm:
             self._first = weights = self._first or weights
         self.adapters[name] = weights
         self.loaded.append(name)
+        self.read_again = (self.read_again - {name}) | ({name} if in_place else set())
         return 200, {}
 
     def _complete(self, body: dict[str, Any]) -> Answer:
         model = body["model"]
         self.asked.append(model)
+        self.reads_at_steps += model in self.read_again
         if len(self.asked) in self.forgets_at:
             self.adapters.clear()
         self.closed = self.closed or len(self.asked) == self.closes_at

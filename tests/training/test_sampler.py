@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,8 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 
 from tests.training.pretend_vllm import FAULTS, PretendVllm  # noqa: E402
 from trace_assets.policies.openai_connection import Retries  # noqa: E402
-from trace_assets.training.checkpoints import lora_config  # noqa: E402
+from trace_assets.training.adapter_sync import Uploads  # noqa: E402
+from trace_assets.training.checkpoints import lora_config, write_adapter  # noqa: E402
 from trace_assets.training.server_sampler import ServerSampler  # noqa: E402
 from trace_assets.training.validation import readings  # noqa: E402
 
@@ -74,6 +76,23 @@ def test_the_server_is_given_every_step_and_agrees_with_the_trainer(served: Any)
     assert len(server.loaded) in (5, 6)
     assert set(server.asked) - {"base"} == set(server.loaded)
     assert server.adapters == {}, "an adapter was left with the server"
+    assert server.reads_at_steps == 0, "a folder was read again at every step"
+
+
+def test_a_name_that_a_killed_training_left_stands_for_the_new_folder(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora_config(words.SECTION))
+    gone, here = tmp_path / "gone", tmp_path / "here"
+    for folder in (gone, here):
+        write_adapter(model, folder, "base")
+    with PretendVllm(base) as server:
+        uploads = Uploads([server.url])
+        uploads.load("training@0f3a", gone)
+        shutil.rmtree(gone)
+        uploads.load("training@0f3a", here)
+        assert server.loaded == ["training@0f3a"] * 2 and list(server.adapters) == ["training@0f3a"]
+        assert server.read_again == set()
 
 
 def test_the_sampler_is_part_of_what_decides_the_adapter(words: ModuleType) -> None:

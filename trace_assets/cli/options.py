@@ -6,20 +6,19 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from trace_assets.definitions import build
 from trace_assets.errors import InputError
-from trace_assets.orchestration.instance import prepare_instance, register_batches
-from trace_assets.orchestration.planner import Item, nodes_of
-from trace_assets.orchestration.scope import Scope
-from trace_assets.study import Study
 from trace_assets.untrusted.printable import printable
+
+if TYPE_CHECKING:
+    from trace_assets.orchestration.planner import Item
+    from trace_assets.study import Study
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="A trace.toml; the one in the working directory by default.")
@@ -56,6 +55,8 @@ def open_study(config: Path | None, overrides: list[str] | None, *, writable: bo
         overrides: As for `Study.open`.
         writable: False for a command that only looks, which a read-only home will do for.
     """
+    from trace_assets.study import Study
+
     if config is None and not os.environ.get("TRACE_CONFIG") and Path("trace.toml").is_file():
         config = Path("trace.toml")
     study = Study.open(None, config, overrides if overrides else None, writable=writable)
@@ -147,6 +148,11 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
     Raises:
         InputError: There is no such asset, or it has no such partition.
     """
+    from trace_assets.definitions import build
+    from trace_assets.orchestration.instance import prepare_instance, register_batches
+    from trace_assets.orchestration.planner import Item, nodes_of
+    from trace_assets.orchestration.scope import Scope
+
     if not names:
         return []
     nodes = nodes_of(build(study))

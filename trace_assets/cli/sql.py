@@ -25,6 +25,7 @@ from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse
+from trace_assets.study import Study  # noqa: F401 (`open_study` needs it: imported with the command)
 
 TABLE_ROWS = 200
 

@@ -39,7 +39,8 @@ class Record(BaseModel):
         restored_by: The command that makes a lost table again; empty for history, which nothing makes again.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    # Most commands validate few of the records or none.
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
 
     table: ClassVar[str] = ""
     key: ClassVar[tuple[str, ...]] = ()

@@ -14,6 +14,7 @@ from typing import Any
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.errors import SandboxUnavailable
 from trace_assets.sandbox.protocol import PROTOCOL_VERSION
+from trace_assets.shipped import shipped
 
 WORKER_FLAGS = ("-P", "-s", "-S", "-B")
 """Of the interpreter; `-I` would be stricter, and ignores PYTHONHASHSEED."""
@@ -60,7 +61,7 @@ def host_flags(config: SandboxConfig, seccomp: str) -> dict[str, Any]:
     }
 
 
-# Where the files that go into a sandbox lie: beside this package, in a checkout and in a wheel.
+# Where the files that go into a sandbox lie.
 
 
 def folder() -> Path:
@@ -70,7 +71,7 @@ def folder() -> Path:
         SandboxUnavailable: It is not where the package was installed.
     """
     named = os.environ.get("TRACE_SANDBOXES")
-    place = Path(named) if named else Path(__file__).resolve().parents[2] / "sandboxes"
+    place = Path(named) if named else shipped("sandboxes")
     if not (place / "worker" / "__main__.py").is_file():
         raise SandboxUnavailable(
             f"the sandbox's files are not in {place}: install the package again, or set TRACE_SANDBOXES "

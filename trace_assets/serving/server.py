@@ -206,7 +206,7 @@ def _group_lives(group: int) -> bool:
 
 BASE = "base"
 """What a request calls the base model."""
-RANKS = (8, 16, 32, 64, 128, 256)
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Those that vLLM's `--max-lora-rank` takes."""
 
 

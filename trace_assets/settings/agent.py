@@ -28,9 +28,13 @@ class Targets(Section):
     call_seconds: float = Field(60.0, gt=0)
     """Deadline of one answer of such a process; then it is killed and the episode is a fault."""
     seed: int = 0
+    """Draws the tasks; another seed draws others."""
     discovery_tasks: int = Field(400, ge=1)
+    """Tasks on which the agent is diagnosed and adapters are trained."""
     validation_tasks: int = Field(200, ge=1)
+    """Tasks for checks beside them, such as of the base model and of what is served."""
     test_tasks: int = Field(400, ge=1)
+    """Tasks on which arms are compared; nothing is chosen on them."""
 
 
 class BaseModelSection(Section):
@@ -41,16 +45,21 @@ class BaseModelSection(Section):
     path: str = ""
     """HF folder or hub name; empty: train the tiny agent on the embedded target's demonstrations."""
     seed: int = 0
+    """Of the initial weights, the demonstrations and their order."""
     steps: int = Field(1000, ge=1)
     """First budget of optimizer steps; retrained longer when the check on the result fails."""
     max_steps: int = Field(3000, ge=1)
+    """Most optimizer steps that retraining may take."""
     pass_rate_low: float = 0.40
+    """Least pass rate on validation tasks for the check on the result."""
     pass_rate_high: float = 0.65
+    """Greatest pass rate on validation tasks: above it too little is left to find."""
     taught_rate: float = 0.90
     """What every well-taught skill must reach on validation tasks."""
     lacking_rate: float = Field(0.10, ge=0, le=1)
     """What a skill with a planted deficit must still reach: of what never succeeds nothing can be learned."""
     check_tasks: int = Field(400, ge=20)
+    """Validation tasks played for that check."""
     head_dim: Literal[24, 32] = 24
     """Width of the tiny agent's attention heads; vLLM's CPU build serves 32 only."""
     size: Literal["tiny", "small"] = "tiny"
@@ -76,14 +85,23 @@ class Rollouts(Section):
     """For `openai`: the server, such as http://127.0.0.1:8000/v1; several, separated by commas, share the
     load. The key comes from OPENAI_API_KEY."""
     model: str = ""
+    """For `openai`: name of the model to ask for."""
     trials: int = Field(2, ge=1)
+    """Episodes a task."""
     temperature: float = Field(1.0, ge=0)
+    """Of sampling; 0 takes the likeliest token."""
     max_turns: int = Field(12, ge=1)
+    """Assistant messages after which an episode is stopped."""
     max_new_tokens: int = Field(64, ge=1)
+    """Longest assistant message, in tokens."""
     concurrency: int = Field(128, ge=1)
+    """Episodes in flight at once."""
     seed: int = 0
+    """Of sampling; each episode draws its own from it."""
     retries: int = Field(4, ge=0)
+    """For `openai`: further attempts at a request that met passing trouble."""
     timeout_seconds: float = Field(60.0, gt=0)
+    """For `openai`: longest wait for one answer, in seconds."""
     check_model: bool = True
     """For `openai`: an answer under another model's name than was asked for is a fault. false for gateways
     whose names are not their models'."""

@@ -62,6 +62,7 @@ class TriageSection(Section):
     model: str = ""
     """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
     transcript_tokens: int = Field(24000, ge=200)
+    """Longest transcript that the model reads; a longer one is compacted."""
     suspect_tasks: Literal["aside", "keep"] = "aside"
     """`aside`: runs of tasks whose ground truth is wrong by the records or the policy enter neither discovery
     nor contrast. `keep`: they enter them; failures on just what is wrong stay the ground truth's."""
@@ -87,6 +88,7 @@ class Discovery(Section):
     model: str = ""
     """The model that proposes, where `analyst` is `model` or `both`."""
     temperature: float = Field(1.0, ge=0, le=2)
+    """Of the model's sampling."""
     passes: int = Field(6, ge=1)
     """Batches that the model reads, each drawn anew."""
     failures: int = Field(6, ge=1)
@@ -96,6 +98,7 @@ class Discovery(Section):
     transcript_tokens: int = Field(3000, ge=200)
     """Longest transcript in a batch; a longer one is compacted by the rule that its reader is told."""
     seed: int = 0
+    """Of the draws: batches, and the halves of `split`."""
 
     def support(self, n_failed: int) -> int:
         """Return how many trajectories must show a deficit, in a study with so many failures of the agent.
@@ -117,6 +120,7 @@ class Labels(Section):
     passes: int = Field(2, ge=2)
     """Independent passes of the model, each with the capabilities in another order."""
     temperature: float = Field(0.0, ge=0, le=2)
+    """Of the model's sampling."""
     transcript_tokens: int = Field(24000, ge=200)
     """Longest transcript; a longer one is compacted by the rule that its reader is told."""
 
@@ -127,9 +131,13 @@ class ContrastSection(Section):
     added = frozenset({"accept_empty"})
 
     resamples: int = Field(1000, ge=100)
+    """Bootstrap resamples of tasks behind each interval."""
     permutations: int = Field(2000, ge=100)
+    """Permutations of outcomes behind each p-value."""
     confidence: float = Field(0.95, gt=0.5, lt=1)
+    """Level of the intervals."""
     seed: int = 0
+    """Of resamples and permutations."""
     accept_empty: bool = False
     """Select also on a model's labels whose ER+ is exactly 0, after reading them; the check then says so."""
 
@@ -143,12 +151,15 @@ class Selection(Section):
     )
 
     min_gap: float = Field(0.20, ge=-1, le=1)
+    """Least contrastive gap, ER- minus ER+."""
     min_gap_low: float = Field(0.0, ge=-1, le=1)
     """What the lower bound of the gap must reach."""
     min_coverage: float = Field(0.10, ge=0, le=1)
+    """Least share of failures that lack the capability."""
     min_coverage_low: float = Field(0.05, ge=0, le=1)
     """What the lower bound of the coverage must reach."""
     max_q: float = Field(0.05, gt=0, le=1)
+    """Greatest q-value (Benjamini-Hochberg) of the gap."""
     min_relevant: int = Field(10, ge=1)
     """Relevant (not NA) trajectories required among failures and among successes."""
     min_marginal_coverage: float = Field(0.05, ge=0, le=1)
@@ -161,6 +172,7 @@ class Selection(Section):
     """Tasks whose trials differ in label and outcome from which a candidate is rejected when the lacking
     trials of these tasks do not fail more often: then hard tasks are behind the gap, not the lack."""
     max_capabilities: int = Field(6, ge=1)
+    """Most capabilities that are kept."""
     cost: Literal["equal", "signal"] = "equal"
     """What greedy coverage is divided by: nothing, or the rollouts it takes to get a training signal."""
     cost_group_size: int = Field(8, ge=2)
@@ -186,3 +198,4 @@ class StabilitySection(Section):
     shuffles: int = Field(50, ge=10)
     """Studies with outcomes shuffled within the target."""
     seed: int = 0
+    """Of the draws and shuffles."""

@@ -23,8 +23,11 @@ class SandboxSection(Section):
     """`auto` takes Docker where a daemon answers, otherwise bubblewrap, with a warning. Results are the same,
     and which it was is stored with them. `unsafe-subprocess` isolates nothing."""
     memory_mb: int = Field(256, ge=64)
+    """Memory of one sandbox, in MiB."""
     cpus: float = Field(1.0, gt=0)
+    """CPU cores of one sandbox."""
     deadline_seconds: float = Field(5.0, gt=0)
+    """Longest time for one call into generated code, in seconds; then it is killed."""
     recompute_share: float = Field(0.02, ge=0, le=1)
     """Share of the episodes in generated environments that are played again in a fresh sandbox; a verdict
     that is not confirmed there rejects the environment and ends its training."""
@@ -48,6 +51,7 @@ class Synthesis(Section):
     model: str = ""
     """The model that writes."""
     temperature: float = Field(1.0, ge=0, le=2)
+    """Of the model's sampling."""
     seed: int = 0
     """Another one asks the same questions anew; equal questions are answered from memory."""
     mend_rounds: int = Field(5, ge=0, le=5)
@@ -61,11 +65,15 @@ class Synthesis(Section):
     contract_tokens: int = Field(12000, ge=1000)
     """Of the target's contract in the prompt; tools and policy are always shown whole."""
     audit_seeds: int = Field(64, ge=8)
+    """Seeds of an environment that its audit tries."""
     audit_rollouts: int = Field(8, ge=2)
     """Base-policy episodes a seed, for the pass band and the dead groups."""
     pass_low: float = 0.05
+    """Least pass rate of the base policy that the audit accepts."""
     pass_high: float = 0.80
+    """Greatest pass rate of the base policy that the audit accepts."""
     max_dead_groups: float = 0.60
+    """Greatest share of seeds on which all rollouts of the base policy end alike."""
 
 
 class Training(Section):
@@ -84,34 +92,51 @@ class Training(Section):
     """Keys that decide whether something is trained, and not how."""
 
     lora_rank: int = Field(8, ge=1)
+    """Rank of the LoRA matrices."""
     lora_alpha: int = Field(16, ge=1)
+    """LoRA scale; updates count alpha over rank."""
     learning_rate: float = Field(8e-3, gt=0)
+    """Of the optimizer, after the warm-up."""
     warmup_iterations: int = Field(3, ge=0)
+    """Iterations in which the learning rate rises to its value."""
     iterations: int = Field(22, ge=1)
+    """Rounds of sampling and updating."""
     tasks_per_iteration: int = Field(16, ge=1)
+    """Groups an iteration, one task each."""
     group_size: int = Field(8, ge=2)
+    """Rollouts a group, whose mean reward is the baseline."""
     temperature: float = Field(1.0, gt=0)
+    """Of sampling."""
     max_turns: int = Field(12, ge=1)
+    """Assistant messages after which an episode is stopped."""
     max_new_tokens: int = Field(64, ge=1)
     """Of one assistant message."""
     concurrency: int = Field(128, ge=1)
     """Episodes in flight at once, of each process."""
     epsilon: float = Field(0.2, gt=0)
+    """Clipping range of the probability ratio."""
     beta: float = Field(0.0, ge=0)
+    """Weight of the KL penalty towards the base model; 0 leaves it out."""
     max_grad_norm: float = Field(1.0, gt=0)
+    """Norm to which gradients are clipped."""
     loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
+    """How TRL's GRPO loss averages over tokens."""
     micro_batch: int = Field(0, ge=0)
     """Episodes a forward pass; 0 takes the whole iteration at once. Divides tasks x group."""
     validate_every: int = Field(6, ge=1)
+    """Iterations between two looks at the held-out seeds."""
     validation_seeds: int = Field(64, ge=8)
     """Held-out tasks on which checkpoints are compared."""
     validation_episodes: int = Field(256, ge=8)
     """Held-out tasks, one fresh episode each, behind each of the two figures before and after training."""
     save_every: int = Field(6, ge=1)
+    """Iterations between two checkpoints from which an interrupted training goes on."""
     mixed_arm: bool = True
     """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
     bf16: bool = False
+    """Compute in bfloat16, on devices that can."""
     gradient_checkpointing: bool = False
+    """Compute activations anew in the backward pass: less memory, more time."""
     redraws: int = Field(0, ge=0, le=8)
     """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
     sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""
@@ -148,6 +173,7 @@ class Training(Section):
     """Divide the model among the processes (FSDP) instead of holding all of it in each: for a model that does
     not fit one device."""
     seed: int = 0
+    """Of initial weights, draws and sampling."""
     accept_rejected: dict[str, str] = {}
     """Capability (id or name) whose environment its audit rejected and which is trained on all the same, with
     the reason in words. The override stands in the verdict, and with whatever was trained so."""
@@ -202,6 +228,7 @@ class Routing(Section):
     """What applying an adapter costs where the base model lacks nothing, relative to what is lost where an
     adapter is needed and not applied. 0.1 routes to an adapter above a need of one in eleven."""
     seed: int = 0
+    """Of the training of the router."""
 
 
 class EvaluationSection(Section):
@@ -210,9 +237,13 @@ class EvaluationSection(Section):
     added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"})
 
     trials: int = Field(4, ge=1)
+    """Episodes a test task and arm."""
     resamples: int = Field(2000, ge=100)
+    """Bootstrap resamples of tasks behind each interval."""
     temperature: float = Field(1.0, ge=0)
+    """Of sampling; 0 takes the likeliest token."""
     seed: int = 0
+    """Of sampling and resamples."""
     merges: tuple[Literal["linear", "ties", "dare_linear", "dare_ties"], ...] = ()
     """Ways to merge the adapters that a router may choose into one; each is an arm `merged:<way>` on the test
     tasks. Needs two adapters."""
@@ -240,12 +271,15 @@ class Serving(Section):
     command: str = ""
     """vLLM's program; empty looks beside this interpreter, then on the PATH."""
     host: str = "127.0.0.1"
+    """Address that the server listens at."""
     port: int = Field(8000, ge=1, le=65535)
+    """Port that the server listens at."""
     dtype: str = "auto"
     """`float32` for the tiny model on a CPU; `auto` takes the model's own."""
     max_model_len: int = Field(0, ge=0)
     """Longest conversation in tokens; 0: what the model allows."""
     max_num_seqs: int = Field(64, ge=1)
+    """Sequences that vLLM computes at once."""
     tool_parser: str = "hermes"
     """As `vllm serve --tool-call-parser` names them; empty leaves calls in the text."""
     kv_cache_gib: int = Field(1, ge=1)
@@ -253,6 +287,7 @@ class Serving(Section):
     extra: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, such as `--tensor-parallel-size=2`."""
     start_seconds: float = Field(900.0, gt=0)
+    """Longest wait until the server answers, in seconds."""
     parity_tasks: int = Field(16, ge=1)
     """Validation tasks played per adapter to compare the server with the trained model."""
     tolerance: float = Field(0.0, ge=0)
@@ -289,6 +324,7 @@ class Schedule(Section):
     cron: str = ""
     """Five fields, such as `0 2 * * *` for every night at two; empty: never."""
     timezone: str = "UTC"
+    """In which `cron` is read, such as 'Europe/Berlin'."""
 
     @field_validator("cron")
     @classmethod

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from trace_assets.errors import InputError
 from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
@@ -82,15 +85,22 @@ SECTIONS: tuple[str, ...] = tuple(name for name in Settings.model_fields if name
 """Sections that feed a stage: one asset `config/<section>` each."""
 
 
-# Reads `trace.toml` and the overrides of the command line.
+# Reads `trace.toml`, the environment and the overrides of the command line.
 
 
-def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
-    """Read `trace.toml` and apply dotted overrides.
+PREFIX = "TRACE__"
+"""Of variables that hold a setting: `TRACE__SELECTION__MIN_GAP=0.3`."""
+
+
+def load_settings(
+    path: Path | None = None, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Read `trace.toml`; over it go the variables `TRACE__SECTION__KEY`, and over these the overrides.
 
     Args:
         path: The file; None reads `trace.toml` in the working directory when there is one.
         overrides: Items such as `selection.min_gap=0.3`; values are TOML, bare words are strings.
+        environment: The variables; None takes those of this process.
 
     Raises:
         InputError: The file is not there or not TOML, or a key or value is not known.
@@ -104,36 +114,85 @@ def load_settings(path: Path | None = None, overrides: Sequence[str] = ()) -> Se
             raise InputError(f"{file} is not valid TOML: {error}; mend the line it names.") from error
     elif path is not None:
         raise InputError(f"there is no configuration file {path}; leave --config away to use the defaults.")
+    said: dict[tuple[str, ...], str] = {}  # by whom, where it was not the file
+    for variable, text in sorted((os.environ if environment is None else environment).items()):
+        if variable.startswith(PREFIX):
+            keys = tuple(variable.removeprefix(PREFIX).lower().split("__"))
+            if len(keys) < 2 or not all(keys):
+                raise InputError(
+                    f"the variable {variable} names no setting: write {PREFIX}SECTION__KEY, such as "
+                    f"{PREFIX}SELECTION__MIN_GAP=0.3."
+                )
+            _put(data, keys, text, f"the variable {variable}")
+            said[keys] = f"the variable {variable}"
     for item in overrides:
-        _override(data, item)
+        name, equals, text = item.partition("=")
+        keys = tuple(name.strip().split("."))
+        if not equals or len(keys) < 2 or not all(keys):
+            raise InputError(
+                f"--set {item!r} is not of the form section.key=value, such as selection.min_gap=0.3."
+            )
+        _put(data, keys, text, f"--set {item!r}")
+        said[keys] = "--set"
     try:
         return Settings.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        hidden = where.endswith("key_variable") or first["type"] == NOT_SHOWN
-        got = "what was given is not shown" if hidden else f"got {first['input']!r}"
-        raise InputError(f"setting '{where}' in {file} or --set is not usable: {said} ({got}).") from error
+        raise _explained(error, said, str(file)) from error
 
 
-def _override(data: dict[str, Any], item: str) -> None:
-    name, equals, text = item.partition("=")
-    section, dot, key = name.strip().partition(".")
-    if not equals or not dot or not key:
-        raise InputError(
-            f"--set {item!r} is not of the form section.key=value, such as selection.min_gap=0.3."
-        )
+def _put(data: dict[str, Any], keys: tuple[str, ...], text: str, source: str) -> None:
+    """Lay a value in its section, or in a table inside it: `targets.options.user`."""
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()
-    *groups, last = key.split(".")  # targets.options.user: a table inside a section
+    *groups, last = keys
     table: Any = data
-    for group in (section, *groups):
+    for group in groups:
         table = table.setdefault(group, {})
         if not isinstance(table, dict):
             raise InputError(
-                f"'{group}' in the configuration is a value, not a section: --set {item!r} has no place."
+                f"'{group}' in the configuration is a value, not a section: {source} has no place."
             )
     table[last] = value
+
+
+def _explained(error: ValidationError, said: Mapping[tuple[str, ...], str], file: str) -> InputError:
+    """Return the sentence about the first thing that is wrong."""
+    first = error.errors()[0]
+    path = tuple(str(part) for part in first["loc"])
+    where = ".".join(path)
+    wrong = [
+        source for keys, source in said.items() if keys[: len(path)] == path or keys == path[: len(keys)]
+    ]
+    source = wrong[-1] if wrong else file
+    if first["type"] == "extra_forbidden" and len(path) <= 2:
+        kind = "setting" if len(path) > 1 else "section"
+        near = _nearest(path)
+        return InputError(
+            f"there is no {kind} '{where}', which {source} sets"
+            + (f"; did you mean {' or '.join(repr(one) for one in near)}?" if near else ".")
+            + " `trace settings` lists what there is."
+        )
+    reason = first["msg"].removeprefix("Value error, ")
+    hidden = where.endswith("key_variable") or first["type"] == NOT_SHOWN
+    got = "what was given is not shown" if hidden else f"got {first['input']!r}"
+    return InputError(f"setting '{where}' in {source} is not usable: {reason} ({got}).")
+
+
+def _nearest(path: Sequence[str]) -> list[str]:
+    """Return the names that may have been meant: in the same section, or the same key in another one."""
+    if len(path) == 1:
+        return get_close_matches(path[0], Settings.model_fields, 1)
+    section, key = path
+    near = get_close_matches(key, keys_of(section), 1)
+    if near:
+        return [f"{section}.{near[0]}"]
+    return [f"{other}.{key}" for other in Settings.model_fields if key in keys_of(other)][:3]
+
+
+def keys_of(section: str) -> dict[str, FieldInfo]:
+    """Return the keys of a section."""
+    kind = Settings.model_fields[section].annotation
+    assert isinstance(kind, type) and issubclass(kind, Section)
+    return kind.model_fields

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, exp, lgamma, sqrt
+from math import ceil, sqrt
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.stats.tests import log_factorials
+from trace_assets.stats.tests import log_choose
 
 _NORMAL = NormalDist()
 MOST_TASKS = 1_000_000
@@ -156,9 +156,7 @@ def _above(distance: float, se: float) -> float:
 
 
 def _binomial(n: NDArray[np.float64], k: NDArray[np.float64], p: float) -> NDArray[np.float64]:
-    logs = log_factorials(int(n.max(initial=0)) + 1)
-    ways = logs[n.astype(int)] - logs[k.astype(int)] - logs[(n - k).astype(int)]
-    return np.asarray(np.exp(ways) * p**k * (1 - p) ** (n - k))
+    return np.asarray(np.exp(log_choose(n, k)) * p**k * (1 - p) ** (n - k))
 
 
 def _beta_binomial(n: int, mean: float, icc: float) -> NDArray[np.float64]:
@@ -168,16 +166,10 @@ def _beta_binomial(n: int, mean: float, icc: float) -> NDArray[np.float64]:
         return _binomial(np.full(n + 1, float(n)), k, mean)
     if icc > 1 - 1e-6:
         return np.asarray(np.where(k == n, mean, np.where(k == 0, 1 - mean, 0.0)))
-    size = 1 / icc - 1
-    p = [
-        exp(
-            lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1)
-            + lgamma(i + mean * size) + lgamma(n - i + (1 - mean) * size) - lgamma(n + size)
-            + lgamma(size) - lgamma(mean * size) - lgamma((1 - mean) * size)
-        )
-        for i in range(n + 1)
-    ]  # fmt: skip
-    return np.array(p)
+    from scipy.special import betaln
+
+    a, b = mean * (1 / icc - 1), (1 - mean) * (1 / icc - 1)
+    return np.asarray(np.exp(log_choose(n, k) + betaln(k + a, n - k + b) - betaln(a, b)))
 
 
 def gap_tasks(design: GapDesign, power: float = 0.8) -> int | None:

@@ -10,21 +10,19 @@ from numpy.typing import NDArray
 
 from trace_assets.stats.intervals import distinct_rows
 
-# The hypergeometric distribution, without SciPy.
+# The hypergeometric distribution. SciPy is imported where it is used: most commands start without it.
 
 
-@lru_cache(maxsize=8)
-def _log_factorials(top: int) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, top + 1)))])
+def log_choose(n: Floats | Ints | int, k: Floats | Ints | int) -> Floats:
+    """Return the logarithm of how many ways there are to choose k of n.
 
-
-def log_factorials(n: int) -> Floats:
-    """Return the logarithms of 0!, 1!, ... at least up to n!.
-
-    >>> round(float(np.exp(log_factorials(5)[5])), 6)
-    120.0
+    >>> round(float(np.exp(log_choose(5, 2))), 9)
+    10.0
     """
-    return _log_factorials(max(64, 1 << (n - 1).bit_length()) if n > 0 else 64)
+    from scipy.special import gammaln
+
+    top, chosen = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    return np.asarray(gammaln(top + 1) - gammaln(chosen + 1) - gammaln(top - chosen + 1))
 
 
 @lru_cache(maxsize=8192)
@@ -47,15 +45,10 @@ def hypergeometric_pmf(good: int, bad: int, draws: int) -> Floats:
     """
     if min(good, bad, draws) < 0 or draws > good + bad:
         raise ValueError(f"cannot draw {draws} of {good} good and {bad} other ones")
-    logs = log_factorials(good + bad)
     k = np.arange(min(good, draws) + 1)
     possible = draws - k <= bad
     others = np.where(possible, draws - k, 0)
-    log_p = (
-        (logs[good] - logs[k] - logs[good - k])
-        + (logs[bad] - logs[others] - logs[bad - others])
-        - (logs[good + bad] - logs[draws] - logs[good + bad - draws])
-    )
+    log_p = log_choose(good, k) + log_choose(bad, others) - log_choose(good + bad, draws)
     pmf = np.where(possible, np.exp(log_p), 0.0)
     pmf.flags.writeable = False
     return pmf

@@ -10,15 +10,16 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from trace_assets.errors import InputError
+from trace_assets.shipped import shipped
 
 _PARAMETER = re.compile(r"^-- \$(\w+)(?: = (\S+))?: (.+)$")
 _USE = re.compile(r"\$(\w+)")
 
 
 def sql_folder() -> Path:
-    """Return the folder of the project's SQL files, in a checkout and in an installation alike."""
+    """Return the folder of the project's SQL files."""
     override = os.environ.get("TRACE_SQL")
-    return Path(override) if override else Path(__file__).resolve().parent.parent.parent / "sql"
+    return Path(override) if override else shipped("sql")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Record
@@ -149,7 +150,8 @@ class Warehouse:
         """
         with self._explained():
             reader = self._relation(sql, parameters).to_arrow_reader(BATCH_ROWS)
-            yield pl.DataFrame(pl.from_arrow(reader.schema.empty_table()))
+            # Made of no batches: `Schema.empty_table` converts empty lists, for which pyarrow imports pandas.
+            yield pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], schema=reader.schema)))
             for batch in reader:
                 yield pl.DataFrame(pl.from_arrow(batch))
 

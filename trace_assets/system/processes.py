@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import fcntl
 import multiprocessing
@@ -137,9 +136,12 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
 
     A notebook has such a loop, and it is busy with the cell that calls: the work then gets a thread.
 
+    >>> import asyncio
     >>> finish(asyncio.sleep(0, "done"))
     'done'
     """
+    import asyncio  # loads TLS, which most commands do without
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

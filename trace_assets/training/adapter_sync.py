@@ -158,8 +158,10 @@ class Uploads:
             ) from error
 
     def _load(self, url: str, name: str, folder: Path) -> None:
-        # In place: after a training was killed, its name may stand for a folder that is gone.
-        body = {"lora_name": name, "lora_path": str(folder), "load_inplace": True}
+        # After a training was killed, its name may stand for a folder that is gone: it is taken back first.
+        # Not loaded in place: vLLM keeps that word with the name, and reads the folder at every model step.
+        self.post(url, "/unload_lora_adapter", {"lora_name": name}, _ASK_SECONDS)
+        body: dict[str, Any] = {"lora_name": name, "lora_path": str(folder), "load_inplace": False}
         body["is_3d_lora_weight"] = adapts_experts(folder)
         answer = self.post(url, "/load_lora_adapter", body)
         if answer.status_code != httpx.codes.INTERNAL_SERVER_ERROR:  # so vLLM says of one that does not fit

@@ -221,8 +221,11 @@ class ServerSampler(TokenPolicy):
             name: torch.randn(value.shape, generator=generator).to(value) / 10 if "lora_B" in name else value
             for name, value in tensors.items()
         }
-        folder, name = self._folder / "trial", f"{self._prefix}@trial"
-        write_adapter(model, folder, "base", loud)
+        fresh = self._folder / "adapter"
+        identity = write_adapter(model, fresh, "base", loud)
+        folder, name = self._folder / f"trial-{identity}", f"{self._prefix}@trial-{identity}"
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
         try:
             self._uploads.load(name, folder)
             for url in self._uploads.urls:

@@ -1,4 +1,4 @@
-"""Run by a Python that has openenv-core: serves an exported package and plays scripts through its client."""
+"""Run by a Python that has openenv: serves an exported package and plays scripts through its client."""
 
 import asyncio
 import importlib

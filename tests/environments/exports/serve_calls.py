@@ -1,4 +1,4 @@
-"""Run by a Python that has openenv-core: a server whose actions are single tool calls. serve_calls.py PORT"""
+"""Run by a Python that has openenv: a server whose actions are single tool calls. serve_calls.py PORT"""
 
 import sys
 

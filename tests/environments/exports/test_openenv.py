@@ -1,4 +1,4 @@
-"""The OpenEnv package, served by the real openenv-core and played through its own client."""
+"""The OpenEnv package, served by the real openenv and played through its own client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenEnv servers as targets: the exported package on the real openenv-core, and a server of tool calls."""
+"""OpenEnv servers as targets: the exported package on the real openenv, and a server of tool calls."""
 
 from __future__ import annotations
 
@@ -210,10 +210,10 @@ def test_a_server_of_single_tool_calls(serve: Serve, opened: Opened, tmp_path: P
     assert (broken.fault, broken.reward) == ("environment", None) and "thirteen" in str(broken.error)
 
 
-@pytest.mark.skipif(find_spec("openenv") is not None, reason="this interpreter has openenv-core")
+@pytest.mark.skipif(find_spec("openenv") is not None, reason="this interpreter has openenv")
 def test_an_interpreter_without_openenv_is_named() -> None:
     target = open_target(Targets(name="openenv", options={"url": "http://127.0.0.1:1"}))
-    with pytest.raises(InputError, match=r"openenv-core is not installed in .*targets\.python"):
+    with pytest.raises(InputError, match=r"openenv is not installed in .*targets\.python"):
         _ = target.name
 
 

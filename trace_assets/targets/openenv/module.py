@@ -1,4 +1,4 @@
-"""An OpenEnv server as a target: run by `targets/process/serve.py` in an interpreter that has openenv-core.
+"""An OpenEnv server as a target: run by `targets/process/serve.py` in an interpreter that has openenv.
 
 Two kinds of servers are understood, told apart by the schema of their actions: those whose action is one
 assistant message (`content`, `tool_calls`; what `trace environment export --format openenv` writes), and
@@ -65,9 +65,7 @@ def describe(options: dict[str, Any]) -> dict[str, Any]:
         )
     if find_spec("openenv") is None:
         raise WrongOption(
-            "openenv-core is not installed in "
-            + sys.executable
-            + "; install it there, or name an interpreter "
+            "openenv is not installed in " + sys.executable + "; install it there, or name an interpreter "
             "that has it in targets.python"
         )
     _Now.options = options

@@ -1,0 +1,69 @@
+"""What commands import: `trace --help` no command, `trace sql` what a query needs. No time is measured."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+import typer
+from typer.main import get_command
+
+from trace_assets.cli.lazy import LazyCommand
+from trace_assets.cli.main import COMMANDS, app
+
+HEAVY = (
+    *("accelerate", "dagster", "dagster_webserver", "datasets", "docker", "httpx", "jinja2", "openai"),
+    *("pandas", "peft", "scipy", "sklearn", "starlette", "torch", "transformers", "trl", "uvicorn", "vllm"),
+)
+RUN = """
+import json, sys
+from trace_assets.cli import main
+sys.argv = ["trace", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+"""
+
+
+def imported(*arguments: str) -> set[str]:
+    """Return the packages that a command has imported when it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, timeout=300, check=True
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_help_imports_no_command() -> None:
+    packages = imported("--help")
+    assert "typer" in packages
+    assert not packages & {*HEAVY, "duckdb", "polars", "pyarrow", "numpy", "pydantic", "asyncio"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["sql", "SELECT 1"], ["sql"], ["sql", "gap_table"], ["sql", "--help"], ["settings", "--schema"]],
+)
+def test_sql_and_the_schema_import_nothing_of_the_pipeline(arguments: list[str]) -> None:
+    packages = imported(*arguments)
+    assert "pydantic" in packages and not packages & {*HEAVY, "asyncio"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_a_summary_is_what_the_command_says_of_itself(command: LazyCommand) -> None:
+    real = command.load()
+    said = inspect.cleandoc(real.help or "").split("\n\n")[0]
+    assert command.help == " ".join(said.split())
+    assert real.name == command.name
+
+
+def test_a_command_that_is_not_there_gets_a_suggestion() -> None:
+    assert isinstance(app, typer.Typer)
+    group = get_command(app)
+    assert isinstance(group, click.Group)
+    with pytest.raises(click.UsageError, match="Did you mean 'diagnose'"):
+        group.main(["diagnos"], standalone_mode=False)
