@@ -57,7 +57,7 @@ def discover(study: Study) -> StageResult:
     found: list[Capability] = []
     if who in ("detectors", "both"):
         for target, group in groups.items():
-            found += open_detectors(study, target).discover(group)
+            found += open_detectors(study, target, proposing=True).discover(group)
     model = _ask_model(study, groups) if who in ("model", "both") else _Model()
     found += model.capabilities
     if half:

@@ -27,17 +27,18 @@ PLAYED = "rolled out"
 """Where the tools of a target are known from that was live when its trajectories were made."""
 
 
-def open_detectors(study: Study, target: str) -> DetectorAnalyst:
+def open_detectors(study: Study, target: str, *, proposing: bool = False) -> DetectorAnalyst:
     """Return the detectors; they are told the tools of the live target, and of those that were live once.
 
     So with the policy; of a target that was never live it is the one that tasks record beside its runs.
+    That one is read for proposals alone: tasks hold the ground truth, which whoever labels must not open.
     """
     if target == study.settings.targets.name:
         tools, policy = study.target.tools, study.target.policy
     else:
         known = read_description(study.home.descriptions, target)
         tools = known.tools.agent if known.tools_from == PLAYED else ()
-        policy = known.policy or _recorded_policy(study, target)
+        policy = known.policy or (_recorded_policy(study, target) if proposing else "")
     return DetectorAnalyst(study.settings.discovery, tools=tools, policy=policy)
 
 
