@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.expected.diffs import action_diffs
-from trace_assets.diagnosis.expected.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
 from trace_assets.records import Check, ExpectedAction, Message, SuspectTask, Task, ToolCall, Trajectory
 

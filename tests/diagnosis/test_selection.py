@@ -2,11 +2,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from trace_assets.diagnosis.contrast import contrast
-from trace_assets.diagnosis.selection import empty_contrast, expected_cost, select, shortcoming
+from trace_assets.diagnosis.selection import (
+    empty_contrast,
+    expected_cost,
+    is_promising,
+    more_tasks,
+    select,
+    shortcoming,
+)
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
 from trace_assets.settings import ContrastSection, Selection
 
@@ -225,3 +233,34 @@ def counted(failed: tuple[int, int], passed: tuple[int, int]) -> tuple[list[Labe
     start = 100 + passed[0]
     lacking = [*range(failed[0]), *range(100, start)]
     return study({"a": lacking}, {"a": [*range(sum(failed)), *range(100, start + passed[1])]})
+
+
+def row(**changes: Any) -> Contrast:
+    values: dict[str, Any] = {name: None for name in Contrast.model_fields}
+    values |= {"capability_id": "c", "target": "t", "gap": 0.4, "gap_low": 0.2, "coverage": 0.3}
+    values |= {"coverage_low": 0.2, "q_value": 0.01, "p_value": 0.005, "n_tasks": 40, "n_varying_tasks": 0}
+    values |= {"n_failed": 40, "n_passed": 40, "n_failed_relevant": 20, "n_passed_relevant": 20}
+    return Contrast.model_construct(**values | changes)
+
+
+def test_what_shows_gap_and_coverage_is_promising_until_data_decide() -> None:
+    assert is_promising(row(n_passed_relevant=5), Selection())
+    assert more_tasks(row(n_passed_relevant=5), Selection()) == 40, "twice the tasks, twice the successes"
+    assert more_tasks(row(gap_low=-0.4), Selection()) == 120, "half the width takes four times the tasks"
+    assert more_tasks(row(q_value=0.2, p_value=0.1), Selection()) == 35
+    assert more_tasks(row(gap_low=None), Selection()) is None
+    assert more_tasks(row(), Selection()) is None, "nothing is missing"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gap": 0.1},
+        {"coverage": 0.05},
+        {"gap": None},
+        {"alpha": 0.2},
+        {"n_varying_tasks": 12, "varying_gap": 0.0, "varying_gap_high": 0.1},
+    ],
+)
+def test_what_more_data_would_not_mend_is_not_promising(changes: dict[str, Any]) -> None:
+    assert not is_promising(row(**changes), Selection())

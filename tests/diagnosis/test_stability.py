@@ -95,7 +95,7 @@ def test_a_pool_picks_what_successes_show_and_one_of_twins() -> None:
     pool = pool_of(np.stack([twin, lacks_in_failures, no_norm, rare]))
     assert pool.supported(8).tolist() == [0, 1, 2]
     assert pool.findings(8).tolist() == [1, 2]  # of the twins the one with more support
-    assert pool.considered(~failed, failed, 8) == 2
+    assert pool.considered(~failed, failed, Discovery(min_support=8)) == 2
     assert pool.pick(~failed, failed, Discovery(min_support=8)) == [1]
     assert twins(pool.codes)[0].tolist() == [True, True, False, False]
 
@@ -104,9 +104,9 @@ def test_what_cannot_be_tested_is_not_considered() -> None:
     failed = np.arange(40) < 20
     codes = np.where(failed, LACKING, NA).astype(np.int8)
     codes[20:27] = PRESENT  # relevant to seven successes
-    assert pool_of(codes[None]).considered(~failed, failed, 8) == 0
+    assert pool_of(codes[None]).considered(~failed, failed, Discovery(min_support=8)) == 0
     codes[27] = PRESENT
-    assert pool_of(codes[None]).considered(~failed, failed, 8) == 1
+    assert pool_of(codes[None]).considered(~failed, failed, Discovery(min_support=8)) == 1
 
 
 def test_shuffled_outcomes_keep_how_alike_the_runs_of_a_task_ended() -> None:

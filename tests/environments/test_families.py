@@ -72,8 +72,10 @@ def played(
     return steps, module.verdict()
 
 
-def test_every_family_has_a_recipe_and_cases() -> None:
-    assert set(RECIPES) == {detector.name for detector in DETECTORS}
+def test_families_have_recipes_and_cases() -> None:
+    # A family without a recipe diagnoses all the same; a writer of another kind may take its capabilities.
+    without = {"write_against_policy", "write_past_date", "limit_exceeded", "unasked_condition"}
+    assert set(RECIPES) == {detector.name for detector in DETECTORS} - without - {"listed_unopened"}
     assert set(CASES["clinic"]) == set(RECIPES)
     assert set(CASES["tau2:retail"]) == set(RECIPES)
     assert set(RECIPES) - set(CASES["embedded"]) == {"write_after_refusal", "write_without_consent"}
@@ -84,7 +86,7 @@ def test_every_family_has_a_recipe_and_cases() -> None:
 def test_the_page_is_what_the_code_says() -> None:
     kept = Path(__file__).parents[2] / "docs" / "recipes.md"
     assert kept.read_text(encoding="utf-8") == page()
-    assert all(f"| `{detector.name}` |" in page() for detector in DETECTORS)
+    assert all(f"| `{detector.name}` |" in page() for detector in DETECTORS if detector.name in RECIPES)
 
 
 @pytest.mark.parametrize(("desk", "family"), [*cases("embedded", "clinic"), *TAU2])

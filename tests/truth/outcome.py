@@ -5,12 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from tests.truth.readings import TABLES
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
+from trace_assets.diagnosis.decisive import RULES as DECISIVE
 from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.expected.facts import Facts
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, Explainer, explain
 from trace_assets.diagnosis.label_matrix import LabelMatrix
@@ -35,7 +37,7 @@ def domain_of(target: str) -> str:
 
 @cache
 def developed_on(kind: str) -> dict[str, tuple[str, ...]]:
-    """Return by name on which domains' readings `families` or `rules` were developed."""
+    """Return by name on which domains' readings `families`, `rules` or `decisive` were developed."""
     return {name: tuple(on) for name, on in _declared()[kind].items()}
 
 
@@ -54,20 +56,21 @@ class Tried:
     """What is scored: an analyst, the rules of triage, and who explains.
 
     Attributes:
-        analyst: Makes the analyst of a target; told the domain whose readings it must not have seen, or None.
+        analyst: Makes the analyst of a target; told the domain whose readings it must not have seen, or None,
+            and the target's policy as it is recorded.
         explainer: Explains failures.
         leave_out: Whether what was developed on a domain's readings is left out there.
     """
 
-    analyst: Callable[[str | None], Analyst]
+    analyst: Callable[[str | None, str], Analyst]
     explainer: Explainer = explain
     leave_out: bool = False
 
 
-def by_detectors(domain: str | None) -> Analyst:
+def by_detectors(domain: str | None, policy: str = "") -> Analyst:
     """Return the detectors, those that were not developed on a domain alone where one is named."""
     families = [one for one in FAMILIES if domain is None or held_out(one.name, "families", domain)]
-    return DetectorAnalyst(Discovery(), families=families)
+    return DetectorAnalyst(Discovery(), families=families, policy=policy)
 
 
 @dataclass(frozen=True)
@@ -102,16 +105,23 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
         for row in rows
         if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
-    analyst = tried.analyst(domain)
+    analyst = tried.analyst(domain, Facts(trajectories, known.tasks).policy.text)
     capabilities = analyst.discover([one for one in trajectories if one.trajectory_id in usable])
     labels = analyst.label([one.blind() for one in trajectories], capabilities)
     matrix = LabelMatrix.build(labels, rows, target)
     contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
     selected = select(contrasts, capabilities, labels, rows, Selection())
-    diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected)
+    by_id = {task.task_id: task for task in tasks}
+    diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected, by_id)
     as_if = [triage([as_failed(one)], rules=rules, known=known)[0] for one in trajectories if one.success]
-    accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected)
-    return Outcome(name, target, diagnosed, tried.explainer(diagnosed), tried.explainer(accused))
+    accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected, by_id)
+    explainer = _without(domain) if domain and tried.explainer is explain else tried.explainer
+    return Outcome(name, target, diagnosed, explainer(diagnosed), explainer(accused))
+
+
+def _without(domain: str) -> Explainer:
+    """Return the explanation by rules without those that were developed on a domain."""
+    return partial(explain, rules={one for one in DECISIVE if held_out(one, "decisive", domain)})
 
 
 def as_failed(one: Trajectory) -> Trajectory:

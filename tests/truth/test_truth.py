@@ -23,6 +23,7 @@ from tests.truth.readings import (
     table,
 )
 from tests.truth.scores import score_capabilities, score_causes, score_faults, score_labels, score_passed
+from trace_assets.diagnosis.decisive import RULES as DECISIVE
 from trace_assets.diagnosis.detectors import FAMILIES, Mistake
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain
@@ -294,7 +295,7 @@ def test_labels_on_passed_runs_are_held_against_readings() -> None:
 def test_a_rule_is_left_out_where_it_was_developed_and_where_nobody_says() -> None:
     assert held_out("agents_end", "rules", "retail")
     assert not held_out("never_heard_of", "rules", "retail")
-    for kind in ("families", "rules"):
+    for kind in ("families", "rules", "decisive"):
         for name, domains in developed_on(kind).items():
             assert set(domains) <= set(DOMAINS), name
             assert [held_out(name, kind, one) for one in domains] == [name == "agents_end"] * len(domains)
@@ -303,6 +304,7 @@ def test_a_rule_is_left_out_where_it_was_developed_and_where_nobody_says() -> No
 def test_every_family_and_rule_says_where_it_was_developed() -> None:
     assert {one.name for one in FAMILIES} == set(developed_on("families"))
     assert {rule.__name__ for rule in (*RULES, *DOUBTERS)} == set(developed_on("rules"))
+    assert set(DECISIVE) == set(developed_on("decisive"))
     assert {one.mistake for one in FAMILIES} <= set(get_args(Mistake))
 
 

@@ -35,7 +35,7 @@ class _Model:
     "capability_dictionary",
     group="diagnosis",
     records=(Capability, Proposal),
-    deps=["trajectories", "triage", "suspect_tasks", "config/discovery"],
+    deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
     unfinished=["discovery_complete"],
@@ -57,7 +57,7 @@ def discover(study: Study) -> StageResult:
     found: list[Capability] = []
     if who in ("detectors", "both"):
         for target, group in groups.items():
-            found += open_detectors(study, target).discover(group)
+            found += open_detectors(study, target, proposing=True).discover(group)
     model = _ask_model(study, groups) if who in ("model", "both") else _Model()
     found += model.capabilities
     if half:

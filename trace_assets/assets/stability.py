@@ -19,6 +19,7 @@ from trace_assets.system.progress import progress
     group="diagnosis",
     records=(Stability,),
     deps=[
+        "tasks",
         *("selected_capabilities", "trajectories", "labels", "triage", "suspect_tasks"),
         "capability_dictionary",
         *("config/discovery", "config/contrast", "config/selection", "config/stability"),
@@ -66,7 +67,7 @@ def _candidates(study: Study, one: Evidence) -> Candidates:
     if made and all(row.discovered_on == "all" for row in made):
         there = {row.trajectory_id: row for row in read_trajectories(study.store, target=one.target)}
         ordered = [there[name] for name in matrix.trajectories]
-        pool = open_detectors(study, one.target).pool(ordered)
+        pool = open_detectors(study, one.target, proposing=True).pool(ordered)
     return Candidates(one.target, capabilities, matrix, pool, considered_tests(one.capabilities))
 
 

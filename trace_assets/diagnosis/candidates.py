@@ -46,6 +46,7 @@ class Pool:
             for detector in families
             for proposal in sorted(detector.propose(corpus), key=lambda one: one.subject)
         ]
+        found = _without_proxies(found)
         codes = np.full((len(found), len(corpus.transcripts)), NA, dtype=np.int8)
         evidence = np.full(codes.shape, NO_EVIDENCE, dtype=np.int32)
         for row, (detector, proposal) in enumerate(found):
@@ -82,14 +83,14 @@ class Pool:
                 kept.append(place)
         return rows[sorted(kept)]
 
-    def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], min_support: int) -> int:
+    def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> int:
         """Return how many findings the contrast could test: those relevant often enough on both sides.
 
         That depends on outcomes, but not on how labels go with them: a permutation leaves it as it is, so it
         may be known before the test (Bourgon et al. 2010, "Independent filtering increases detection power",
         PNAS 107:9546).
         """
-        relevant = self.codes[self.findings(min_support)] > NA
+        relevant = self.codes[self.findings(section.support(int(failed.sum())))] > NA
         return int(np.sum(can_be_tested(relevant[:, failed].sum(axis=1), relevant[:, passed].sum(axis=1))))
 
     def pick(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> list[int]:
@@ -103,7 +104,7 @@ class Pool:
             failed: Which failed.
             section: Support, and how many candidates at most.
         """
-        rows = self.findings(section.min_support)
+        rows = self.findings(section.support(int(failed.sum())))
         codes = self.codes[rows]
         shown = (codes[:, passed] == PRESENT).sum(axis=1)
         missed = (codes[:, passed] == LACKING).sum(axis=1)
@@ -113,6 +114,20 @@ class Pool:
         score = covered - missed / max(1, int(passed.sum()))
         order = rows[normal][np.argsort(-score[normal], kind="stable")]
         return [int(row) for row in order[: section.max_candidates]]
+
+
+def _without_proxies(found: list[tuple[Detector, Proposal]]) -> list[tuple[Detector, Proposal]]:
+    """Leave out what speaks of one field where a rule of all its fields is there.
+
+    A single field of a rule of three accuses what the rule allows, and an environment written from it would
+    teach to refuse that.
+    """
+    ruled = {proposal.args["tool"] for detector, proposal in found if detector.name == "write_against_policy"}
+    return [
+        (detector, proposal)
+        for detector, proposal in found
+        if detector.name != "write_against_state" or proposal.args["tool"] not in ruled
+    ]
 
 
 def twins(codes: Codes, others: Codes | None = None) -> NDArray[np.bool_]:

@@ -34,12 +34,18 @@ class DetectorAnalyst:
         section: How much support a candidate needs, and how many are kept.
         tools: The target's tools where they are known: says which of them write. Otherwise it is inferred.
         families: Who proposes; a part of the families shows what the others add.
+        policy: What the agent was told to obey, where it is known: some families take their rules from it.
     """
 
     def __init__(
-        self, section: Discovery, tools: Sequence[ToolSpec] = (), families: Sequence[Detector] = FAMILIES
+        self,
+        section: Discovery,
+        tools: Sequence[ToolSpec] = (),
+        families: Sequence[Detector] = FAMILIES,
+        policy: str = "",
     ) -> None:
         self._section = section
+        self._policy = policy
         self._tools = tuple(tools)
         self._families = tuple(families)
 
@@ -53,7 +59,7 @@ class DetectorAnalyst:
         """Hash of the detectors' sources, the section and what is known of the tools."""
         known = sorted((tool.name, str(tool.mutates)) for tool in self._tools)
         names = [family.name for family in self._families]
-        text = f"{_sources_hash()}/{self._section.fingerprint()}/{known}/{names}"
+        text = f"{_sources_hash()}/{self._section.fingerprint()}/{known}/{names}/{_hash(self._policy)}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def discover(self, trajectories: Sequence[Trajectory]) -> list[Capability]:
@@ -79,12 +85,12 @@ class DetectorAnalyst:
         pool = self.pool(trajectories)
         outcome = np.array([-1 if one is None else int(one) for one in passed])
         chosen = pool.pick(outcome == 1, outcome == 0, self._section)
-        considered = pool.considered(outcome == 1, outcome == 0, self._section.min_support)
+        considered = pool.considered(outcome == 1, outcome == 0, self._section)
         return [_capability(pool, row, target, trajectories, self.name, considered) for row in chosen]
 
     def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
         """Return all proposals with their labels on trajectories of one target, made without outcomes."""
-        corpus = Corpus([Transcript(one.blind()) for one in trajectories], self._tools)
+        corpus = Corpus([Transcript(one.blind()) for one in trajectories], self._tools, self._policy)
         return Pool.build(corpus, self._families)
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
+from trace_assets.diagnosis.decisive import Decisive
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.records import (
     Capability,
@@ -17,6 +19,8 @@ from trace_assets.records import (
     FailureCause,
     Label,
     SelectedCapability,
+    Task,
+    ToldTask,
     ToolUse,
     Trajectory,
     Triage,
@@ -34,6 +38,7 @@ class Diagnosed:
         labels: Of every trajectory with every candidate.
         contrasts: One row a candidate.
         selected: The decision on every candidate.
+        tasks: By id, where the target says what is expected.
     """
 
     trajectories: Sequence[Trajectory]
@@ -42,6 +47,7 @@ class Diagnosed:
     labels: Sequence[Label] = ()
     contrasts: Sequence[Contrast] = ()
     selected: Sequence[SelectedCapability] = ()
+    tasks: Mapping[str, Task | ToldTask] = field(default_factory=dict)
 
 
 class Explainer(Protocol):
@@ -52,12 +58,14 @@ class Explainer(Protocol):
         ...
 
 
-def explain(diagnosed: Diagnosed) -> list[FailureCause]:
+def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> list[FailureCause]:
     """Explain each failure by its triage and, where it is the agent's, by what it lacks.
 
-    Of several lacks the one that was kept comes first, then that with the wider gap; the decisive message is
-    the last one of its evidence: where a call was wrong, the call, and for an omission the agent's last one.
+    Of several lacks the one that was kept comes first, then that with the wider gap. Which message decided it
+    is found apart from that, see `Decisive`, by these of its rules.
     """
+    decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
+    runs = {one.trajectory_id: one for one in diagnosed.trajectories}
     rank = _ranks(diagnosed)
     kept = {row.capability_id for row in diagnosed.selected if row.kept}
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
@@ -70,8 +78,13 @@ def explain(diagnosed: Diagnosed) -> list[FailureCause]:
         if row.outcome == "passed":
             continue
         own = sorted(lacks[row.trajectory_id], key=lambda one: (rank[one.capability_id], one.capability_id))
+        at = decisive.message(
+            runs[row.trajectory_id],
+            [(label, by_id[label.capability_id]) for label in own],
+            _stopped(row, runs[row.trajectory_id]),
+        )
         if row.fault != "agent" or not own:
-            causes.append(_of_triage(row))
+            causes.append(_of_triage(row, at))
             continue
         label, capability = own[0], by_id[own[0].capability_id]
         confidence: Literal["medium", "low"] = "medium" if label.capability_id in kept else "low"
@@ -81,7 +94,7 @@ def explain(diagnosed: Diagnosed) -> list[FailureCause]:
                 target=row.target,
                 task_id=row.task_id,
                 party="agent",
-                decisive_message=max(label.evidence, default=None),
+                decisive_message=at,
                 capability=label.capability_id,
                 words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
                 confidence=confidence,
@@ -103,14 +116,21 @@ def _ranks(diagnosed: Diagnosed) -> Mapping[str, tuple[int, float]]:
     }
 
 
-def _of_triage(row: Triage) -> FailureCause:
+def _stopped(row: Triage, one: Trajectory) -> int | None:
+    """Return the user's message that ended a run, where the failure is put down to that."""
+    last = max(row.evidence, default=None)
+    ended = row.fault == "user_simulator" and last is not None and last == len(one.messages) - 1
+    return last if ended else None
+
+
+def _of_triage(row: Triage, at: int) -> FailureCause:
     sure = row.fault is not None and row.fault != "agent"
     return FailureCause(
         trajectory_id=row.trajectory_id,
         target=row.target,
         task_id=row.task_id,
         party=row.fault or "agent",
-        decisive_message=max(row.evidence, default=None),
+        decisive_message=at,
         words=row.detail,
         confidence="medium" if sure else "low",
         rule=row.rule,

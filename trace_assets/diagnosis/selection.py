@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,8 +113,14 @@ def select_matrix(
     targets = {row.capability_id: row.target for row in own}
     decided = []
     order = [*taken.order, *(row.capability_id for row in rest)]
+    rows = {row.capability_id: row for row in own}
     for rank, capability in enumerate(order, start=1):
         kept, marginal, reason = taken.verdicts[capability]
+        promise = capability in rejected and is_promising(rows[capability], section)
+        more = more_tasks(rows[capability], section) if promise else None
+        if promise:
+            much = "more tasks like these" if more is None else f"about {more} more tasks like these"
+            reason = f"promising: {much} would decide; so far {reason}"
         decided.append(
             SelectedCapability(
                 capability_id=capability,
@@ -121,6 +129,8 @@ def select_matrix(
                 kept=kept,
                 rank=rank,
                 reason=reason,
+                verdict="kept" if kept else "promising" if promise else "rejected",
+                more_tasks=more,
                 marginal_coverage=marginal,
                 expected_cost=costs[capability],
             )
@@ -194,6 +204,52 @@ def shortcoming(row: Contrast, section: Selection) -> str:
             f"not fail more often (gap {varying}): hard tasks are behind the gap, not the lack"
         )
     return "; ".join(reasons)
+
+
+def is_promising(row: Contrast, section: Selection) -> bool:
+    """Tell whether a candidate that fails on its own may do so for too little data alone.
+
+    Gap and coverage are what is asked for, labels agree, and runs of the same tasks do not speak against it.
+    """
+    if row.gap is None or row.coverage is None:
+        return False
+    agreed = row.alpha is None or row.alpha >= section.min_alpha or section.override_agreement
+    wide = row.gap >= section.min_gap and row.coverage >= section.min_coverage
+    return wide and agreed and not _difficulty(row, section)
+
+
+def more_tasks(row: Contrast, section: Selection) -> int | None:
+    """Return about how many more tasks would let a promising candidate be kept, if its figures stay.
+
+    Half-widths of intervals, and the z value of the test, go with the root of the number of tasks. None
+    where there is no interval to go by, or where nothing is gained.
+
+    >>> from trace_assets.settings import Selection
+    >>> row = Contrast.model_construct(gap=0.4, gap_low=-0.1, coverage=0.3, coverage_low=0.2, q_value=0.2,
+    ...                                p_value=0.1, n_failed_relevant=20, n_passed_relevant=8, n_tasks=40)
+    >>> more_tasks(row, Selection())
+    35
+    """
+    factors = [section.min_relevant / max(n, 1) for n in (row.n_failed_relevant, row.n_passed_relevant)]
+    if row.gap_low is None or row.coverage_low is None or row.gap is None or row.coverage is None:
+        return None
+    for value, low, least in (
+        (row.gap, row.gap_low, section.min_gap_low),
+        (row.coverage, row.coverage_low, section.min_coverage_low),
+    ):
+        if low < least:
+            if value <= least:
+                return None
+            factors.append(((value - low) / (value - least)) ** 2)
+    if row.q_value is not None and row.p_value is not None and row.q_value > section.max_q:
+        # By how much q is too large, p is too: the number of tests stays.
+        z, needed = (
+            NormalDist().inv_cdf(1 - min(p, 0.999) / 2)
+            for p in (row.p_value, row.p_value * section.max_q / row.q_value)
+        )
+        factors.append((needed / z) ** 2)
+    more = ceil(row.n_tasks * (max(factors) - 1) - 1e-9)
+    return more if more > 0 else None
 
 
 def _difficulty(row: Contrast, section: Selection) -> bool:

@@ -207,7 +207,7 @@ def _once(study: Candidates, matrix: LabelMatrix, columns: NDArray[np.int64], se
             votes=None,
             posterior=None,
         )
-        considered = pool.considered(passed, failed, sections.discovery.min_support) + len(own)
+        considered = pool.considered(passed, failed, sections.discovery) + len(own)
     rows = contrast_matrix(again, sections.contrast, study.target, considered=considered)
     decided = select_matrix(rows, again, sections.selection)
     chosen = {row.capability_id for row in decided if row.kept}

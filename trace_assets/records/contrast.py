@@ -83,6 +83,10 @@ class SelectedCapability(Record):
     """Why it was kept or rejected, in words with the figures."""
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
+    verdict: Literal["kept", "promising", "rejected"] | None = None
+    """`promising`: gap and coverage are what is asked for, and only their uncertainty speaks against it."""
+    more_tasks: int | None = None
+    """Where it is promising: about how many more tasks like these would decide; null where nobody can say."""
     expected_cost: float | None = None
     """What teaching it is expected to cost, in units of one training; null where it was not weighed."""
 

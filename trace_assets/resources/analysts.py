@@ -20,21 +20,32 @@ from trace_assets.environments.contract.description import (
     read_description,
     write_description,
 )
-from trace_assets.records import Capability, Label, Trajectory, Triage
+from trace_assets.records import Capability, Label, Task, Trajectory, Triage
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
 """Where the tools of a target are known from that was live when its trajectories were made."""
 
 
-def open_detectors(study: Study, target: str) -> DetectorAnalyst:
-    """Return the detectors; they are told the tools of the live target, and of those that were live once."""
+def open_detectors(study: Study, target: str, *, proposing: bool = False) -> DetectorAnalyst:
+    """Return the detectors; they are told the tools of the live target, and of those that were live once.
+
+    So with the policy; of a target that was never live it is the one that tasks record beside its runs.
+    That one is read for proposals alone: tasks hold the ground truth, which whoever labels must not open.
+    """
     if target == study.settings.targets.name:
-        tools = study.target.tools
+        tools, policy = study.target.tools, study.target.policy
     else:
         known = read_description(study.home.descriptions, target)
         tools = known.tools.agent if known.tools_from == PLAYED else ()
-    return DetectorAnalyst(study.settings.discovery, tools=tools)
+        policy = known.policy or (_recorded_policy(study, target) if proposing else "")
+    return DetectorAnalyst(study.settings.discovery, tools=tools, policy=policy)
+
+
+def _recorded_policy(study: Study, target: str) -> str:
+    """Return the first policy in order of tasks that a target's tasks record, empty when none does."""
+    told = [row for row in study.store.read(Task) if row.target == target and row.domain_policy]
+    return min(told, key=lambda row: row.task_id).domain_policy if told else ""
 
 
 def keep_described(study: Study) -> None:

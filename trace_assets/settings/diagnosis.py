@@ -77,8 +77,9 @@ class Discovery(Section):
 
     analyst: Literal["detectors", "model", "both"] = "detectors"
     """Who proposes: `both` puts the candidates of detectors and of the model side by side."""
-    min_support: int = Field(8, ge=1)
-    """Trajectories that must show a deficit before it is proposed."""
+    min_support: int | None = Field(None, ge=1)
+    """Trajectories that must show a deficit before it is proposed. Unset: a tenth of the agent's failures, as
+    selection asks for, but never fewer than three nor more than eight."""
     max_candidates: int = Field(24, ge=1)
     """Per target, by evidence."""
     split: Literal["none", "half"] = "none"
@@ -98,6 +99,14 @@ class Discovery(Section):
     """Longest transcript in a batch; a longer one is compacted by the rule that its reader is told."""
     seed: int = 0
     """Of the draws: batches, and the halves of `split`."""
+
+    def support(self, n_failed: int) -> int:
+        """Return how many trajectories must show a deficit, in a study with so many failures of the agent.
+
+        >>> [Discovery().support(n) for n in (6, 48, 500)], Discovery(min_support=9).support(6)
+        ([3, 5, 8], 9)
+        """
+        return min(8, max(3, -(-n_failed // 10))) if self.min_support is None else self.min_support
 
 
 class Labels(Section):

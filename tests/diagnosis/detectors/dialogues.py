@@ -56,6 +56,44 @@ WINDOW = {
 EVERY = {"argument": "order", "pattern": "[A-Z][0-9]{4}"}
 ASK, REFUND, BOTH = user("cancel K4821"), user("refund K4821"), user("send K4821 and A0007 to Rome")
 
+
+def made(day: str, insured: str) -> str:
+    return f'{{"order": "K4821", "made_at": "{day}T10:00:00", "insured": "{insured}"}}'
+
+
+def until(day: str) -> str:
+    return f'{{"order": "K4821", "end_date": "{day}", "status": "ended"}}'
+
+
+def used(amount: float, more: float = 0.0, plan: str = "P1002") -> str:
+    return (
+        f'{{"line_id": "L1002", "plan_id": "{plan}", "data_used_gb": {amount}, "data_refueling_gb": {more}}}'
+    )
+
+
+RULE = {
+    "tool": "cancel_order",
+    "argument": "order",
+    "conditions": [
+        {"field": "made_at", "within_hours": 48},
+        {"field": "insured", "yes": True},
+        {"words": ["parcel", "lost"]},
+    ],
+    "fields": ["insured", "made_at"],
+    "now": "2024-05-15 15:00",
+}
+ENDED = {"tool": "renew_order", "argument": "order", "field": "end_date", "now": "2024-05-15", "state": {}}
+LIMIT = {
+    "used": "data_used_gb",
+    "more": "data_refueling_gb",
+    "link": "plan_id",
+    "limits": {"p1002": 15.0},
+    "tool": "refuel_data",
+}
+ABROAD = {"stems": ["travel"], "topics": ["data"]}
+LISTED = {"list": "orders", "read": "get_order", "argument": "order", "writes": ["cancel_order"]}
+PROFILE = call("get_user", '{"user": "ann_lee_12", "orders": ["K4821", "A0007"]}', user="ann_lee_12")
+
 CASES = [
     ("write_without_read", CANCEL, [ASK, call("cancel_order", order="K4821")], "LACKING", (1,)),
     (
@@ -340,4 +378,184 @@ CASES = [
     ),
     ("empty_turn", {}, [ASK, agent("")], "LACKING", (1,)),
     ("empty_turn", {}, [ASK, agent("hello")], "PRESENT", (1,)),
+    # A rule of several conditions: one of them is enough.
+    (
+        "write_against_policy",
+        RULE,
+        [
+            ASK,
+            call("get_order", made("2024-05-01", "no"), order="K4821"),
+            call("cancel_order", order="K4821"),
+        ],
+        "LACKING",
+        (2, 3),
+    ),
+    (
+        "write_against_policy",
+        RULE,
+        [
+            ASK,
+            call("get_order", made("2024-05-14", "no"), order="K4821"),
+            call("cancel_order", order="K4821"),
+        ],
+        "PRESENT",
+        (2, 3),
+    ),
+    (
+        "write_against_policy",
+        RULE,
+        [
+            ASK,
+            call("get_order", made("2024-05-01", "yes"), order="K4821"),
+            call("cancel_order", order="K4821"),
+        ],
+        "PRESENT",
+        (2, 3),
+    ),
+    # The call's own result tells what was never looked at.
+    (
+        "write_against_policy",
+        RULE,
+        [ASK, call("cancel_order", made("2024-05-01", "no"), order="K4821")],
+        "LACKING",
+        (1,),
+    ),
+    # What a third party did shows in another result.
+    (
+        "write_against_policy",
+        RULE,
+        [
+            ASK,
+            call("get_order", made("2024-05-01", "no"), order="K4821"),
+            call("get_parcel", '{"parcel": "lost"}', parcel="P1"),
+            call("cancel_order", order="K4821"),
+        ],
+        "PRESENT",
+        (2, 5),
+    ),
+    (
+        "write_against_policy",
+        RULE,
+        [ASK, call("get_order", made("2024-05-01", "no"), order="K4821"), agent("I may not.")],
+        "PRESENT",
+        (0, 2),
+    ),
+    ("write_against_policy", RULE, [ASK, call("cancel_order", order="K4821")], "NA", ()),
+    ("write_against_policy", RULE, [REFUND, agent("no")], "NA", ()),
+    (
+        "write_past_date",
+        ENDED,
+        [ASK, call("get_order", until("2024-05-01"), order="K4821"), call("renew_order", order="K4821")],
+        "LACKING",
+        (2, 3),
+    ),
+    (
+        "write_past_date",
+        ENDED,
+        [ASK, call("get_order", until("2024-06-01"), order="K4821"), call("renew_order", order="K4821")],
+        "NA",
+        (),
+    ),
+    (
+        "write_past_date",
+        ENDED,
+        [ASK, call("get_order", until("2024-05-01"), order="K4821"), agent("It has ended.")],
+        "PRESENT",
+        (2,),
+    ),
+    (
+        "write_past_date",
+        ENDED | {"state": {"status": "open"}},
+        [ASK, call("get_order", until("2024-05-01"), order="K4821"), agent("It has ended.")],
+        "NA",
+        (),
+    ),
+    (
+        "limit_exceeded",
+        LIMIT,
+        [ASK, call("get_line", used(15.1), line="L1002"), agent("All is well.")],
+        "LACKING",
+        (2, 3),
+    ),
+    (
+        "limit_exceeded",
+        LIMIT,
+        [ASK, call("get_line", used(15.1), line="L1002"), call("refuel_data", line="L1002")],
+        "PRESENT",
+        (3,),
+    ),
+    ("limit_exceeded", LIMIT, [ASK, call("get_line", used(15.1, 2.0), line="L1002")], "NA", ()),
+    ("limit_exceeded", LIMIT, [ASK, call("get_line", used(3), line="L1002")], "NA", ()),
+    ("limit_exceeded", LIMIT, [ASK, call("get_line", used(99, plan="P9999"), line="L1002")], "NA", ()),
+    (
+        "unasked_condition",
+        ABROAD,
+        [
+            user("my data is slow"),
+            agent("Restart it."),
+            user("no"),
+            agent("Then?"),
+            user("no"),
+            agent("Bye."),
+        ],
+        "LACKING",
+        (0, 5),
+    ),
+    (
+        "unasked_condition",
+        ABROAD,
+        [user("my data is slow"), agent("Are you travelling?"), user("no"), agent("Then?"), user("no")],
+        "PRESENT",
+        (1,),
+    ),
+    # Said by the agent without a question, it was not asked; by the user, it need not be.
+    (
+        "unasked_condition",
+        ABROAD,
+        [user("my data is slow"), agent("Travel data costs."), user("no"), agent("Then."), user("no")],
+        "LACKING",
+        (0, 3),
+    ),
+    (
+        "unasked_condition",
+        ABROAD,
+        [user("my data is slow, I travel"), agent("Restart it."), user("no"), agent("Then."), user("no")],
+        "PRESENT",
+        (0,),
+    ),
+    ("unasked_condition", ABROAD, [user("my bill"), agent("a"), user("b"), agent("c"), user("d")], "NA", ()),
+    ("unasked_condition", ABROAD, [user("my data is slow"), agent("Bye.")], "NA", ()),
+    ("listed_unopened", LISTED, [user("my order"), PROFILE, agent("Which one?")], "LACKING", (2, 3)),
+    (
+        "listed_unopened",
+        LISTED,
+        [user("my order"), PROFILE, call("get_order", PENDING, order="K4821"), agent("Which one?")],
+        "LACKING",
+        (2, 5),
+    ),
+    (
+        "listed_unopened",
+        LISTED,
+        [
+            user("my order"),
+            PROFILE,
+            call("get_order", PENDING, order="K4821"),
+            call("cancel_order", order="K4821"),
+        ],
+        "PRESENT",
+        (2, 5),
+    ),
+    (
+        "listed_unopened",
+        LISTED,
+        [
+            user("my order"),
+            PROFILE,
+            call("get_order", PENDING, order="K4821"),
+            call("get_order", CLOSED, order="A0007"),
+        ],
+        "PRESENT",
+        (2, 5),
+    ),
+    ("listed_unopened", LISTED, [ASK, PROFILE, agent("Which one?")], "NA", ()),
 ]

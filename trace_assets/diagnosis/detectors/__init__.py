@@ -10,26 +10,36 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.empty_turn import EmptyTurn
 from trace_assets.diagnosis.detectors.ended_with_work_open import EndedWithWorkOpen
 from trace_assets.diagnosis.detectors.idle_loop import IdleLoop
+from trace_assets.diagnosis.detectors.limit_exceeded import LimitExceeded
+from trace_assets.diagnosis.detectors.listed_unopened import ListedUnopened
 from trace_assets.diagnosis.detectors.object_untouched import ObjectUntouched
 from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.repeated_error import RepeatedError
 from trace_assets.diagnosis.detectors.skipped_check import SkippedCheck
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import UnansweredState
+from trace_assets.diagnosis.detectors.unasked_condition import UnaskedCondition
 from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
 from trace_assets.diagnosis.detectors.unsupported_argument import UnsupportedArgument
 from trace_assets.diagnosis.detectors.unverified_write import UnverifiedWrite
 from trace_assets.diagnosis.detectors.write_after_refusal import WriteAfterRefusal
+from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
+from trace_assets.diagnosis.detectors.write_past_date import WritePastDate
 from trace_assets.diagnosis.detectors.write_without_consent import WriteWithoutConsent
 from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
 
 FAMILIES: tuple[Detector, ...] = (
     WriteWithoutRead(),
+    WriteAgainstPolicy(),
+    WritePastDate(),
     WriteAgainstState(),
     ObjectUntouched(),
     UnsupportedArgument(),
     EndedWithWorkOpen(),
+    LimitExceeded(),
+    UnaskedCondition(),
+    ListedUnopened(),
     UnansweredState(),
     SkippedCheck(),
     WriteAfterRefusal(),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id
+from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
-from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.policy_text import PolicyText
+from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
+from trace_assets.diagnosis.detectors.values import leaves, time_of
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import ToolSpec
 from trace_assets.stats.intervals import wilson
@@ -19,6 +21,8 @@ ID_SHARE = 0.6
 CUE_BOUND = 0.4
 """Lower Wilson bound of P(tool is called, or the case handed over | word was said) for a word to be a cue."""
 MAX_CUES = 8
+_DONE = re.compile(r"(?:^|[._])(?:created|last|issued?|updated|ordered|placed|paid)(?:_|$)")
+"""Fields that tell when something was done."""
 MIN_SAID = 4
 """Tasks in which a word must have been said before the tool was called."""
 
@@ -42,8 +46,11 @@ STOP_WORDS = frozenset(
 class Corpus:
     """Transcripts of one target, and what can be learned from all of them together."""
 
-    def __init__(self, transcripts: Sequence[Transcript], tools: Sequence[ToolSpec] = ()) -> None:
+    def __init__(
+        self, transcripts: Sequence[Transcript], tools: Sequence[ToolSpec] = (), policy: str = ""
+    ) -> None:
         self.transcripts = list(transcripts)
+        self.policy = PolicyText(policy)
         self._specs = tools
         self._cues: dict[str, list[str]] = {}
 
@@ -114,6 +121,43 @@ class Corpus:
             if tool in by_tool and argument in self.object_arguments:
                 return argument
         return None
+
+    @cached_property
+    def now(self) -> str | None:
+        """The moment in which the trajectories take place, as far as it is known (ISO).
+
+        It is the policy's clock; where there is none, the latest time that a record gives to something done:
+        that is too early, so that what lies before it is certainly past.
+        """
+        if self.policy.now is not None:
+            return self.policy.now
+        done = [
+            moment
+            for one in self.transcripts
+            for seen in one.observations.values()
+            for observation in seen
+            for field, value in observation.fields.items()
+            if _DONE.search(field) and (moment := time_of(value)) is not None
+        ]
+        return max(done).isoformat(sep=" ") if done else None
+
+    def records(self, tool: str, argument: str) -> Iterator[Observation]:
+        """Yield what was seen of the objects that a tool was called on."""
+        for one in self.transcripts:
+            for name in {normal(step.arguments.get(argument)) for step in one.calls(tool)}:
+                yield from one.observations.get(name, ())
+
+    def own_words(self, tool: str, words: Iterable[str]) -> list[str]:
+        """Return those of some words that name a tool and no other tool that was called.
+
+        What is said together with a call by chance does not ask for it; its own name does.
+        """
+        others = [other for other in self.tools if other != tool]
+        return [
+            word
+            for word in words
+            if named_after(tool, word) and not any(named_after(other, word) for other in others)
+        ]
 
     @cached_property
     def _weights(self) -> list[float]:
@@ -195,6 +239,15 @@ def _cover(good: dict[str, frozenset[int]], calling: set[int]) -> list[str]:
         left -= good.pop(word)
         chosen.append(word)
     return chosen
+
+
+def asks_for(tool: str, word: str) -> bool:
+    """Tell whether a word is a form of a tool's verb: who says it asks for what the tool does.
+
+    >>> [asks_for("cancel_order", word) for word in ("cancelled", "order", "canopy")]
+    [True, False, False]
+    """
+    return named_after(spoken(tool).partition(" ")[0], word)
 
 
 def named_after(tool: str, word: str) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus, named_after
+from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
+from trace_assets.diagnosis.detectors.wording import imperative, spoken
 
 MIN_USES = 4
 
@@ -16,7 +16,8 @@ MIN_USES = 4
 class EndedWithWorkOpen:
     """The user asked for what a writing tool does (a cue word), and it was never called successfully.
 
-    Relevant when a cue word was said. It counts also when the conversation ended by a transfer: whether
+    Cues are forms of the tool's verb: other words may go with a call without asking for it. Relevant
+    when a cue word was said. It counts also when the conversation ended by a transfer: whether
     successful runs do so is for the contrast to say. Arguments: `tool`, `cues`.
     """
 
@@ -28,24 +29,18 @@ class EndedWithWorkOpen:
         """Propose every writing tool that the user's words ask for."""
         proposals = []
         for tool in sorted(corpus.mutating & corpus.tools.keys()):
-            cues = corpus.cues(tool) if corpus.tools[tool] >= MIN_USES else []
-            if cues:
+            found = corpus.cues(tool) if corpus.tools[tool] >= MIN_USES else []
+            if cues := [cue for cue in found if asks_for(tool, cue)]:
                 proposals.append(self._proposal(tool, cues))
         return proposals
 
     def _proposal(self, tool: str, cues: list[str]) -> Proposal:
-        asked = next((cue for cue in cues if named_after(tool, cue)), None)
         return Proposal(
             args={"tool": tool, "cues": cues},
-            name=(
-                f"When asked to, {imperative(tool)} before ending"
-                if asked
-                else f"{title(imperative(tool))} when the user speaks of '{cues[0]}'"
-            ),
+            name=f"When asked to, {imperative(tool)} before ending",
             description=(
-                f"When the user {'asks for what' if asked else 'says what calls for'} '{spoken(tool)}'"
-                f"{' does' if asked else ''}, see that it is done successfully before the conversation ends "
-                "or is handed over."
+                f"When the user asks for what '{spoken(tool)}' does, see that it is done successfully before "
+                "the conversation ends or is handed over."
             ),
             subject=(tool,),
         )

@@ -16,9 +16,10 @@ EVERYWHERE = 0.95
 
 
 class SkippedCheck:
-    """The user's words call for a reading tool (a cue word), and it was never called.
+    """The user speaks of what a reading tool alone shows (a cue word), and it was never called.
 
-    Relevant when a cue word was said. Arguments: `tool`, `cues`.
+    Cues are words of the tool's name that no other tool has: a word that merely goes with the call, such as
+    a name or a place, obliges nobody to look. Relevant when a cue word was said. Arguments: `tool`, `cues`.
     """
 
     name = "skipped_check"
@@ -32,7 +33,7 @@ class SkippedCheck:
             count = corpus.tools[tool]
             if count < MIN_USES or count > EVERYWHERE * len(corpus.transcripts):
                 continue
-            if cues := corpus.cues(tool):
+            if cues := corpus.own_words(tool, corpus.cues(tool)):
                 proposals.append(
                     Proposal(
                         args={"tool": tool, "cues": cues},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
@@ -22,10 +24,43 @@ LIFT = 0.3
 """By how much that must exceed the share of the other tasks that take the step."""
 
 
+_WORD = re.compile(r"[a-z]+")
+_FILLERS = frozenset(
+    {"mode", "setting", "settings", "preference", "status", "the", "to", "for", "of", "item"}
+)
+_ON = frozenset({"on", "yes", "true", "enabled", "active", "connected"})
+_OFF = frozenset({"off", "no", "not", "false", "disabled", "inactive", "disconnected"})
+_SWITCHES_ON = frozenset({"enable", "activate", "connect", "grant"})
+_SWITCHES_OFF = frozenset({"disable", "deactivate", "disconnect", "revoke"})
+
+
+def calls_for(tool: str, seen: str) -> bool:
+    """Tell whether what was seen is about what a tool acts on, and not already as the tool would make it.
+
+    That a step often follows a sight is no obligation: the sight has to be of the same thing. Handing over
+    has no object: anything may call for it.
+
+    >>> calls_for("toggle_data_saver_mode", "Data Saver is ON"), calls_for("toggle_roaming", "VPN connected")
+    (True, False)
+    >>> calls_for("enable_roaming", "roaming_enabled true"), calls_for("enable_roaming", "roaming: off")
+    (False, True)
+    """
+    if hands_over(tool):
+        return True
+    verb, *rest = spoken(tool).split()
+    words = _WORD.findall(spoken(seen).replace("wi-fi", "wifi").replace("wi fi", "wifi"))
+    things = [word for word in rest if word not in _FILLERS]
+    if not things or not all(any(word[:4] == thing[:4] for word in words) for thing in things):
+        return False
+    on, off = not _ON.isdisjoint(words), not _OFF.isdisjoint(words)
+    return not (verb in _SWITCHES_ON and on and not off) and not (verb in _SWITCHES_OFF and off)
+
+
 class UnansweredState:
     """A result showed field = value (or said a line of text), and a certain step did not follow.
 
-    Relevant when it was seen. Arguments: `read` (the tool that showed it) and `field`, both
+    The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Arguments:
+    `read` (the tool that showed it) and `field`, both
     empty for a line of text, `value`, `tool` (the step).
     """
 
@@ -57,6 +92,8 @@ class UnansweredState:
                 continue
             rest = tasks - len(seen)
             elsewhere = len(took[tool] - seen) / rest if rest else 1.0
+            if not calls_for(tool, f"{fact[1]} {fact[2]}"):
+                continue
             share = len(after) / len(seen)
             if share >= max(FOLLOWS, elsewhere + LIFT):
                 proposals.append(self._proposal(fact, tool))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,12 +13,26 @@ from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
 
 MIN_USES = 4
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})\Z")
+# English only: other languages write dates as numbers or are not understood.
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_RELATIVE = re.compile(
+    r"\b(?:today|tomorrow|yesterday|tonight|(?:next|following|previous|same|another) (?:day|week|month)|"
+    r"(?:day|days|week|weeks|month|months) (?:after|before|later|earlier|from)|"
+    r"(?:by|in) (?:a|an|one|two|three|\d+) (?:day|week|month)s?|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
+)
 MIN_VALUES = 3
 """Distinct values below which an argument is an enumeration, whose values come from the tool's schema."""
 
 
 class UnsupportedArgument:
     """A value of an argument occurs in no earlier message of user, system or tool: it was made up.
+
+    Dates are found as people write them. What the agent said first and the user repeated was made up too.
 
     Relevant when the argument was given. Arguments: `argument` (dotted path), `tool` (empty for any tool).
     """
@@ -87,8 +102,35 @@ def _checkable(value: object) -> str | None:
 
 
 def _supported(transcript: Transcript, text: str, before: int) -> bool:
-    return any(
-        text in transcript.lowered[index]
-        for index in range(before)
-        if transcript.messages[index].role != "assistant"
+    """Tell whether a value was said or shown before; the user's echo of an invention is no source."""
+    date = _DATE.match(text)
+    ways = date_words(*(int(part) for part in date.groups())) if date else re.compile(re.escape(text))
+    invented = False
+    for index in range(before):
+        role = transcript.messages[index].role
+        if not ways.search(transcript.lowered[index]):
+            if date and role == "user" and _RELATIVE.search(transcript.lowered[index]):
+                return True  # a day that was told by its distance cannot be held against a calendar
+            continue
+        if role in ("tool", "system") or (role == "user" and not invented):
+            return True
+        invented = invented or role == "assistant"
+    return False
+
+
+def date_words(year: int, month: int, day: int) -> re.Pattern[str]:
+    """Return what finds a date as people write it.
+
+    >>> bool(date_words(2024, 5, 26).search("on may 26th")), bool(date_words(2024, 5, 26).search("5/26"))
+    (True, True)
+    >>> bool(date_words(2024, 5, 2).search("on may 26"))
+    False
+    """
+    name = MONTHS[month - 1] if 1 <= month <= 12 else str(month)
+    spoken_month = rf"(?:{name}|{name[:3]}\.?)"
+    suffix = r"(?:st|nd|rd|th)?"
+    return re.compile(
+        rf"{year}-{month:02}-{day:02}|\b{spoken_month}\s+0?{day}{suffix}\b"
+        rf"|\b0?{day}{suffix}\s+(?:of\s+)?{spoken_month}\b|\b0?{month}/0?{day}\b|\b0?{day}\.0?{month}\.|"
+        rf"\bthe\s+{day}(?:st|nd|rd|th)\b"
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from pydantic_core import from_json
+
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def strings(value: object) -> list[str]:
@@ -56,6 +60,20 @@ def scalars(text: str) -> dict[str, str] | None:
 
     walk(value, "")
     return found
+
+
+def time_of(value: object) -> datetime | None:
+    """Return the moment that a value names, None when it names none; zones are left out.
+
+    >>> time_of("2024-05-15T15:00:00"), time_of("2025-01-31"), time_of("20250131"), time_of("soon")
+    (datetime.datetime(2024, 5, 15, 15, 0), datetime.datetime(2025, 1, 31, 0, 0), None, None)
+    """
+    if not isinstance(value, str) or not _TIME.match(value):
+        return None
+    try:
+        return datetime.fromisoformat(value).replace(tzinfo=None)
+    except ValueError:
+        return None
 
 
 def categorical(value: str) -> bool:

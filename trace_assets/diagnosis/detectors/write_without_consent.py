@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +13,17 @@ from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
 
 MIN_USES = 3
+# English only: in other languages the object must be named.
+_ASKS = re.compile(
+    r"\?|\b(?:please|kindly) (?:confirm|reply|respond)|\bconfirm\b|\bproceed\b|\(yes|\byes\b|\blet me know\b"
+)
 
 
 class WriteWithoutConsent:
-    """The writing tool is called before the agent has told the user about the object and the user answered.
+    """The writing tool is called before the agent has asked the user and the user answered.
+
+    Asking is naming the object, or a question or a request to confirm in the last thing that the agent said
+    before the user's answer: "please confirm these details" need not repeat an identifier.
 
     Relevant when the tool was called. Arguments: `tool`, `argument` that names the object.
     """
@@ -52,17 +60,16 @@ class WriteWithoutConsent:
         return present("the user had answered before each call", *shown) if shown else NOT_NEEDED
 
     def _asked(self, transcript: Transcript, step: Step, name: str) -> int | None:
-        """Return the agent's message that named the object and that the user answered before the step."""
-        answered = False
+        """Return the agent's message that asked, and that the user answered before the step."""
+        answered = passed = False
         for index in range(step.index - 1, -1, -1):
             message = transcript.messages[index]
             if message.role == "user" and message.content:
                 answered = True
-            elif (
-                answered
-                and message.role == "assistant"
-                and message.content
-                and name in normal(message.content)
-            ):
-                return index
+            elif answered and message.role == "assistant" and message.content:
+                if name in normal(message.content) or (
+                    not passed and _ASKS.search(transcript.lowered[index])
+                ):
+                    return index
+                passed = True
         return None

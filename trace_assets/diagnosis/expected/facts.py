@@ -12,9 +12,9 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
+from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.expected.policy_text import PolicyText, addresses_nobody
 from trace_assets.records import ExpectedAction, Task, ToldTask, Trajectory
 
 Told = Task | ToldTask

@@ -11,12 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import takewhile
 
 from trace_assets.diagnosis.detectors.mutation import READING, WRITING
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import Trajectory
 
 _CLOCK = re.compile(r"current\s+(?:date(?: and time)?|time)\s+is\s+\**(\d{4}-\d{2}-\d{2})", re.IGNORECASE)
+_MOMENT = re.compile(
+    r"current\s+(?:date and )?time\s+is\s+\**(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}(?::\d{2})?)", re.IGNORECASE
+)
+_ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of the following\b")
 _HEADING = re.compile(r"^#+\s*(.+?)\s*$")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _FORBIDS = re.compile(r"\b(cannot|can't|can not|not allowed|not permitted|unable|must not|do not|don't)\b")
@@ -90,6 +95,38 @@ class PolicyText:
         """Today as the policy says it (ISO date)."""
         found = _CLOCK.search(self.text)
         return found.group(1) if found else None
+
+    @cached_property
+    def now(self) -> str | None:
+        """The moment as the policy says it (ISO date, and time where it is told)."""
+        found = _MOMENT.search(self.text)
+        return f"{found.group(1)} {found.group(2)}" if found else self.clock
+
+    def any_of(self, tool: str) -> list[str]:
+        r"""Return the conditions of which one has to hold for a tool to be used, as the policy lists them.
+
+        A line that allows what the tool does `if any of the following is true`, and the list under it.
+
+        >>> text = "A booking can be cancelled if any of the following is true:\n- It is new\n- Late"
+        >>> PolicyText(text).any_of("cancel_booking"), PolicyText(text).any_of("book_flight")
+        (['it is new', 'late'], [])
+        """
+        lines = [line.strip().lower() for line in self.text.splitlines()]
+        heading, verb = "", _verb_of(tool)
+        for place, line in enumerate(lines):
+            if title := _HEADING.match(line):
+                heading = title.group(1)
+            elif _ANY_OF.search(line) and any(_same_verb(verb, word) for word in _WORD.findall(line)):
+                things = _things(tool)
+                about = _WORD.findall(f"{heading} {line}")
+                if things and not (
+                    any(_has_stem(about, thing) for thing in things)
+                    or any(_same_verb(verb, word) for word in _WORD.findall(heading))
+                ):
+                    continue
+                listed = takewhile(lambda one: one.startswith(("-", "*", "•")), lines[place + 1 :])
+                return [one.strip(" \t-*•") for one in listed]
+        return []
 
     @cached_property
     def sentences(self) -> list[Sentence]:

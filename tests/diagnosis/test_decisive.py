@@ -1,0 +1,89 @@
+"""Which message decided a failed run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.diagnosis.detectors.dialogues import ASK, CLOSED, agent, call
+from trace_assets.diagnosis.decisive import RULES, Decisive
+from trace_assets.records import Capability, ExpectedAction, Label, Message, Task, Trajectory
+
+WANTED = (ExpectedAction(name="refund_item", arguments={"order": "K4821"}),)
+READ = call("get_order", CLOSED, order="K4821")
+CANCEL = call("cancel_order", order="K4821")
+RIGHT = call("refund_item", order="K4821")
+HANDED = call("transfer_to_human", "ok")
+
+
+def run(name: str, *parts: list[Message], success: bool = False) -> Trajectory:
+    values: dict[str, Any] = {"target": "x", "task_batch": "b", "policy": "p", "success": success}
+    messages = tuple(message for part in parts for message in part)
+    return Trajectory(trajectory_id=name, task_id="x/0", messages=messages, **values)
+
+
+def task(actions: tuple[ExpectedAction, ...] = WANTED) -> dict[str, Task]:
+    return {
+        "x/0": Task(task_id="x/0", target="x", task_batch="b", expected_actions=actions, has_expected=True)
+    }
+
+
+def found(one: Trajectory, *others: Trajectory, tasks: Any = None, **more: Any) -> int:
+    rules = more.pop("rules", RULES)
+    return Decisive([one, *others], task() if tasks is None else tasks, rules).message(one, **more)
+
+
+def lack(detector: str, *evidence: int) -> tuple[Label, Capability]:
+    values: dict[str, Any] = {"capability_id": "c", "labeller": "detectors", "label": "LACKING"}
+    label = Label(trajectory_id="r", evidence=evidence, input_hash="h", **values)
+    return label, Capability(
+        capability_id="c", target="x", name="n", description="d", analyst="detectors", detector=detector
+    )
+
+
+def test_the_first_call_that_is_not_expected_decides() -> None:
+    one = run("r", ASK, READ, CANCEL, RIGHT, CANCEL, agent("done"))
+    assert found(one) == 3
+    assert found(one, rules=RULES - {"expected"}) == len(one.messages) - 1
+
+
+def test_an_altered_call_decides_and_a_refused_or_the_users_does_not() -> None:
+    refused = call("cancel_order", "no", error=True, order="K4821")
+    theirs = call("cancel_order", by_user=True, order="K4821")
+    one = run("r", ASK, refused, theirs, call("refund_item", order="A0007"), agent("done"))
+    assert found(one) == 5
+
+
+def test_what_passed_runs_do_unharmed_decides_nothing_unless_a_lack_names_it() -> None:
+    one = run("r", ASK, CANCEL, agent("done"))
+    good = run("g", ASK, CANCEL, RIGHT, success=True)
+    assert found(one, good) == 3
+    assert found(one, good, lacks=[lack("write_against_state", 1)]) == 1
+    assert found(one, good, lacks=[lack("ended_with_work_open", 0, 1)]) == 3
+    assert found(one, good, rules=RULES - {"harmless"}) == 1
+
+
+def test_without_expected_actions_the_call_that_a_lack_names_decides() -> None:
+    one = run("r", ASK, READ, CANCEL, agent("done"))
+    assert found(one, tasks={}) == 5
+    assert found(one, tasks={}, lacks=[lack("write_against_state", 2, 3)]) == 3
+    assert found(one, tasks={}, lacks=[lack("write_against_state", 3)], rules=RULES - {"named_call"}) == 5
+
+
+def test_a_run_that_did_nothing_wrong_is_decided_where_it_was_given_up() -> None:
+    assert found(run("r", ASK, READ, HANDED, agent("bye"))) == 3
+    assert found(run("r", ASK, READ, HANDED, agent("bye")), rules=RULES - {"handed_over"}) == 5
+    # A change made after it shows that nothing was given up.
+    assert found(run("r", ASK, HANDED, RIGHT, agent("bye"))) == 5
+    assert found(run("r", ASK, READ, agent("bye"), [Message(role="user", content="bye")])) == 3
+
+
+def test_a_run_that_got_stuck_is_decided_by_the_first_repetition() -> None:
+    other = call("get_order", CLOSED, order="A0007")
+    assert found(run("r", ASK, READ, other, READ, READ, READ)) == 7
+    assert found(run("r", ASK, READ, other, READ, READ)) == 7, "two equal calls are no loop: the last message"
+    assert found(run("r", ASK, READ, READ, READ, other)) == 7, "a loop that was left is none"
+    assert found(run("r", ASK, READ, other, READ, READ, READ), rules=RULES - {"stuck"}) == 9
+
+
+def test_nothing_after_the_message_that_ended_it_counts() -> None:
+    assert found(run("r", ASK, CANCEL), stopped=0) == 0

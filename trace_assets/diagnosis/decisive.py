@@ -1,0 +1,154 @@
+"""Which message decided a failed run: the agent's earliest one that could not be made good.
+
+It is not blind: where the target says what is expected, calls are held against that. Labels never see it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+
+from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
+from trace_assets.diagnosis.detectors.transcript import Step, Transcript
+from trace_assets.diagnosis.expected.diffs import differences
+from trace_assets.records import Capability, ExpectedAction, Label, Task, ToldTask, Trajectory
+
+HARMLESS = 0.05
+"""Share of the passed runs using a tool that use it beyond what is expected, from which that harms nobody."""
+STREAK = 3
+"""Equal calls at the end of a run, with equal answers, from which it was stuck there."""
+CALLS = frozenset({"forbidden_call", "wrong_value", "missing_question"})
+"""Mistakes whose evidence is a call that should not have been made as it was."""
+RULES = frozenset({"expected", "harmless", "named_call", "stuck", "handed_over"})
+"""What can be left out, to see what it adds: expected actions, their excuse by what passed runs do, calls
+that lacks name, the place where a run got stuck, the call that handed it over."""
+_MISTAKES = {family.name: family.mistake for family in FAMILIES}
+
+
+class Decisive:
+    """Finds the decisive messages of runs of one target.
+
+    In this order: the first call of the agent that changed something otherwise than is expected, passing over
+    what passed runs do unharmed unless a lack names that very call; where the task says nothing, the call
+    that a lack names; the second of the equal calls in which the run got stuck; the call that handed the case
+    over with something undone; the agent's last message, its last chance.
+
+    Args:
+        trajectories: All runs of the target, passed ones too.
+        tasks: By id, for what is expected.
+        rules: Of `RULES`, those that are used.
+    """
+
+    def __init__(
+        self,
+        trajectories: Sequence[Trajectory],
+        tasks: Mapping[str, Task | ToldTask] | None = None,
+        rules: Collection[str] = RULES,
+    ) -> None:
+        self._rules = rules
+        self._runs = list(trajectories)
+        self._tasks = tasks or {}
+        self._transcripts: dict[str, Transcript] = {}
+
+    def message(
+        self, one: Trajectory, lacks: Iterable[tuple[Label, Capability]] = (), stopped: int | None = None
+    ) -> int:
+        """Return the index of the message that decided a failed run.
+
+        Args:
+            one: The run.
+            lacks: What it lacks, the likeliest cause first.
+            stopped: The message with which somebody else ended it, if so: nothing after it counts.
+        """
+        if stopped is not None:
+            return stopped
+        transcript = self._transcript(one)
+        named = [
+            (index, capability)
+            for label, capability in lacks
+            if "named_call" in self._rules and _MISTAKES.get(capability.detector or "") in CALLS
+            for index in label.evidence
+        ]
+        calls = {step.index for step in transcript.steps if not step.by_user}
+        expected = self._expected(one)
+        if expected is None:
+            points = [index for index, _ in named if index in calls]
+            if points:
+                return points[0]
+        else:
+            accused = {index for index, _ in named}
+            wrong = [
+                index
+                for kind, tool, index in self._wrong(one, expected)
+                if index in accused or (kind, tool) not in self._harmless
+            ]
+            if wrong:
+                return min(wrong)
+        return self._end(transcript)
+
+    def _end(self, transcript: Transcript) -> int:
+        """Return where a run in which nothing wrong was done was given up."""
+        own = [step for step in transcript.steps if not step.by_user]
+        stuck = _streak(own) if "stuck" in self._rules else None
+        if stuck is not None:
+            return stuck
+        handed = [step.index for step in own if hands_over(step.tool) and not step.failed]
+        changed_after = any(step.tool in self._writes and step.index > handed[-1] for step in own if handed)
+        if handed and not changed_after and "handed_over" in self._rules:
+            return handed[0]
+        return transcript.last_of_agent()
+
+    def _transcript(self, one: Trajectory) -> Transcript:
+        if one.trajectory_id not in self._transcripts:
+            self._transcripts[one.trajectory_id] = Transcript(one)
+        return self._transcripts[one.trajectory_id]
+
+    def _expected(self, one: Trajectory) -> Sequence[ExpectedAction] | None:
+        task = self._tasks.get(one.task_id) if "expected" in self._rules else None
+        return task.expected_actions if task is not None and task.has_expected else None
+
+    @cached_property
+    def _writes(self) -> frozenset[str]:
+        names = {action.name for run in self._runs for action in self._expected(run) or ()}
+        return mutating_tools([self._transcript(run) for run in self._runs], names=names)
+
+    def _wrong(self, one: Trajectory, expected: Sequence[ExpectedAction]) -> list[tuple[str, str, int]]:
+        """Return (kind, tool, message) of the agent's changes that are not as expected."""
+        transcript = self._transcript(one)
+        by_user = {step.index for step in transcript.steps if step.by_user}
+        return [
+            (row.kind, row.tool, row.message)
+            for row in differences(one, transcript, expected, self._writes)
+            if row.message is not None and row.message not in by_user and not hands_over(row.tool)
+        ]
+
+    @cached_property
+    def _harmless(self) -> frozenset[tuple[str, str]]:
+        """(kind, tool) of what passed runs do otherwise than expected."""
+        if "harmless" not in self._rules:
+            return frozenset()
+        used, otherwise = Counter[str](), Counter[tuple[str, str]]()
+        for run in self._runs:
+            expected = self._expected(run) if run.success else None
+            if expected is None:
+                continue
+            used.update({step.tool for step in self._transcript(run).steps if not step.failed})
+            rows = differences(run, self._transcript(run), expected, self._writes)
+            otherwise.update({(row.kind, row.tool) for row in rows if row.message is not None})
+        return frozenset(pair for pair, count in otherwise.items() if count >= HARMLESS * used[pair[1]])
+
+
+def _streak(own: Sequence[Step]) -> int | None:
+    """Return the second of the equal calls with which a run ends; None where it does not end so."""
+    places: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    last = None
+    for step in reversed(own):
+        key = (step.tool, repr(sorted(step.arguments.items(), key=str)), step.result)
+        if last is not None and key != last:
+            break
+        places[key].append(step.index)
+        last = key
+    equal = places[last] if last is not None else []
+    return equal[-2] if len(equal) >= STREAK else None

@@ -1,0 +1,178 @@
+"""A write that none of the policy's conditions allows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
+from trace_assets.diagnosis.detectors.identity import normal
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
+from trace_assets.diagnosis.detectors.values import categorical, scalars, time_of
+from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+
+MIN_USES = 3
+_WITHIN = re.compile(
+    r"\b(?:within|in|less than|under)\s+(?:the\s+)?(?:last\s+|past\s+)?(\d+)\s*"
+    r"(h|hr|hrs|hour|hours|day|days)\b"
+)
+_WORD = re.compile(r"[a-z]+")
+_YES, _NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
+Condition = Mapping[str, Any]
+
+
+class WriteAgainstPolicy:
+    """The policy lists conditions of which one must hold for tool X, and X is called when none does.
+
+    Each condition is read as a field of X's object: how long ago, a value, a yes or no. One that cannot be
+    read so (what a third party did) counts as met when a result before the call shows its word as a value.
+    The record is the one last seen before the call, or else the one that the call itself returns. Relevant
+    when X was called, or when the user asked for it and an object for which none holds was left alone.
+    Arguments: `tool` X, `argument` of X, `conditions`, `fields` (of the conditions), `now`.
+    """
+
+    name = "write_against_policy"
+    norm = 0.0
+    mistake: Mistake = "forbidden_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every writing tool for which the policy has such a list that fits its records."""
+        proposals = []
+        for tool, argument in corpus.object_writes(MIN_USES):
+            listed = corpus.policy.any_of(tool)
+            seen = list(corpus.records(tool, argument))
+            conditions = [read_condition(text, seen, corpus.now) for text in listed]
+            fields = sorted({one["field"] for one in conditions if "field" in one})
+            if len(fields) < 2 or corpus.now is None:
+                continue
+            proposals.append(
+                Proposal(
+                    args={
+                        "tool": tool,
+                        "argument": argument,
+                        "conditions": conditions,
+                        "fields": fields,
+                        "now": corpus.now,
+                    },
+                    name=f"Refrain from {gerund(tool)} unless a condition of the policy holds",
+                    description=(
+                        f"Before '{spoken(tool)}', hold the {noun(argument)}'s record against the rule: "
+                        f"{'; '.join(listed)}. When none holds, refuse, whatever the user says."
+                    ),
+                    subject=(tool,),
+                )
+            )
+        return proposals
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        tool, shown = str(args["tool"]), list[int]()
+        written = set()
+        for step in transcript.calls(tool):
+            name = normal(step.arguments.get(args["argument"]))
+            written.add(name)
+            fields, at = _record(transcript, step, name)
+            if step.by_user or fields is None or not fields.keys() & set(args["fields"]):
+                continue  # what is not known accuses nobody
+            if self._holds(transcript, args, fields, step.index):
+                shown += [at, step.index]
+            else:
+                return lacking(f"{tool} on {name}, for which no condition holds", at, step.index)
+        if shown:
+            return present("a condition held for each call", *shown)
+        asked = min((at for word, at in transcript.words.items() if asks_for(tool, word)), default=None)
+        if asked is None:
+            return NOT_NEEDED
+        for name, seen in transcript.observations.items():
+            own = any(normal(step.arguments.get(args["argument"])) == name for step in transcript.steps)
+            known = any(field in seen[-1].fields for field in args["fields"])
+            if name in written or not own or not known:
+                continue
+            if not self._holds(transcript, args, seen[-1].fields, len(transcript.messages)):
+                return present(f"no condition held, and {name} was left alone", asked, seen[-1].index)
+        return NOT_NEEDED
+
+    def _holds(
+        self, transcript: Transcript, args: Mapping[str, Any], fields: Mapping[str, str], before: int
+    ) -> bool:
+        return any(_met(one, fields, str(args["now"]), transcript, before) for one in args["conditions"])
+
+
+def read_condition(text: str, seen: Sequence[Observation], now: str | None) -> dict[str, Any]:
+    """Return a condition as a test of a field: `field` with `within_hours`, `value` or `yes`; or else words.
+
+    >>> fields = {"cabin": "business", "made_at": "2024-05-01T10:00:00", "insured": "no"}
+    >>> seen = [Observation(1, "get", fields)]
+    >>> read_condition("it was made within the last 24 hrs", seen, "2024-05-15")
+    {'field': 'made_at', 'within_hours': 24}
+    >>> read_condition("it is a business flight", seen, None), read_condition("it is insured", seen, None)
+    ({'field': 'cabin', 'value': 'business'}, {'field': 'insured', 'yes': True})
+    >>> read_condition("the flight was cancelled", seen, None)
+    {'words': ['flight', 'cancelled']}
+    """
+    words = [word for word in _WORD.findall(text) if len(word) > 3]
+    values: dict[str, set[str]] = {}
+    for one in seen:
+        for field, value in one.fields.items():
+            values.setdefault(field, set()).add(value)
+    if within := _WITHIN.search(text):
+        hours = int(within.group(1)) * (24 if within.group(2).startswith("d") else 1)
+        past = [field for field, own in values.items() if _always_before(own, now)]
+        if past:
+            return {
+                "field": min(past, key=lambda field: (-_alike(field, words), field)),
+                "within_hours": hours,
+            }
+    for field, own in sorted(values.items()):
+        for value in sorted(own):
+            plain = categorical(value) and value.lower() not in _YES | _NO and len(value) > 3
+            if plain and re.search(rf"\b{re.escape(spoken(value))}\b", text):
+                return {"field": field, "value": value}
+    for field, own in sorted(values.items()):
+        told = {value.lower() for value in own}
+        if told <= _YES | _NO and _alike(field, words):
+            return {"field": field, "yes": True}
+    return {"words": [word for word in words if word not in ("user", "they", "that", "this", "with", "have")]}
+
+
+def _alike(field: str, words: Sequence[str]) -> int:
+    parts = [part for part in _WORD.findall(spoken(field)) if len(part) > 3]
+    return sum(any(word[:5] == part[:5] for word in words) for part in parts)
+
+
+def _always_before(values: set[str], now: str | None) -> bool:
+    moments, limit = [time_of(value) for value in values], time_of(now)
+    return limit is not None and all(one is not None and one <= limit for one in moments)
+
+
+def _met(one: Condition, fields: Mapping[str, str], now: str, transcript: Transcript, before: int) -> bool:
+    if "field" not in one:
+        return _shown(one["words"], transcript, before)
+    value = fields.get(one["field"])
+    if value is None:
+        return False
+    if "within_hours" in one:
+        moment, limit = time_of(value), time_of(now)
+        return moment is None or limit is None or limit - moment <= timedelta(hours=one["within_hours"])
+    return value.lower() in _YES if one.get("yes") else value == one["value"]
+
+
+def _shown(words: Sequence[str], transcript: Transcript, before: int) -> bool:
+    """Tell whether a result before shows one of a condition's words as a value: somebody else made it so."""
+    said = {f'"{word}"' for word in words}
+    return any(
+        any(word in step.result.lower() for word in said) or step.result.strip().lower() in words
+        for step in transcript.steps
+        if step.end < before and not step.failed
+    )
+
+
+def _record(transcript: Transcript, step: Step, name: str) -> tuple[Mapping[str, str] | None, int]:
+    """Return the fields last seen of an object before a call, or those that the call returns, and where."""
+    before = [seen for seen in transcript.observations.get(name, ()) if seen.index < step.index]
+    if before:
+        return before[-1].fields, before[-1].index
+    return (None if step.failed else scalars(step.result)), step.index
