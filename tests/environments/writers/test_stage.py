@@ -90,7 +90,9 @@ def test_from_refusal_over_bad_code_to_an_accepted_environment_and_never_asked_a
         assert len(server.bodies) == len(asked), "a re-run asks nothing"
     environment = study.store.read(Environment, NAME)[0]
     assert (environment.source, environment.writer, environment.n_versions) == (good, "model:m", 4)
-    assert result.checks[0].passed and result.figures["model_calls"] == 5
+    # Tries that may have been charged without an answer are booked at the highest price, beside the five.
+    uncertain = int(result.figures.get("calls_at_highest_price", 0))
+    assert result.checks[0].passed and int(result.figures["model_calls"]) - uncertain == 5
     assert again.version == result.version and versions(study) == rows
     assert again.figures["remembered_answers"] == 4 and again.cost_usd == 0
     spent = [row for row in study.store.read(LedgerEntry) if row.cost_usd]
