@@ -21,7 +21,7 @@ from tests.serving.release.conftest import make_study
 from tests.serving.router.pretend_server import PretendServer
 from trace_assets.assets.routing import routing_of_study
 from trace_assets.errors import InputError
-from trace_assets.records import BaseCheckpoint
+from trace_assets.records import Adapter, BaseCheckpoint
 from trace_assets.report.data import ReportData
 from trace_assets.serving.router.app import open_decider, routing_of_release
 from trace_assets.serving.router.upstream import Upstream
@@ -122,6 +122,11 @@ def test_a_fitted_classifier_routes_from_a_release(
     other = {"path": str(tiny_folder), "base_id": folder_version(tiny_folder)}
     (row,) = study.store.read(BaseCheckpoint)
     study.store.write([row.model_copy(update=other)], BaseCheckpoint)
+    for name in study.store.partitions(Adapter):
+        rows = study.store.read(Adapter, name)
+        study.store.write(
+            [one.model_copy(update={"base_id": other["base_id"]}) for one in rows], Adapter, name
+        )
     models = write_release(study, tmp_path / "out").models
     with PretendServer() as server:
         unknown = routing_of_release(tmp_path / "out")
