@@ -82,7 +82,15 @@ def test_recipes_fail_nothing(
 ) -> None:
     assert capability.detector is not None
     environment = record(sources[capability.detector], "recipe")
-    checks = audit(environment, pool, contract, ZOO_SECTION, rules=ZOO_RULES, sizes=ZOO_SIZES)
+    checks = audit(
+        environment,
+        pool,
+        contract,
+        ZOO_SECTION,
+        rules=ZOO_RULES,
+        sizes=ZOO_SIZES,
+        permutation=ZOO_PERMUTATION,
+    )
     assert failed(checks) == {}
     assert verdict_of(checks) == (True, ())
 
@@ -98,7 +106,9 @@ def hasty() -> Iterator[SandboxPool]:
 
 def test_a_hang_fails_and_does_not_hang(hasty: SandboxPool, doors: TargetContract) -> None:
     source = DOOR.replace("    results = []\n", "    while True:\n        pass\n")
-    checks = audit(record(source, "door"), hasty, doors, ZOO_SECTION, sizes=ZOO_SIZES)
+    checks = audit(
+        record(source, "door"), hasty, doors, ZOO_SECTION, sizes=ZOO_SIZES, permutation=ZOO_PERMUTATION
+    )
     assert set(failed(checks)) == {"runtime.observation_schema"}
     assert failed(checks)["runtime.observation_schema"].startswith("timeout")
 

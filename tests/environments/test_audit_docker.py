@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.audit_fixtures.runner import record, tour
+from tests.audit_fixtures.runner import ZOO_PERMUTATION, record, tour
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.records import CapabilitySpec
@@ -29,7 +29,8 @@ def test_recipes_are_accepted_in_containers(
     docker: SandboxPool, contract: TargetContract, capability: CapabilitySpec, sources: dict[str, str]
 ) -> None:
     assert capability.detector is not None
-    checks = audit(record(sources[capability.detector], "recipe"), docker, contract, Synthesis(audit_seeds=8))
+    environment = record(sources[capability.detector], "recipe")
+    checks = audit(environment, docker, contract, Synthesis(audit_seeds=8), permutation=ZOO_PERMUTATION)
     assert verdict_of(checks) == (True, ())
     assert {check.isolation_level for check in checks} == {"docker"}
 

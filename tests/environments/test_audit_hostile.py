@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.audit_fixtures.broken_environment import sound_source
-from tests.audit_fixtures.runner import ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
+from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
 from trace_assets.environments.audit import semantic
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.semantic import Observation
@@ -19,7 +19,15 @@ DECLARED, UNSOLVED = "runtime.tool_declaration_accuracy", "semantic.oracle_max"
 
 def audited(pool: SandboxPool, source: str, **rules: float) -> list[EnvironmentCheck]:
     own = ZOO_RULES.model_copy(update=rules)
-    return audit(record(source, "door"), pool, None, ZOO_SECTION, rules=own, sizes=ZOO_SIZES)
+    return audit(
+        record(source, "door"),
+        pool,
+        None,
+        ZOO_SECTION,
+        rules=own,
+        sizes=ZOO_SIZES,
+        permutation=ZOO_PERMUTATION,
+    )
 
 
 @pytest.mark.parametrize("seconds", [1e-6, 0.1, 0.2])

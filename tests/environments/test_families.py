@@ -16,6 +16,7 @@ from careful_agent import CarefulAgent
 from clinic import clinic_contract
 from recipe_cases import CASES, REAL, cases, load, spec_of, tau2_contract
 
+from tests.audit_fixtures.runner import ZOO_PERMUTATION
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Sizes
@@ -308,7 +309,9 @@ def audited(
 ) -> None:
     environment = environment_of(spec_of(*case), source_of(written, contracts, case), "recipe")
     contract = contracts.get(case[0]) or tau2_contract(case[0])
-    checks = audit(environment, pool, contract, Synthesis(audit_seeds=seeds), sizes=sizes)
+    checks = audit(
+        environment, pool, contract, Synthesis(audit_seeds=seeds), sizes=sizes, permutation=ZOO_PERMUTATION
+    )
     assert verdict_of(checks) == (True, ())
     assert [c.check_id for c in checks if c.status == "fail" and c.severity == "error"] == []
     assert {

@@ -65,11 +65,11 @@ def test_several_processes_speak_with_one_voice_and_end_together(tmp_path: Path)
 
 @looks_into_proc
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_killed_step_leaves_no_training_behind(tmp_path: Path, processes: int) -> None:
+def test_a_killed_step_leaves_no_training_behind(project_root: Path, tmp_path: Path, processes: int) -> None:
     pids = tmp_path / "pids"
     request = {"name": "hangs", "pids": str(pids), "processes": processes}
     code = f"from tests.training.piped_asset import materialize; materialize({request!r})"
-    step = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    step = subprocess.Popen([sys.executable, "-c", code], cwd=project_root, stderr=subprocess.DEVNULL)
     try:
         assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 600)
         assert all(map(runs, map(int, pids.read_text().split())))

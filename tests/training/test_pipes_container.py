@@ -78,14 +78,16 @@ def test_a_daemon_that_is_not_here_is_one_sentence(tmp_path: Path, monkeypatch: 
 @docker
 @linux
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_killed_step_leaves_no_container_behind(image: str, tmp_path: Path, processes: int) -> None:
+def test_a_killed_step_leaves_no_container_behind(
+    image: str, project_root: Path, tmp_path: Path, processes: int
+) -> None:
     pids = tmp_path / "pids"
     request = {"name": "hangs", "pids": str(pids), "processes": processes}
     code = (
         "from tests.training.piped_asset import *; "
         f"materialize({request!r}, launcher=container(Path({str(tmp_path)!r})))"
     )
-    step = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    step = subprocess.Popen([sys.executable, "-c", code], cwd=project_root, stderr=subprocess.DEVNULL)
     try:
         assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 600)
         assert len(containers(step.pid)) == 1

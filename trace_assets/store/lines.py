@@ -12,6 +12,7 @@ from pathlib import Path
 from trace_assets.store.files import sync_folder
 
 _SEALED = re.compile(rb"[0-9a-f]{8} ")
+_RECORD = (b"{", b"[", b'"')
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,17 @@ def sealed(text: str) -> bytes:
 def unsealed(line: bytes) -> str | None:
     """Return the text of a line without its newline, None when it is not the text that was written.
 
-    A line without a digest (files of earlier versions have none) is taken as it is.
+    A line without a digest (files of earlier versions have none) is taken as it is, if it begins as their
+    records do. No digest with one bit flipped begins so.
 
     >>> unsealed(b'e5d5f7c1 {"n": 1}'), unsealed(b'e5d5f7c1 {"n": 3}'), unsealed(b'{"n": 2}')
     ('{"n": 1}', None, '{"n": 2}')
+    >>> unsealed(b';5d5f7c1 {"n": 1}') is None
+    True
     """
     digest, content = (line[:8], line[9:]) if _SEALED.match(line) else (b"", line)
+    if not digest and not line.startswith(_RECORD):
+        return None
     if digest and hashlib.sha256(content).hexdigest()[:8].encode() != digest:
         return None
     try:

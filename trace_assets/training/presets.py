@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,10 +22,8 @@ def preset_names() -> list[str]:
     >>> preset_names()
     ['qwen3-30b-a3b-8gpu', 'qwen3-4b-1gpu', 'tiny-cpu']
     """
-    folder = files("trace_assets.training").joinpath("presets")
-    return sorted(
-        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
-    )
+    names = (entry.name for entry in _folder().iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 def load_preset(name: str, **overrides: Any) -> Training:
@@ -42,10 +41,14 @@ def load_preset(name: str, **overrides: Any) -> Training:
     """
     if name not in preset_names():
         raise InputError(f"there is no training preset {name!r}: choose one of {', '.join(preset_names())}.")
-    text = files("trace_assets.training").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+    text = _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8")
     try:
         return Training.model_validate({**tomllib.loads(text)["training"], **overrides})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InputError(f"training setting '{where}' is not usable: {first['msg']}.") from error
+
+
+def _folder() -> Traversable:
+    return files("trace_assets").joinpath("training").joinpath("presets")

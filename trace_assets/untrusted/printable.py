@@ -65,8 +65,8 @@ def in_markdown(page: str) -> str:
     'a &lt;b> &#91;c](d) !&#91;e](f)'
     >>> in_markdown("![plot](data:image/svg+xml;base64,PHN2Zz4=)")
     '![plot](data:image/svg+xml;base64,PHN2Zz4=)'
-    >>> in_markdown("```python\\na[0] < 1\\n```")
-    '```python\\na[0] < 1\\n```'
+    >>> in_markdown("```python\na[0] < 1\n```")
+    '```python\na[0] < 1\n```'
     """
     page = printable(page)
     if _is_fence(page):

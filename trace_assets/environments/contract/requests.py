@@ -178,7 +178,7 @@ def _record(trajectory: Trajectory) -> dict[str, Any]:
 def _slotted_closings(text: str, found: dict[str, str], record: dict[str, Any]) -> str:
     """Replace values by slots. A request's value wins over the record's.
 
-    >>> _slotted("K-1 is late, K-1!", {"loan": "K-1"}, {"state": "late"})
+    >>> _slotted_closings("K-1 is late, K-1!", {"loan": "K-1"}, {"state": "late"})
     '{loan} is {.state}, {loan}!'
     """
     names = {value: slot for slot, value in found.items()}
