@@ -1,4 +1,4 @@
-"""The stages `adapter` and `mixed_adapter`: a LoRA adapter a capability, and the arm it is compared with."""
+"""The assets `adapter` and `mixed_adapter`: a LoRA adapter a capability, and the arm it is compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `batch_capabilities`: what each batch of trajectories is labelled with."""
+"""The asset `batch_capabilities`: what each batch of trajectories is labelled with."""
 
 from __future__ import annotations
 

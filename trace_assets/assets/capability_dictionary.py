@@ -1,4 +1,4 @@
-"""The stage `capability_dictionary`: candidates of detectors, of a model, or of both side by side."""
+"""The asset `capability_dictionary`: candidates of detectors, of a model, or of both side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages from `contrast` to `capability_spec`: what the agent lacks, and what to teach."""
+"""The asset `contrast`: error rates of each candidate on failures and on successes, and their gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `drift`: the newest batch of each target against all that came before."""
+"""The asset `drift`: the newest batch of each target against all that came before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `environment`: a module a capability, by recipe or by a model that mends what an audit finds."""
+"""The asset `environment`: a module a capability, by recipe or by a model that mends what an audit finds."""
 
 from __future__ import annotations
 

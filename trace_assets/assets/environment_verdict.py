@@ -1,7 +1,7 @@
-"""The stages `environment_verdict` and `curriculum`: what is taught, and nothing beside it.
+"""The asset `environment_verdict`: what training may know of an environment and its audit.
 
-Both are firewalls. They are re-computed in milliseconds whenever an audit or the selection changes, and what
-trains or plays adapters runs again only if their content changed.
+It is a firewall, as `curriculum` is. Both are computed again in milliseconds whenever an audit or the
+selection changes, and what trains or plays adapters runs again only if their content changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stages `adapter_validation` and `evaluation`: who harms what, and what was gained on unseen tasks."""
+"""The assets `adapter_validation` and `evaluation`: who harms what, and what was gained on unseen tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `label_leak`: whether blind transcripts still tell the outcome."""
+"""The asset `label_leak`: whether blind transcripts still tell the outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `labels`: every trajectory of a batch with every candidate, blind; only what is new is asked."""
+"""The asset `labels`: every trajectory of a batch with every candidate, blind; only what is new is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `learnability`: what the audit's rollouts foretold of training, beside what training showed."""
+"""The asset `learnability`: what the audit's rollouts foretold of training, beside what training showed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `pilot`: whether a capability's environment is worth its full run."""
+"""The asset `pilot`: whether a capability's environment is worth its full run."""
 
 from __future__ import annotations
 

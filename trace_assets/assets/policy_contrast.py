@@ -1,4 +1,4 @@
-"""The stage `policy_contrast`: two policies on the same tasks."""
+"""The asset `policy_contrast`: two policies on the same tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `report`: everything in the store on one page."""
+"""The asset `report`: everything in the store on one page."""
 
 from __future__ import annotations
 

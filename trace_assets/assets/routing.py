@@ -1,4 +1,4 @@
-"""The stage `routing`: which adapter a task is sent to, decided on its first words."""
+"""The asset `routing`: which adapter a task is sent to, decided on its first words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `stability`: what becomes of the candidates when the study is repeated."""
+"""The asset `stability`: what becomes of the candidates when the study is repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `suspect_tasks`: tasks whose ground truth is doubtful, over all batches together."""
+"""The asset `suspect_tasks`: tasks whose ground truth is doubtful, over all batches together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `tasks`: the live target's own tasks, those of a task file, or those of ingested trajectories."""
+"""The asset `tasks`: the live target's own tasks, those of a task file, or those of ingested trajectories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages `trajectories` and `triage`: what the base policy did, and whose fault each failure is."""
+"""The asset `trajectories`: what the base policy did on the discovery tasks, or what was ingested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `target_contract`: what the environments of each target are held to."""
+"""The contract of each target: what its environments are held to, read from the store or from trajectories."""
 
 from __future__ import annotations
 

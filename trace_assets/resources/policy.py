@@ -1,4 +1,4 @@
-"""The stage `base_model`, and the policy that the settings ask for."""
+"""The base model and the policy that the settings ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `environment_audit`, and what every stage needs that runs environments."""
+"""The sandbox, and all that whoever runs environments in it needs beside it."""
 
 from __future__ import annotations
 
