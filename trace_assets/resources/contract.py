@@ -1,4 +1,4 @@
-"""The contract of each target: what its environments are held to, read from the store or from trajectories."""
+"""The contract of each target: what its environments are held to, read or drawn from trajectories."""
 
 from __future__ import annotations
 
