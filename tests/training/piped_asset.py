@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 import tarfile
 import time
@@ -110,11 +111,11 @@ def gone(pids: Path, seconds: float = 300.0) -> bool:
     return within(lambda: not any(map(runs, map(int, pids.read_text().split()))), seconds)
 
 
-def within(true: Callable[[], bool], seconds: float) -> bool:
-    """Wait until something is true, and say whether it came to be."""
+def within(true: Callable[[], bool], seconds: float, step: subprocess.Popen[bytes] | None = None) -> bool:
+    """Wait until something is true, and say whether it came to be; a step that has ended is not waited for."""
     until = time.monotonic() + seconds
     while not true():
-        if time.monotonic() > until:
+        if time.monotonic() > until or (step is not None and step.poll() is not None):
             return False
         time.sleep(0.05)
     return True

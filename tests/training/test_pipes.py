@@ -71,7 +71,7 @@ def test_a_killed_step_leaves_no_training_behind(project_root: Path, tmp_path: P
     code = f"from tests.training.piped_asset import materialize; materialize({request!r})"
     step = subprocess.Popen([sys.executable, "-c", code], cwd=project_root, stderr=subprocess.DEVNULL)
     try:
-        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 600)
+        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 600, step)
         assert all(map(runs, map(int, pids.read_text().split())))
     finally:
         step.kill()

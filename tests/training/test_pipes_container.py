@@ -89,7 +89,7 @@ def test_a_killed_step_leaves_no_container_behind(
     )
     step = subprocess.Popen([sys.executable, "-c", code], cwd=project_root, stderr=subprocess.DEVNULL)
     try:
-        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 600)
+        assert within(lambda: pids.exists() and len(pids.read_text().split()) == 2 * processes, 600, step)
         assert len(containers(step.pid)) == 1
     finally:
         step.kill()
