@@ -112,7 +112,7 @@ def gone(pids: Path, seconds: float = 300.0) -> bool:
 
 
 def within(true: Callable[[], bool], seconds: float, step: subprocess.Popen[bytes] | None = None) -> bool:
-    """Wait until something is true, and say whether it came to be; a step that has ended is not waited for."""
+    """Wait until something is true; say whether it came to be. A step that ended is not waited for."""
     until = time.monotonic() + seconds
     while not true():
         if time.monotonic() > until or (step is not None and step.poll() is not None):
