@@ -116,6 +116,15 @@ def _watch(forbidden: tuple[str, ...]) -> None:
     sys.addaudithook(hook)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _own_variables() -> Iterator[None]:
+    """What a module's own fixtures set (opening a home names Dagster's) ends with the module."""
+    variables = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(variables)
+
+
 @pytest.fixture(autouse=True)
 def _own_surroundings() -> Iterator[None]:
     """A home and a working folder for each test; afterwards every variable is as it was before."""

@@ -89,3 +89,34 @@ def test_however_they_were_started_they_are_the_same(project_root: Path, tmp_pat
         timeout=900,
     )
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+MAKES_A_HOME = """
+import os, pytest
+
+@pytest.fixture(scope="module")
+def home():
+    os.environ["DAGSTER_HOME"] = "/of/this/module"
+
+def test_first(home):
+    pass
+
+def test_second():
+    assert os.environ["DAGSTER_HOME"] == "/of/this/module"
+"""
+
+
+def test_what_a_modules_fixtures_set_ends_with_the_module(project_root: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(MAKES_A_HOME)
+    (tmp_path / "test_b.py").write_text(
+        "import os\n\ndef test_third():\n    assert 'DAGSTER_HOME' not in os.environ\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest", "."],
+        env={**os.environ, "PYTHONPATH": str(project_root)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
