@@ -7,7 +7,7 @@ import dagster as dg
 
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.recovery import PROCESS_TAG
-from trace_assets.orchestration.worker_pool import Crew
+from trace_assets.orchestration.worker_pool import WorkerPool
 from trace_assets.store import Home, Store
 from trace_assets.store.history import metered
 from trace_assets.store.locks import announce, item_lock
@@ -52,7 +52,7 @@ def run(folder: str, seconds: float, at: str = "before", tagged: bool = True) ->
 
 if __name__ == "__main__":
     folder, kind = sys.argv[1], sys.argv[2]
-    if kind == "crew":
-        Crew(1).submit(run, folder, 60.0)
+    if kind == "pool":
+        WorkerPool(1).submit(run, folder, 60.0)
         time.sleep(60)
     run(folder, 60.0, kind if kind in ("recorded", "after") else "before", tagged=kind != "untagged")

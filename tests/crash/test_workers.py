@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.orchestration.worker_pool import Crew, WorkerDied
+from trace_assets.orchestration.worker_pool import WorkerDied, WorkerPool
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -26,11 +26,11 @@ import killed_processes as here
 if __name__ == "__main__":
     folder, start, work = Path(sys.argv[1]), sys.argv[2], getattr(here, sys.argv[3])
     arguments = (folder, 3600.0) if work is here.pid_and_wait else (folder,)
-    if start == "crew":
-        from trace_assets.orchestration.worker_pool import Crew
-        crew = Crew(2)
+    if start == "pool":
+        from trace_assets.orchestration.worker_pool import WorkerPool
+        pool = WorkerPool(2)
         for _ in range(2):
-            crew.submit(work, *arguments)
+            pool.submit(work, *arguments)
     else:
         import multiprocessing
         context = multiprocessing.get_context(start)
@@ -58,7 +58,7 @@ def until(condition, seconds: float) -> bool:  # type: ignore[no-untyped-def]
     return True
 
 
-@pytest.mark.parametrize("start", ["crew", "forkserver", "spawn"])
+@pytest.mark.parametrize("start", ["pool", "forkserver", "spawn"])
 @pytest.mark.parametrize("work", ["pid_and_wait", "spin_in_one_call"])
 def test_workers_end_with_a_killed_parent(tmp_path: Path, start: str, work: str) -> None:
     program = tmp_path / "program.py"
@@ -85,20 +85,20 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path, start: str, work: str)
 
 
 def test_answers_errors_and_reuse() -> None:
-    with Crew(1) as crew:
-        assert crew.submit(answer, {"a": 1}).result(600) == {"a": 1}
-        first = crew.submit(own_pid).result(600)
+    with WorkerPool(1) as pool:
+        assert pool.submit(answer, {"a": 1}).result(600) == {"a": 1}
+        first = pool.submit(own_pid).result(600)
         with pytest.raises(ValueError, match="no good"):
-            crew.submit(fail, "no good").result(600)
-        assert crew.submit(own_pid).result(600) == first != os.getpid()
+            pool.submit(fail, "no good").result(600)
+        assert pool.submit(own_pid).result(600) == first != os.getpid()
         with pytest.raises(RuntimeError, match="cannot be sent"):
-            crew.submit(answer, 1).result(600) and crew.submit(eval, "lambda: 1").result(600)
+            pool.submit(answer, 1).result(600) and pool.submit(eval, "lambda: 1").result(600)
     assert not is_running(first)
 
 
 def test_the_death_of_one_worker_fails_its_own_call_only(tmp_path: Path) -> None:
-    with Crew(2) as crew:
-        calls: list[Future[int]] = [crew.submit(pid_and_wait, tmp_path, 600.0) for _ in range(2)]
+    with WorkerPool(2) as pool:
+        calls: list[Future[int]] = [pool.submit(pid_and_wait, tmp_path, 600.0) for _ in range(2)]
         assert until(lambda: len(list(tmp_path.glob("*.pid"))) == 2, 600)
         victim = int(next(tmp_path.glob("*.pid")).stem)
         os.kill(victim, signal.SIGKILL)
@@ -107,17 +107,17 @@ def test_the_death_of_one_worker_fails_its_own_call_only(tmp_path: Path) -> None
         failed = [call.exception() for call in calls if call.exception() is not None]
         assert [type(error) for error in failed] == [WorkerDied] and "signal 9" in str(failed[0])
         assert victim not in [call.result() for call in calls if call.exception() is None]
-        assert crew.submit(own_pid).result(600) != victim  # and there is a new one
+        assert pool.submit(own_pid).result(600) != victim  # and there is a new one
 
 
-def test_a_dismissed_crew_leaves_nobody_and_takes_no_more(tmp_path: Path) -> None:
-    crew = Crew(2)
-    call = crew.submit(pid_and_wait, tmp_path, 600.0)
+def test_a_shut_down_crew_leaves_nobody_and_takes_no_more(tmp_path: Path) -> None:
+    pool = WorkerPool(2)
+    call = pool.submit(pid_and_wait, tmp_path, 600.0)
     assert until(lambda: any(tmp_path.glob("*.pid")), 600)
     began = time.monotonic()
-    crew.dismiss(0.1)
+    pool.shutdown(0.1)
     assert time.monotonic() - began < 300  # it does not wait for the call
     assert not any(is_running(int(file.stem)) for file in tmp_path.glob("*.pid"))
     assert isinstance(call.exception(600), WorkerDied)
     with pytest.raises(WorkerDied):
-        crew.submit(own_pid).result(600)
+        pool.submit(own_pid).result(600)

@@ -17,7 +17,7 @@ from trace_assets.study import Study
     light=True,
 )
 def write_batch_capabilities(study: Study, batch: str) -> StageResult:
-    """What a batch is labelled with: a firewall, so that a longer dictionary leaves old labels alone."""
+    """What a batch is labelled with: a cut-off, so that a longer dictionary leaves old labels alone."""
     targets = set(study.store.frame(TrajectoryHead, batch)["target"].to_list())
     rows = [
         BatchCapability(

@@ -21,7 +21,7 @@ from trace_assets.study import Study
     light=True,
 )
 def write_curriculum(study: Study) -> StageResult:
-    """A firewall: the kept capabilities that are taught; their environment and pilot speak for it."""
+    """A cut-off: the kept capabilities that are taught; their environment and pilot speak for it."""
     verdicts = [row for name in trainable(study) for row in study.store.read(EnvironmentVerdict, name)]
     stopped = {row.capability_id for row in study.store.read(Pilot) if not row.goes_on}
     lessons = [

@@ -1,6 +1,6 @@
 """The asset `environment_verdict`: what training may know of an environment and its audit.
 
-It is a firewall, as `curriculum` is. Both are computed again in milliseconds whenever an audit or the
+It is a cut-off, as `curriculum` is. Both are computed again in milliseconds whenever an audit or the
 selection changes, and what trains or plays adapters runs again only if their content changed.
 """
 
@@ -31,7 +31,7 @@ from trace_assets.study import Study
     light=True,
 )
 def write_verdict(study: Study, capability_id: str) -> StageResult:
-    """A firewall: whether the environment was accepted, and all that training may know of its audit.
+    """A cut-off: whether the environment was accepted, and all that training may know of its audit.
 
     Raises:
         InputError: `training.accept_rejected` names what is no capability.

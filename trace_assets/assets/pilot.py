@@ -54,7 +54,7 @@ _KEYS = ("pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks", "pilot_searc
 def write_pilot(study: Study, capability_id: str) -> StageResult:
     """A small share of the training run, made beforehand to see whether the target gains with the reward.
 
-    A firewall: only its decision enters the version, so other figures train nothing anew.
+    A cut-off: only its decision enters the version, so other figures train nothing anew.
     """
     why_not, goes_on = _left_out(study, capability_id)
     if why_not:

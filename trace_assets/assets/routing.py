@@ -73,7 +73,7 @@ def examples(study: Study, choices: Sequence[str]) -> list[RoutingExample]:
     light=True,
 )
 def write_trials(study: Study) -> StageResult:
-    """A firewall: what the live target's discovery trials lacked, which is all that routers are fitted on."""
+    """A cut-off: what the live target's discovery trials lacked, which is all that routers are fitted on."""
     target = study.settings.targets.name
     tasks = [task for task in study.store.read(Task) if task.target == target]
     triage = [row for row in study.store.read(Triage) if row.target == target]

@@ -89,7 +89,7 @@ def trainable(study: Study) -> list[str]:
     light=True,
 )
 def write_spec(study: Study, capability_id: str) -> StageResult:
-    """The firewall: all that one capability's environment and adapter may depend on.
+    """The cut-off: all that one capability's environment and adapter may depend on.
 
     Raises:
         InputError: There is no such capability.

@@ -25,7 +25,7 @@ from trace_assets.cli.options import console as make_console
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Item, Step
-from trace_assets.orchestration.recovery import Healed
+from trace_assets.orchestration.recovery import RecoveryReport
 from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
 from trace_assets.orchestration.worker_pool import Outcome
@@ -97,17 +97,17 @@ def run_sync(
         )
 
 
-def _mended(console: Console, quiet: bool) -> Callable[[Healed], None]:
-    def say(healed: Healed) -> None:
+def _mended(console: Console, quiet: bool) -> Callable[[RecoveryReport], None]:
+    def say(recovered: RecoveryReport) -> None:
         if quiet:
             return
-        if healed:
+        if recovered:
             console.print(
-                f"[dim]work was interrupted here; put right: {escape(str(healed))}[/]", soft_wrap=True
+                f"[dim]work was interrupted here; put right: {escape(str(recovered))}[/]", soft_wrap=True
             )
-        if healed.hashed:
+        if recovered.hashed:
             console.print(
-                f"[dim]{len(healed.hashed):,} files had no content hash yet: taken as they are[/]",
+                f"[dim]{len(recovered.hashed):,} files had no content hash yet: taken as they are[/]",
                 soft_wrap=True,
             )
 

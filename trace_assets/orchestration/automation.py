@@ -34,7 +34,7 @@ def condition(heavy: dg.AssetSelection) -> dg.AutomationCondition[dg.AssetKey]:
     - an input that was made again with equal content is no reason;
     - nothing is requested while one of its inputs is being made or is itself due, so a fan-in over batches
       runs once, when the last of them is done. (`will_be_requested` does not see this: it is never true
-      between assets of different partitions.) What hangs on labels also waits for the firewall before them,
+      between assets of different partitions.) What hangs on labels also waits for the cut-off before them,
       from which it cannot yet be seen whether labels will be due. Looking further everywhere is exact too,
       and three times as slow.
     - one batch that is missing (refused, or waiting for a GPU) does not keep the others from their fan-in:
@@ -45,8 +45,8 @@ def condition(heavy: dg.AssetSelection) -> dg.AutomationCondition[dg.AssetKey]:
         heavy: Assets that may be due for days before somebody makes them: nothing waits for these.
     """
     coming = AC.any_deps_match(_READY).ignore(heavy) | AC.any_deps_match(AC.in_progress())
-    firewall = dg.AssetSelection.assets("batch_capabilities")
-    behind = AC.any_deps_match(AC.any_deps_match(_READY | AC.in_progress()).allow(firewall))
+    cut_off = dg.AssetSelection.assets("batch_capabilities")
+    behind = AC.any_deps_match(AC.any_deps_match(_READY | AC.in_progress()).allow(cut_off))
     at_rest = (~(coming | behind)).with_label("inputs_are_at_rest")
     return (_READY & at_rest & ~AC.in_progress()).with_label("content_of_an_input_changed")
 

@@ -126,7 +126,7 @@ def dagster_asset(one: Asset) -> dg.AssetsDefinition:
                 },
             )
             # Only here the materialization is recorded: a process that dies before leaves the item due.
-            # Where one dies just now `heal` removes the mark.
+            # Where one dies just now `recover` removes the mark.
             lock.settle()
             if result.recorded is not None:
                 result.recorded()

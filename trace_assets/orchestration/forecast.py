@@ -1,9 +1,9 @@
 """What is likely to follow from what is due: the light steps are played through on a copy of the tables.
 
-An item that is due makes others due only where its content comes out different. Settings and firewalls take
+An item that is due makes others due only where its content comes out different. Settings and cut-offs take
 well under a second, so it need not be guessed: they are made in a folder of links, and the plan is looked at
 again as if they were recorded. What plays, trains or asks a model is not made; it is taken to come out
-different, and the next firewall behind it to hold.
+different, and the next cut-off behind it to hold.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import dagster as dg
 
 from trace_assets.orchestration.asset_files import FILES, ItemFiles
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY, UNFINISHED
-from trace_assets.orchestration.recovery import Healed
+from trace_assets.orchestration.recovery import RecoveryReport
 from trace_assets.study import Study
 from trace_assets.workflows.finished_work import Cause
 from trace_assets.workflows.lineage.record import mend_lineage
@@ -182,19 +182,21 @@ class Planner:
                     steps[item] = Step(item, "; ".join(causes) or asked, before, held, causes)
         return list(steps.values())
 
-    def mend_files(self) -> Healed:
+    def mend_files(self) -> RecoveryReport:
         """Strike out lost files that nothing makes any more, and record lost lineage again.
 
         Without this the tables that they belong to could never be read again.
         """
         if self._files is None:
-            return Healed()
+            return RecoveryReport()
         self.look()
         items = [(name, key) for name, node in self.nodes.items() for key in self._keys[node.dimension]]
         forgotten = self._files.orphans(items)
         self._files.manifest.forget(forgotten)
         made = [(name, key) for name, key in items if key in self._made[name]]
-        return Healed(forgotten=tuple(forgotten), lineage=tuple(mend_lineage(self._files.study, made)))
+        return RecoveryReport(
+            forgotten=tuple(forgotten), lineage=tuple(mend_lineage(self._files.study, made))
+        )
 
     def _blocked(self) -> list[Item]:
         """Return the items whose blocking check failed when they were made last."""

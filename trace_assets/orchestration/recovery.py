@@ -116,7 +116,7 @@ KILLED = "The process of this run ended without a word (killed, perhaps for want
 
 
 @dataclass(frozen=True)
-class Healed:
+class RecoveryReport:
     """What was put right.
 
     Attributes:
@@ -156,7 +156,7 @@ class Healed:
         )
 
 
-def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
+def recover(instance: dg.DagsterInstance, home: Home) -> RecoveryReport:
     """Put right what dead processes left; what the living are at is not touched, so call it at any time.
 
     Every step can itself be interrupted and done again.
@@ -179,7 +179,7 @@ def heal(instance: dg.DagsterInstance, home: Home) -> Healed:
     forget_dead(home)
     manifest = manifest_of(home.path)
     hashed = _hash_unlisted(manifest)
-    return Healed(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger), hashed)
+    return RecoveryReport(tuple(run.run_id for run in dead), slots, half_made, tuple(ledger), hashed)
 
 
 def _hash_unlisted(manifest: Manifest) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ import dagster as dg
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.orchestration.asset_files import explain
 from trace_assets.orchestration.planner import Item, Planner, Standings, Step
-from trace_assets.orchestration.recovery import Healed, heal
+from trace_assets.orchestration.recovery import RecoveryReport, recover
 from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.worker_pool import (
-    Crew,
     Outcome,
     WorkerDied,
+    WorkerPool,
     materialize_here,
     materialize_items,
 )
@@ -117,7 +117,7 @@ def sync(
     force: Mapping[Item, str] | None = None,
     listen: Listener = lambda *_: None,
     waiting: Callable[[Holder | None], None] | None = lambda _: None,
-    mended: Callable[[Healed], None] = lambda _: None,
+    mended: Callable[[RecoveryReport], None] = lambda _: None,
     standing: Standings | None = None,
     again: Collection[str] = (),
     ask: Callable[[Sequence[AtRisk]], Answer] = lambda _: "stop",
@@ -157,13 +157,13 @@ def sync(
     with ExitStack() as stack:
         stack.enter_context(_turn(study.home, waiting))
         planner = Planner(definitions, instance, selection, partitions, standing or Scope(study, selection))
-        healed = heal(instance, study.home)
+        recovered = recover(instance, study.home)
         lost = planner.mend_files()
-        healed = replace(healed, forgotten=lost.forgotten, lineage=lost.lineage)
-        if healed or healed.hashed:
-            mended(healed)
-        stack.callback(heal, instance, study.home)  # after an interrupt no run seems to go on
-        crew = stack.enter_context(Crew(width, ("trace_assets.definitions",)))
+        recovered = replace(recovered, forgotten=lost.forgotten, lineage=lost.lineage)
+        if recovered or recovered.hashed:
+            mended(recovered)
+        stack.callback(recover, instance, study.home)  # after an interrupt no run seems to go on
+        pool = stack.enter_context(WorkerPool(width, ("trace_assets.definitions",)))
         marked = {Item(*name): reason for name, reason in marked_items(study).items()}
         run = _Run(study, planner, {**marked, **(force or {})}, listen, again)
         if run.settle(ask) == "stop":
@@ -177,7 +177,7 @@ def sync(
                     if jobs == 0:
                         run.end(materialize_here(definitions, study, instance, [step.item], asked))
                         break
-                    future = crew.submit(materialize_items, environment, [step.item], asked)
+                    future = pool.submit(materialize_items, environment, [step.item], asked)
                     run.running[future] = (step.item,)
             unit = run.ready(heavy=False)
             settings = [step for step in unit if _is_setting(step.item)]
@@ -190,7 +190,7 @@ def sync(
                 for future in finished:
                     items = run.running.pop(future)
                     if isinstance(future.exception(), WorkerDied):
-                        heal(instance, study.home)  # it held a slot that others wait for
+                        recover(instance, study.home)  # it held a slot that others wait for
                     if not run.try_again(future, items, study.home):
                         run.end(_results(future, items, study.home))
             elif not run.look_again(study.home) and run.settle(ask) != "go on":

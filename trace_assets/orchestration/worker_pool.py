@@ -39,11 +39,11 @@ class WorkerDied(RuntimeError):
     """The process that worked on a call ended before it answered."""
 
 
-class Crew:
+class WorkerPool:
     """Some processes that take calls, started when first needed and kept for the next call.
 
     Unlike a `ProcessPoolExecutor` a killed worker (out of memory, most often) fails its own call and no
-    other, and the next call finds a new one. Workers end with the process that made the crew.
+    other, and the next call finds a new one. Workers end with the process that made the pool.
 
     Args:
         width: Calls at once; a call beyond that waits for a worker.
@@ -92,7 +92,7 @@ class Crew:
     def _take(self) -> _Worker:
         with self._lock:
             if self._closed:
-                raise WorkerDied("the crew has been dismissed")
+                raise WorkerDied("the pool has been shut down")
             while self._idle:
                 worker = self._idle.pop()
                 if worker.process.is_alive():
@@ -107,7 +107,7 @@ class Crew:
         with self._lock:
             return [worker.process.pid for worker in self._all if worker.process.pid is not None]
 
-    def dismiss(self, grace_seconds: float = 1.0) -> None:
+    def shutdown(self, grace_seconds: float = 1.0) -> None:
         """End all workers.
 
         Args:
@@ -134,7 +134,7 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.dismiss()
+        self.shutdown()
 
 
 class _Raised:

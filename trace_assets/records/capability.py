@@ -99,7 +99,7 @@ class Proposal(Record):
 class BatchCapability(Record):
     """Row of the table `batch_capabilities`: a candidate of one of the batch's targets.
 
-    This is a firewall: it holds what decides a label and nothing else, so that a new batch, another target's
+    This is a cut-off: it holds what decides a label and nothing else, so that a new batch, another target's
     candidates or a changed count of proposals do not have old batches labelled again.
     """
 

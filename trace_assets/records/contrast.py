@@ -94,7 +94,7 @@ class SelectedCapability(Record):
 class CapabilitySpec(Record):
     """Row of the table `capability_specs`: all that per-capability work may depend on.
 
-    This is the firewall: an edit of thresholds that leaves a capability's spec equal re-trains nothing.
+    This is the cut-off: an edit of thresholds that leaves a capability's spec equal re-trains nothing.
     """
 
     table: ClassVar[str] = "capability_specs"

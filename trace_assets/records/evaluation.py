@@ -164,7 +164,7 @@ class RouterRegret(Record):
 class RoutingTrial(Record):
     """Row of the table `routing_trials`: what a discovery trial of the live target lacked.
 
-    A firewall: trajectories of other targets, and labels of capabilities that are not taught, fit no router
+    A cut-off: trajectories of other targets, and labels of capabilities that are not taught, fit no router
     and play no adapter anew.
     """
 

@@ -235,7 +235,7 @@ class PilotPoint(Record):
 class Pilot(Record):
     """Row of the table `pilots`: what a pilot came to.
 
-    A firewall: figures are left out of its version, so that adapters are trained anew only when the decision,
+    A cut-off: figures are left out of its version, so that adapters are trained anew only when the decision,
     or the environment it is about, is another one.
     """
 
@@ -297,7 +297,7 @@ class Pilot(Record):
 class EnvironmentVerdict(Record):
     """Row of the table `environment_verdicts`: the outcome of an audit, without its findings.
 
-    A firewall: an audit with more checks, or in another sandbox, trains nothing anew unless a verdict flips.
+    A cut-off: an audit with more checks, or in another sandbox, trains nothing anew unless a verdict flips.
     """
 
     table: ClassVar[str] = "environment_verdicts"
@@ -323,7 +323,7 @@ class EnvironmentVerdict(Record):
 class Lesson(Record):
     """Row of the table `curriculum`: a kept capability whose environment is trained on.
 
-    A firewall: a selection whose wording or figures changed, and which keeps the same capabilities, trains
+    A cut-off: a selection whose wording or figures changed, and which keeps the same capabilities, trains
     and plays nothing anew.
     """
 

@@ -174,7 +174,9 @@ def home(home: Home) -> list[Finding]:
         detail = f"{home.path} is on a file system without locks: two programs could work on one table"
         return [Finding("home", "missing", detail, EVERY, "set TRACE_HOME to a local disk")]
     if not atomic:
-        detail = f"{home.path} cannot exchange two folders in one step; an interruption is healed afterwards"
+        detail = (
+            f"{home.path} cannot exchange two folders in one step; an interruption is put right afterwards"
+        )
         return [Finding("home", "degraded", detail, EVERY, "set TRACE_HOME to ext4, xfs, btrfs or tmpfs")]
     return [Finding("home", "ok", f"{home.path} can be written and locked", EVERY)]
 

@@ -12,7 +12,7 @@ from typing import Any
 from trace_assets.targets.process.worker import TargetWorker
 
 
-class WorkerPool:
+class TargetProcessPool:
     """Lends workers, one an episode.
 
     Waiting for a worker does not block the event loop; calls run in threads of the pool, since an answer may

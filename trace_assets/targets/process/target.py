@@ -23,7 +23,7 @@ from trace_assets.targets.process.answers import (
     understood,
 )
 from trace_assets.targets.process.faults import TargetFault
-from trace_assets.targets.process.pool import WorkerPool
+from trace_assets.targets.process.pool import TargetProcessPool
 from trace_assets.targets.process.worker import TargetWorker
 from trace_assets.targets.protocol import Step
 from trace_assets.targets.sandboxed import wire
@@ -76,7 +76,7 @@ class ProcessTarget:
             )
         self.config = config
         self._described: Description | None = None
-        self._pool = WorkerPool(self._start, config.processes or whole_cores())
+        self._pool = TargetProcessPool(self._start, config.processes or whole_cores())
         self._control: TargetWorker | None = None
         self._tasks: dict[Split, tuple[Task, ...]] | None = None
 
@@ -243,7 +243,7 @@ class ProcessEpisode:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: TargetProcessPool,
         task: Task,
         seed: int,
         tools: Sequence[ToolSpec],

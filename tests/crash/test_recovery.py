@@ -13,7 +13,7 @@ import pytest
 
 from trace_assets.orchestration import recovery as healing
 from trace_assets.orchestration.instance import prepare_instance
-from trace_assets.orchestration.recovery import heal
+from trace_assets.orchestration.recovery import recover
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
 from trace_assets.store.locks import INTERRUPTED, due_items, living, mark_due, settle_recorded
@@ -60,7 +60,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def test_a_killed_run_is_failed_its_slot_freed_and_its_item_due(home: Home, kind: str) -> None:
     process = start(home, kind)
     with prepare_instance(home) as instance:
-        assert not heal(instance, home), "it lives"
+        assert not recover(instance, home), "it lives"
         assert len(living(home)) == 1 and due_items(home) == {}
         kill(process)
         (run,) = instance.get_runs()
@@ -71,17 +71,17 @@ def test_a_killed_run_is_failed_its_slot_freed_and_its_item_due(home: Home, kind
         store = Store(home.tables)
         assert len(store.partitions(LedgerEntry)) == 1
 
-        healed = heal(instance, home)
-        assert healed.runs == (run.run_id,) and healed.slots == (f"gpu: {run.run_id}",)
-        assert str(healed) == "1 interrupted run, 1 claimed slot, 1 ledger entry"
+        recovered = recover(instance, home)
+        assert recovered.runs == (run.run_id,) and recovered.slots == (f"gpu: {run.run_id}",)
+        assert str(recovered) == "1 interrupted run, 1 claimed slot, 1 ledger entry"
         assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE  # type: ignore[union-attr]
         assert storage.get_concurrency_info("gpu").claimed_slots == []
         assert store.partitions(LedgerEntry) == [] and living(home) == {}
-        assert not heal(instance, home), "a second look finds nothing"
+        assert not recover(instance, home), "a second look finds nothing"
 
         assert killed_run.run(str(home.path), 0.0)  # would wait for the slot for ever
         assert due_items(home) == {} and len(store.partitions(LedgerEntry)) == 1
-        assert not heal(instance, home) and len(store.partitions(LedgerEntry)) == 1
+        assert not recover(instance, home) and len(store.partitions(LedgerEntry)) == 1
 
 
 @pytest.mark.parametrize("moment", ["recorded", "after"])
@@ -93,8 +93,8 @@ def test_a_run_killed_after_its_work_was_recorded_keeps_its_books(home: Home, mo
     later = mark_due(home, "weights", "", "newer files")
     kill(process)
     with prepare_instance(home) as instance:
-        healed = heal(instance, home)
-        assert len(healed.runs) == 1 and not healed.ledger
+        recovered = recover(instance, home)
+        assert len(recovered.runs) == 1 and not recovered.ledger
         assert due_items(home) == {("weights", ""): "newer files", ("labels", ""): "new files"}
         assert later.exists() and other.exists() and not earlier.exists()
         assert len(Store(home.tables).partitions(LedgerEntry)) == 1
@@ -118,12 +118,12 @@ def test_a_run_of_another_program_is_judged_by_its_processes(
     process = start(home, "untagged")
     with prepare_instance(home) as instance:
         monkeypatch.setattr(healing, "_SILENCE", 0.0)
-        assert not heal(instance, home).runs, "its process lives"
+        assert not recover(instance, home).runs, "its process lives"
         kill(process)
         monkeypatch.setattr(healing, "_SILENCE", 60.0)
-        assert not heal(instance, home).runs, "it spoke a moment ago"
+        assert not recover(instance, home).runs, "it spoke a moment ago"
         monkeypatch.setattr(healing, "_SILENCE", 0.0)
-        assert len(heal(instance, home).runs) == 1
+        assert len(recover(instance, home).runs) == 1
 
 
 def test_a_process_id_that_was_given_again_is_another_process() -> None:
