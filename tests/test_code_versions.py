@@ -108,3 +108,12 @@ def test_versions_are_cheap_to_find() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_python_is_compiling_moves_nothing(copy: Path) -> None:
+    before = {name: code_version(name) for name in DECIDED_BY}
+    folder = copy / "diagnosis" / "detectors" / "__pycache__"
+    folder.mkdir()
+    (folder / "values.cpython-311.pyc.140132").write_bytes(b"half a file")
+    forget()
+    assert {name: code_version(name) for name in DECIDED_BY} == before

@@ -148,8 +148,9 @@ def _hash(name: str) -> bytes:
     if (file := shipped(name, ROOT)).is_file():
         return _file_hash(file)
     folder = ROOT.joinpath(*module.split("."))
-    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]
-    beside = sorted(_file_hash(file) for file in files if "/." not in file.as_posix())
+    # What Python is just compiling lies in __pycache__ under other names than *.pyc.
+    shown = [file for file in folder.rglob("*") if "__pycache__" not in file.parts and "/." not in str(file)]
+    beside = sorted(_file_hash(file) for file in shown if file.is_file() and file.suffix != ".py")
     return hashlib.sha256(graph().hash_all(module) + b"".join(beside)).digest()
 
 
