@@ -38,7 +38,7 @@ def test_recipes_are_accepted_in_containers(
 def test_nothing_can_be_left_in_a_container(docker: SandboxPool, sources: dict[str, str]) -> None:
     leak = "def reset(seed):\n    open(f'/tmp/leak-{seed}', 'a').close()\n    return _reset(seed)\n"
     source = sources["write_without_read"].replace("def reset(seed):", "def _reset(seed):") + "\n\n" + leak
-    with pytest.raises(EnvironmentFault, match="Operation not permitted|Read-only file system"):
+    with pytest.raises(EnvironmentFault, match="Operation not permitted"):
         docker.environment(source).reset(0)
 
 

@@ -74,7 +74,7 @@ def bare() -> Callable[[SandboxPool, str], AbstractContextManager[Sandbox]]:
     return opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def unsafe_pool() -> Iterator[SandboxPool]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
