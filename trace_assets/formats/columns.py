@@ -38,14 +38,16 @@ class GrowingTable:
         self._raw = path.with_name(f".{path.stem}.partial")
         self._waiting = waiting
         self._held: list[pa.Table] = []
+        self._held_rows = self._held_bytes = 0
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, table: pa.Table) -> None:
         """Take in some rows."""
         self.rows += table.num_rows
         self._held.append(table)
-        size = sum(one.nbytes for one in self._held)
-        if sum(one.num_rows for one in self._held) >= ROW_GROUP_ROWS or size >= self._waiting:
+        self._held_rows += table.num_rows
+        self._held_bytes += table.nbytes
+        if self._held_rows >= ROW_GROUP_ROWS or self._held_bytes >= self._waiting:
             self._write()
 
     def close(self) -> None:
@@ -91,6 +93,7 @@ class GrowingTable:
 
     def _write(self, last: bool = False) -> None:
         tables, self._held = self._held, []
+        self._held_rows = self._held_bytes = 0
         if not tables and not (last and self._writer is None):
             return
         table = pa.concat_tables(tables) if tables else to_frame([], self.record).to_arrow()
