@@ -4,6 +4,7 @@
 # make test-serve  the tiny model on a real vLLM (its CPU build and ours go into an environment of their own, 4.2 GB)
 # make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations; other random examples
 # make mutants  how many random mutants of the core modules the fast tests notice (hours)
+# make audit-fixtures  whether the audit rejects every environment that is known to be broken, and no sound one
 # make keep-versions  after a change that leaves all results alike: nothing is due by it (FROM=commit before it)
 # make gpu    what only a GPU shows, in 25 minutes, as a table: .gpu/gpu.md (docs/gpu.md); GPU=--rehearse on a CPU
 # make base   set up .venv for diagnosis alone: no torch
@@ -25,7 +26,7 @@ GPU ?=
 
 FROM ?= HEAD
 
-.PHONY: keep-versions demo test tests mutants test-loop test-serve test-slow test-fast truth snapshot base lint ui clean gpu
+.PHONY: audit-fixtures keep-versions demo test tests mutants test-loop test-serve test-slow test-fast truth snapshot base lint ui clean gpu
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -51,6 +52,9 @@ test-slow: $(VENV)/.browser
 # Each about a minute: MUTANTS="--per-module 12 --seed 7", or names of modules; --help says more.
 mutants: $(VENV)/.dev
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/python -u tests/mutants/campaign.py $(MUTANTS)
+
+audit-fixtures: $(VENV)/.dev
+	@sh sandboxes/with_sandbox.sh $(VENV)/bin/python -m tests.audit_fixtures
 
 # Score the diagnosis against readings, where TRACE_TAU2_DATA names a folder of simulations with readings beside it.
 truth: $(VENV)/.dev

@@ -74,10 +74,9 @@ def test_evidence_is_printed_as_text(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "no module"),
+        ((), "FILE"),
         (("nowhere.py",), "nowhere.py"),
         (("latin.py",), "latin.py"),
-        (("door.py", "--zoo"), "--zoo"),
         (("door.py", "--policy", "nowhere.toml"), "nowhere.toml"),
     ],
 )
@@ -98,21 +97,3 @@ def test_no_sandbox_is_three(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     assert audit(monkeypatch, str(SOUND_FOLDER / "door.py"), "--set", "sandbox.backend=docker") == 3
     assert "docker" in capsys.readouterr().err.lower()
-
-
-def test_a_rejected_zoo_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.audit_fixtures import runner
-    from tests.audit_fixtures.broken_environment import Animal
-
-    sound = Animal("nothing is wrong", "semantic.floor_gap", "door", ())
-    broken = Animal("not Python", "trace.parses", "door", (("def tools()", "def tools(:"),))
-    monkeypatch.setattr(runner, "ANIMALS", (broken, sound))
-    monkeypatch.setattr(runner, "sound_names", lambda: [])
-    assert audit(monkeypatch, "--zoo", *SANDBOX) == 1
-    text = capsys.readouterr().out
-    assert "right not Python (door) fails trace.parses" in text
-    assert "WRONG nothing is wrong (door) fails nothing, should fail semantic.floor_gap" in text
-    assert "2 broken and 0 sound environments, 1 audited wrongly" in text
-    monkeypatch.setattr(runner, "ANIMALS", (broken,))
-    assert audit(monkeypatch, "--zoo", "--json", *SANDBOX) == 0
-    assert json.loads(capsys.readouterr().out)["visits"][0]["expected"] == "trace.parses"

@@ -53,3 +53,8 @@ def test_a_floor_rests_on_lower_ones() -> None:
 
 def test_no_module_is_imported_in_a_circle() -> None:
     assert circles() == []
+
+
+def test_the_program_does_without_its_tests() -> None:
+    borrowed = {one.module.split(".")[0] for module in modules() for one in imports_of(module)}
+    assert not borrowed & {"tests", "conftest", "pytest"}

@@ -116,16 +116,14 @@ def export(
     )
 
 
-# `trace audit`: the audit battery on an environment module, or on the zoo that proves the battery.
+# `trace audit`: the checks of an environment on a module of one's own.
 
 
 COLOURS = {"pass": "green", "fail": "red", "skip": "yellow"}
 
 
 def audit(
-    file: Annotated[
-        Path | None, typer.Argument(help="A Python module that follows the environment protocol.")
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="A Python module that follows the environment protocol.")],
     policy: Annotated[
         Path | None,
         typer.Option("--policy", help="A TOML file with thresholds and severities of your own."),
@@ -134,12 +132,6 @@ def audit(
         str | None,
         typer.Option("--target", help="Hold the module to this target's contract (see `trace contract`)."),
     ] = None,
-    zoo: Annotated[
-        bool,
-        typer.Option(
-            "--zoo", help="Audit the zoo of broken environments instead: each must fail its own check."
-        ),
-    ] = False,
     require_docker: RequireDocker = False,
     config: Config = None,
     overrides: Set = None,
@@ -147,14 +139,6 @@ def audit(
 ) -> None:
     """Audit an environment module in the sandbox; exit 0 accepted, 1 rejected, 2 unusable, 3 not run."""
     study = open_study(config, overrides)
-    if zoo and (file is not None or policy is not None or target is not None):
-        raise InputError(
-            "--zoo audits the zoo by its own policy; leave the module, --policy and --target out."
-        )
-    if zoo:
-        raise typer.Exit(_zoo(study, as_json))
-    if file is None:
-        raise InputError("no module was named; give a Python file, or --zoo.")
     raise typer.Exit(_module(study, file, policy, target, as_json))
 
 
@@ -197,39 +181,6 @@ def _print(checks: Sequence[EnvironmentCheck]) -> None:
                 f"{value}{escape(interval)}{size} [dim]{escape(row.bound)} {escape(row.seen[:300])}[/]",
                 soft_wrap=True,
             )
-
-
-def _zoo(study: Study, as_json: bool) -> int:
-    from tests.audit_fixtures.runner import tour
-    from trace_assets.resources.sandbox import sandbox_pool
-
-    console = make_console()
-    visits = []
-    with sandbox_pool(study) as pool:
-        for visit in tour(pool):
-            visits.append(visit)
-            if not as_json:
-                seen = ", ".join(visit.failed) or "nothing"
-                mark = "[green]right[/]" if visit.right else "[red]WRONG[/]"
-                wanted = "" if visit.right else f", should fail {visit.expected or 'nothing'}"
-                console.print(
-                    f"{mark} {escape(visit.name)} [dim]({visit.base})[/] fails {seen}{wanted}", soft_wrap=True
-                )
-        isolation = pool.isolation_level
-    wrong = [visit for visit in visits if not visit.right]
-    if as_json:
-        rows = [
-            {"name": v.name, "base": v.base, "expected": v.expected, "failed": v.failed, "right": v.right}
-            for v in visits
-        ]
-        print(json.dumps({"isolation": isolation, "wrong": len(wrong), "visits": rows}, indent=2))
-    else:
-        sound = sum(not visit.expected for visit in visits)
-        console.print(
-            f"{len(visits) - sound} broken and {sound} sound environments, {len(wrong)} audited wrongly "
-            f"(isolation: {isolation})."
-        )
-    return 1 if wrong else 0
 
 
 # `trace contract`: what the environments of a target are held to.
