@@ -63,6 +63,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "contrast": ("assets.contrast:estimate_contrast",),
     "selected_capabilities": ("assets.selected_capabilities:select_capabilities",),
     "capability_spec": ("assets.selected_capabilities:write_spec",),
+    "failure_causes": ("assets.failure_causes:write_causes",),
     "stability": ("assets.stability:estimate_stability", "diagnosis.detectors"),
     "policy_contrast": ("assets.policy_contrast:contrast_policies",),
     "drift": ("assets.drift:write_drift",),

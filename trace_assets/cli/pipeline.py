@@ -38,6 +38,7 @@ DIAGNOSIS = (
     "contrast",
     "drift",
     "selected_capabilities",
+    "failure_causes",
     "config/targets",
     "config/rollouts",
     "config/triage",

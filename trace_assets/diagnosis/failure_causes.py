@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
 from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.expected.diffs import in_words
+from trace_assets.diagnosis.triage import SECOND_LOOK
 from trace_assets.records import (
+    ActionDiff,
     Capability,
+    Consensus,
     Contrast,
     FailureCause,
     Label,
@@ -25,6 +29,9 @@ from trace_assets.records import (
     Trajectory,
     Triage,
 )
+
+MOST_TOLD = 3
+"""Differences from what is expected that the words of one failure name."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Diagnosed:
         contrasts: One row a candidate.
         selected: The decision on every candidate.
         tasks: By id, where the target says what is expected.
+        repaired: By trajectory and capability, whether the run passes once that is repaired and the rest is
+            replayed; what was not tried is left out.
     """
 
     trajectories: Sequence[Trajectory]
@@ -48,6 +57,7 @@ class Diagnosed:
     contrasts: Sequence[Contrast] = ()
     selected: Sequence[SelectedCapability] = ()
     tasks: Mapping[str, Task | ToldTask] = field(default_factory=dict)
+    repaired: Mapping[tuple[str, str], bool] = field(default_factory=dict)
 
 
 class Explainer(Protocol):
@@ -61,8 +71,8 @@ class Explainer(Protocol):
 def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> list[FailureCause]:
     """Explain each failure by its triage and, where it is the agent's, by what it lacks.
 
-    Of several lacks the one that was kept comes first, then that with the wider gap. Which message decided it
-    is found apart from that, see `Decisive`, by these of its rules.
+    Of several lacks one whose repair made the run pass comes first, then what was kept, then that with the
+    wider gap. Which message decided it is found apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -77,17 +87,20 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     for row in diagnosed.triage:
         if row.outcome == "passed":
             continue
-        own = sorted(lacks[row.trajectory_id], key=lambda one: (rank[one.capability_id], one.capability_id))
-        at = decisive.message(
-            runs[row.trajectory_id],
-            [(label, by_id[label.capability_id]) for label in own],
-            _stopped(row, runs[row.trajectory_id]),
+        one = runs[row.trajectory_id]
+        own = sorted(
+            lacks[row.trajectory_id],
+            key=lambda label: (
+                diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
+                rank[label.capability_id],
+                label.capability_id,
+            ),
         )
+        at = decisive.message(one, [(label, by_id[label.capability_id]) for label in own], _stopped(row, one))
         if row.fault != "agent" or not own:
-            causes.append(_of_triage(row, at))
+            causes.append(_of_triage(row, at, decisive.differences(one)))
             continue
         label, capability = own[0], by_id[own[0].capability_id]
-        confidence: Literal["medium", "low"] = "medium" if label.capability_id in kept else "low"
         causes.append(
             FailureCause(
                 trajectory_id=row.trajectory_id,
@@ -97,12 +110,20 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 decisive_message=at,
                 capability=label.capability_id,
                 words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
-                confidence=confidence,
+                confidence="medium" if label.capability_id in kept else "low",
                 source="model" if label.labeller.startswith("model:") else "rule",
                 rule=capability.detector or label.labeller,
             )
         )
-    return causes
+    return [_with_repair(cause, diagnosed) for cause in causes]
+
+
+def settled(labels: Iterable[Label], consensus: Iterable[Consensus]) -> list[Label]:
+    """Return the labels that say what several passes or labellers agree on; all where one labelled alone."""
+    agreed = {(row.capability_id, row.trajectory_id): row.label for row in consensus}
+    return [
+        one for one in labels if agreed.get((one.capability_id, one.trajectory_id), one.label) == one.label
+    ]
 
 
 def _ranks(diagnosed: Diagnosed) -> Mapping[str, tuple[int, float]]:
@@ -123,18 +144,33 @@ def _stopped(row: Triage, one: Trajectory) -> int | None:
     return last if ended else None
 
 
-def _of_triage(row: Triage, at: int) -> FailureCause:
-    sure = row.fault is not None and row.fault != "agent"
+def _of_triage(row: Triage, at: int, diffs: Sequence[ActionDiff]) -> FailureCause:
+    """Return what triage says; of a failure of the agent that nothing explains, what was done otherwise."""
+    party = row.fault or "agent"
+    by_model = row.rule == SECOND_LOOK
+    words = row.detail
+    if party == "agent" and diffs:
+        words = "; ".join(in_words(diff) for diff in diffs[:MOST_TOLD])
+        words += f"; and {len(diffs) - MOST_TOLD} more" if len(diffs) > MOST_TOLD else ""
     return FailureCause(
         trajectory_id=row.trajectory_id,
         target=row.target,
         task_id=row.task_id,
-        party=row.fault or "agent",
+        party=party,
         decisive_message=at,
-        words=row.detail,
-        confidence="medium" if sure else "low",
+        words=words,
+        confidence="low" if party == "agent" else "medium" if by_model else "high",
+        source="model" if by_model else "rule",
         rule=row.rule,
     )
+
+
+def _with_repair(cause: FailureCause, diagnosed: Diagnosed) -> FailureCause:
+    """Say whether the run passes once the lack is repaired, where that was tried."""
+    repaired = diagnosed.repaired.get((cause.trajectory_id, cause.capability or ""))
+    if repaired is None:
+        return cause
+    return cause.model_copy(update={"repaired": repaired, "confidence": "high" if repaired else "low"})
 
 
 # Which tools agents call, and which refuse them: there to be read also when nothing is kept.

@@ -103,6 +103,7 @@ TABLES: tuple[type[Record], ...] = (
     Contrast,
     Drift,
     SelectedCapability,
+    FailureCause,
     Stability,
     PolicyContrast,
     CapabilitySpec,
