@@ -56,6 +56,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "trajectories": (*_PLAYED, "targets"),
     "triage": ("assets.triage:triage_batch", f"{_PROMPTS}/triage.md"),
     "suspect_tasks": ("assets.suspect_tasks:write_suspects",),
+    "lucky_passes": ("assets.lucky_passes:write_lucky",),
     "capability_dictionary": ("assets.capability_dictionary:discover", *_DETECTORS, *_DISCOVERY),
     "batch_capabilities": ("assets.batch_capabilities:write_batch_capabilities",),
     "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),

@@ -31,6 +31,7 @@ DIAGNOSIS = (
     "trajectories",
     "triage",
     "suspect_tasks",
+    "lucky_passes",
     "capability_dictionary",
     "batch_capabilities",
     "labels",

@@ -66,7 +66,7 @@ def print_trajectory(one: OneTrajectory, console: Console, longest: int | None =
         _print_message(row, marks, say, longest)
     if not one.messages:
         say("[dim]Its messages are not in the store.[/]")
-    for lines in (_why(one), _labels(one, numbers), _expected(one), _doubts(one)):
+    for lines in (_why(one), _lucky(one), _labels(one, numbers), _expected(one), _doubts(one)):
         if lines:
             say("")
             for line in lines:
@@ -138,6 +138,15 @@ def _expected(one: OneTrajectory) -> list[str]:
     for row in one.diffs:
         at = "" if row.message is None else f" (message {row.message})"
         lines.append(f"  {row.kind}: {_cut(in_words(row), None)}{at}")
+    return lines
+
+
+def _lucky(one: OneTrajectory) -> list[str]:
+    lines = ["[bold]Why its pass says little[/]"] if one.lucky else []
+    for row in one.lucky:
+        at = f" (message {', '.join(map(str, row.evidence))})" if row.evidence else ""
+        aside = ", left out of ER+" if row.aside else ""
+        lines.append(f"  {row.kind.replace('_', ' ')}{at}{aside}: {_cut(row.detail, None)}")
     return lines
 
 

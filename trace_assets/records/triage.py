@@ -95,6 +95,33 @@ class SuspectTask(Record):
     """Runs that failed."""
 
 
+Luck = Literal["no_write_needed", "against_policy", "another_state"]
+
+
+class LuckyPass(Record):
+    """Row of the table `lucky_passes`: why a passed run says little about what the agent can do."""
+
+    table: ClassVar[str] = "lucky_passes"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id", "kind")
+
+    trajectory_id: str
+    target: str
+    task_id: str
+    policy: str
+    """Who acted: a model or program name."""
+    kind: Luck
+    """`no_write_needed`: whoever does nothing passes; `against_policy`: it passed by or in spite of breaking
+    the policy; `another_state`: its changes are not those expected, and the grader does not see it."""
+    rule: str = ""
+    """The rule of the policy, or what speaks against the task, for `against_policy`."""
+    evidence: tuple[int, ...] = ()
+    """Message indices that show it."""
+    detail: str = ""
+    """In one sentence."""
+    aside: bool = False
+    """Whether it is left out of ER+ and of what follows from it."""
+
+
 class ToolUse(Record):
     """Row of the table `tool_use`: one tool under one policy in one batch; counts may be added up."""
 

@@ -15,6 +15,7 @@ from trace_assets.records import (
     Capability,
     FailureCause,
     Label,
+    LuckyPass,
     MessageRow,
     Record,
     SuspectTask,
@@ -44,6 +45,7 @@ class OneTrajectory:
         names: Capability id to name.
         diffs: How a failed run differs from what is expected of it.
         suspects: What speaks against its task.
+        lucky: Why a pass says little.
         instruction: What its task asks for, where that is kept.
     """
 
@@ -55,6 +57,7 @@ class OneTrajectory:
     names: dict[str, str] = field(default_factory=dict)
     diffs: Sequence[ActionDiff] = ()
     suspects: Sequence[SuspectTask] = ()
+    lucky: Sequence[LuckyPass] = ()
     instruction: str = ""
 
     @property
@@ -80,6 +83,7 @@ class OneTrajectory:
                 for row in self.labels
             ],
             "action_diffs": [row.model_dump(mode="json") for row in self.diffs],
+            "lucky_passes": [row.model_dump(mode="json") for row in self.lucky],
             "suspect_tasks": [row.model_dump(mode="json") for row in self.suspects],
         }
 
@@ -111,6 +115,7 @@ def gather_trajectory(store: Store, name: str) -> OneTrajectory:
         names=names,
         diffs=sorted(_of(store, ActionDiff, key), key=lambda row: row.number),
         suspects=from_frame(suspects.sort("number"), SuspectTask),
+        lucky=sorted(_of(store, LuckyPass, key), key=lambda row: row.kind),
         instruction=next((task.instruction for task in tasks if task.instruction), ""),
     )
 
