@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
+from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.diagnosis.triage import SECOND_LOOK
@@ -71,8 +72,9 @@ class Explainer(Protocol):
 def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> list[FailureCause]:
     """Explain each failure by its triage and, where it is the agent's, by what it lacks.
 
-    Of several lacks one whose repair made the run pass comes first, then what was kept, then that with the
-    wider gap. Which message decided it is found apart from that, see `Decisive`, by these of its rules.
+    Of several lacks one whose repair made the run pass comes first, then one that fits how the run differs
+    from what is expected, then the one that more of the failures and fewer of the passed runs show. Which
+    message decided it is found apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -88,17 +90,19 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
         if row.outcome == "passed":
             continue
         one = runs[row.trajectory_id]
+        diffs = decisive.differences(one)
         own = sorted(
             lacks[row.trajectory_id],
             key=lambda label: (
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
+                not fits(by_id[label.capability_id], label, diffs),
                 rank[label.capability_id],
                 label.capability_id,
             ),
         )
         at = decisive.message(one, [(label, by_id[label.capability_id]) for label in own], _stopped(row, one))
         if row.fault != "agent" or not own:
-            causes.append(_of_triage(row, at, decisive.differences(one)))
+            causes.append(_of_triage(row, at, diffs))
             continue
         label, capability = own[0], by_id[own[0].capability_id]
         causes.append(
@@ -126,15 +130,55 @@ def settled(labels: Iterable[Label], consensus: Iterable[Consensus]) -> list[Lab
     ]
 
 
-def _ranks(diagnosed: Diagnosed) -> Mapping[str, tuple[int, float]]:
-    """Return by capability what sorts the better explanation first."""
-    kept = {row.capability_id: row.rank for row in diagnosed.selected if row.kept}
-    gaps = {row.capability_id: row.gap or 0.0 for row in diagnosed.contrasts}
-    last = len(kept) + 1
-    return {
-        one.capability_id: (kept.get(one.capability_id, last), -gaps.get(one.capability_id, 0.0))
-        for one in diagnosed.capabilities
-    }
+def _ranks(diagnosed: Diagnosed) -> Mapping[str, float]:
+    """Return by capability what sorts the likelier explanation first: share of passed runs less coverage."""
+    found = {one.capability_id: 0.0 for one in diagnosed.capabilities}
+    for row in diagnosed.contrasts:
+        found[row.capability_id] = row.n_passed_lacking / max(1, row.n_passed) - (row.coverage or 0.0)
+    return found
+
+
+def fits(capability: Capability, label: Label, diffs: Iterable[ActionDiff]) -> bool:
+    """Tell whether a lack is one that a difference between expected and done would come from.
+
+    A call that should not have been made is one that was not expected; a call that was needed is one that is
+    missing; a wrong value is one that was altered.
+
+    Args:
+        capability: What is lacking. A model's names no kind of mistake, and fits nothing.
+        label: Where the lack shows.
+        diffs: How the run differs from what is expected of it.
+    """
+    mistake = _MISTAKES.get(capability.detector or "")
+    named = frozenset(_texts(capability.detector_args))
+    for row in diffs:
+        if row.tool not in named:
+            continue
+        if mistake == "forbidden_call" and row.kind == "surplus" and row.message in label.evidence:
+            return True
+        if mistake == "wrong_value" and (
+            row.kind == "surplus" or (row.kind == "altered" and not named.isdisjoint(row.changed))
+        ):
+            return True
+        if mistake in _NEEDED and row.kind == "missed":
+            return True
+    return False
+
+
+_MISTAKES = {family.name: family.mistake for family in FAMILIES}
+_NEEDED = frozenset({"missing_call", "early_end", "unverified_result"})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def _stopped(row: Triage, one: Trajectory) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import polars as pl
@@ -144,15 +145,22 @@ def chosen_id(ids: Sequence[str], name: str) -> str:
         )
     if not ids:
         raise InputError("there are no trajectories yet; run `trace ingest FILE...` or `trace sync` first.")
-    near = sorted({one for one in ids if name and name in one}) or get_close_matches(name, ids, MOST_NAMED)
-    if not near:  # what was mistyped may be the beginning of an id
+    near = sorted({one for one in ids if name and name in one})
+    if not near:  # what was mistyped may be a whole id, or the beginning of one
         starts = {one[: max(1, len(name))]: one for one in sorted(ids, reverse=True)}
-        near = [starts[one] for one in get_close_matches(name, starts, MOST_NAMED)]
+        close = {*get_close_matches(name, ids, MOST_NAMED)}
+        close |= {starts[one] for one in get_close_matches(name, starts, MOST_NAMED)}
+        near = sorted(close, key=lambda one: (-_shared(one, name), one))
     meant = f"did you mean {_some(near)}?" if near else f"there are {_some(sorted(ids))}."
     raise InputError(
         f"no trajectory's id is or begins with '{name}'; {meant} "
         "`trace sql failure_causes` lists the failed ones."
     )
+
+
+def _shared(one: str, other: str) -> int:
+    """Return with how many characters both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _some(ids: Sequence[str]) -> str:
