@@ -55,7 +55,10 @@ class FailureCause(Record):
     words: str = ""
     """The cause in one sentence."""
     confidence: Literal["high", "medium", "low"] = "low"
+    """`high`: a rule shows another party's fault, or the repaired run passes; `medium`: a kept capability, or
+    what a model said of another party; `low`: the rest."""
     source: Literal["rule", "model"] = "rule"
+    """Who said it."""
     rule: str = ""
     """What decided: a rule of the triage, or the family of the detector that labelled."""
     repaired: bool | None = None
