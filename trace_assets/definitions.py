@@ -18,9 +18,9 @@ from trace_assets.orchestration.sandbox_check import sandbox_battery
 from trace_assets.study import Study
 
 ASSETS = (
-    *("tasks", "base_model", "trajectories", "triage", "suspect_tasks"),
+    *("tasks", "base_model", "trajectories", "triage", "suspect_tasks", "lucky_passes"),
     *("capability_dictionary", "batch_capabilities", "labels", "label_leak"),
-    *("contrast", "selected_capabilities", "stability", "policy_contrast", "drift"),
+    *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
     *("target_contract", "environment", "environment_audit", "environment_verdict"),
     *("pilot", "adapter", "learnability", "curriculum"),
     *("routing", "evaluation", "report"),

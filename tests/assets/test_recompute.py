@@ -32,10 +32,17 @@ ALL = (CANCEL, MULTI, WINDOW)
 
 DECIDED = {"config/selection", "selected_capabilities", "stability"}
 """What reads the thresholds, and they themselves."""
-READ_LABELS = {"contrast", "selected_capabilities", "routing_trials", "drift", "stability", "policy_contrast"}
+READ_LABELS = {
+    *("contrast", "selected_capabilities", "routing_trials", "drift", "stability", "policy_contrast"),
+    "failure_causes",
+}
 """Assets that read the labels of all batches."""
-READ_ALL = READ_LABELS | {"suspect_tasks", "capability_dictionary", "label_leak", "target_contract"}
-"""Assets that read the trajectories, triage or labels of all batches."""
+READ_ALL = (
+    READ_LABELS
+    | {"suspect_tasks", "lucky_passes", "capability_dictionary", "label_leak", "target_contract"}
+    | {"report"}
+)
+"""Assets that read the trajectories, triage or labels of all batches, and the page with the failures."""
 PER_ENVIRONMENT = (
     *("environment", "environment_audit", "environment_verdict", "pilot", "adapter", "learnability"),
 )
@@ -87,7 +94,7 @@ def test_a_threshold_that_admits_one_more_trains_that_one_alone(
     strict = {"selection__min_coverage": "0.20"}
     dropped = loop.sync(**strict)
     assert loop.capabilities() == sorted({CANCEL, MULTI})
-    decided = DECIDED | {"curriculum", "mixed_adapter", "routing_trials"}
+    decided = DECIDED | {"failure_causes", "curriculum", "mixed_adapter", "routing_trials"}
     assert dropped == decided | each("capability_spec", CANCEL, MULTI) | PLAYED
     # As if the third had never been made: its partitions have no history.
     for asset in ("capability_spec", *PER_ENVIRONMENT):
@@ -120,13 +127,13 @@ def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> 
 
 
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
-    reworded = DECIDED | {"curriculum", "report"}
+    reworded = DECIDED | {"failure_causes", "curriculum", "report"}
     assert loop.sync(selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
     assert loop.sync() == reworded | each("capability_spec", *ALL)
 
 
 def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: dict[str, list[str]]) -> None:
-    decided = DECIDED | {"curriculum", "mixed_adapter", "routing_trials"}
+    decided = DECIDED | {"failure_causes", "curriculum", "mixed_adapter", "routing_trials"}
     one = loop.sync(selection__max_capabilities="1")
     assert one == decided | each("capability_spec", CANCEL) | PLAYED
     back = loop.sync()
@@ -160,9 +167,9 @@ def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
         patch.setattr(detector_analyst.DetectorAnalyst, "label", reworded)
         patch.setattr(detector_analyst, "_sources_hash", lambda: "another")
         loop.recode = {"labels": "a third prompt"}
-        assert loop.sync() == {"labels[embedded]"} | READ_LABELS
+        assert loop.sync() == {"labels[embedded]"} | READ_LABELS | {"report"}
     loop.recode = {}
-    assert loop.sync() == {"labels[embedded]"} | READ_LABELS
+    assert loop.sync() == {"labels[embedded]"} | READ_LABELS | {"report"}
 
 
 def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:

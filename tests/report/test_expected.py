@@ -7,10 +7,11 @@ import io
 from rich.console import Console
 
 from trace_assets.cli.diagnosis import print_suspects
-from trace_assets.records import ActionDiff, SuspectTask, ToolUse
+from trace_assets.records import ActionDiff, FailureCause, SuspectTask, ToolUse
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
 from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
+from trace_assets.report.views.deficits import MOST_FAILURES
 
 
 def diff(run: str, kind: str, tool: str, *changed: str, number: int = 0) -> ActionDiff:
@@ -96,3 +97,22 @@ def test_the_terminal_names_the_first_of_them() -> None:
     out = io.StringIO()
     print_suspects([], Console(file=out))
     assert out.getvalue() == ""
+
+
+def cause(run: str, confidence: str, words: str, *, repaired: bool | None = None) -> FailureCause:
+    values = {"trajectory_id": run, "target": "gym", "task_id": "gym/1", "party": "agent", "words": words}
+    return FailureCause.model_validate(
+        {**values, "decisive_message": 7, "confidence": confidence, "repaired": repaired}
+    )
+
+
+def test_the_page_lists_failed_runs_with_their_cause_the_surest_first() -> None:
+    page = render(ReportData(causes=[cause("r1", "low", "a <b>"), cause("r2", "high", "c", repaired=True)]))
+    own = page[page.index("Why each run failed") :]
+    assert own.index("r2") < own.index("r1") and "a &lt;b&gt;" in own and "<td>yes</td>" in own
+    assert "Why each run failed" not in render(ReportData())
+
+
+def test_a_long_list_says_how_many_are_left_out() -> None:
+    page = render(ReportData(causes=[cause(f"r{n}", "low", "w") for n in range(MOST_FAILURES + 3)]))
+    assert "3 more: <code>trace sql failure_causes</code>" in page

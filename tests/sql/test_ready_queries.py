@@ -8,6 +8,7 @@ import pytest
 
 import trace_assets
 from trace_assets.errors import InputError
+from trace_assets.records import FailureCause
 from trace_assets.settings import Selection
 from trace_assets.stats.intervals import wilson
 from trace_assets.store import Home, Store, Warehouse
@@ -261,3 +262,33 @@ def test_query_files_that_are_not_in_order_are_refused(text: str, word: str) -> 
 def test_defaults_stand_in_the_text_for_views() -> None:
     query = ReadyQuery.parse("q", "-- A query.\n-- $a: one\n-- $b = it's: two\nSELECT $a, $b, $a")
     assert query.with_defaults() == "SELECT NULL, 'it''s', NULL"
+
+
+def test_failures_are_counted_by_party_and_lack(home: Home) -> None:
+    values = {"target": "desk", "task_id": "desk/1"}
+    parties = {
+        "t1": ("agent", "look", True),
+        "t4": ("agent", "look", None),
+        "t5": ("infrastructure", None, None),
+    }
+    Store(home.tables).write(
+        [
+            FailureCause.model_validate(
+                {**values, "trajectory_id": run, "party": party, "capability": lack, "repaired": repaired}
+            )
+            for run, (party, lack, repaired) in parties.items()
+        ],
+        FailureCause,
+    )
+    found = rows(home, "failure_reasons")
+    columns = ("party", "capability_name", "failures", "n", "share", "repaired", "n_replayed")
+    assert pick(found, *columns) == [
+        ("agent", "look first", 2, 3, 0.667, 1, 1),
+        ("infrastructure", None, 1, 3, 0.333, 0, 0),
+    ]
+    assert (found[0]["low"], found[0]["high"]) == interval(2, 3)
+    listed = rows(home, "failure_causes", party="agent")
+    assert pick(listed, "trajectory_id", "policy", "repaired") == [
+        ("t1", "agent", True),
+        ("t4", "agent", None),
+    ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.truth.corrected import score_corrected
 from tests.truth.grades import ORIGIN, Grade, label_key
+from tests.truth.luck import found_lucky, score_luck
 from tests.truth.outcome import Outcome, Tried, by_detectors, diagnose
 from tests.truth.page import Results, Scored, figures, write_page
 from tests.truth.readings import Readings, missing_data, read_readings, result_files
@@ -50,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         left_out=score(imported, Tried(by_detectors, leave_out=True)),
         in_sample=score(imported, Tried(by_detectors)),
         corrected=score_corrected(imported),
+        luck=score_luck(
+            [one.trajectory_id for one in imported.trajectories if one.success],
+            found_lucky(imported),
+            readings.passed,
+        ),
     )
     left, own = (figures(one, readings) for one in (results.left_out, results.in_sample))
     print(f"{'':52} {'left out':34} in sample")

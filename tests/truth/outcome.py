@@ -93,24 +93,30 @@ class Outcome:
 
 
 def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task], tried: Tried) -> Outcome:
-    """Diagnose the trajectories of one target as the stages do."""
+    """Diagnose the trajectories of one target as the stages do.
+
+    `causes` are what the asset `failure_causes` writes of them: both are `explain` on the same evidence, runs
+    of tasks that are put aside left out of discovery and contrast and explained all the same.
+    """
     target = trajectories[0].target
     domain = domain_of(target) if tried.leave_out else None
     rules = [rule for rule in RULES if domain is None or held_out(rule.__name__, "rules", domain)]
     doubters = [one for one in DOUBTERS if domain is None or held_out(one.__name__, "rules", domain)]
     known = Known.of(trajectories, {task.task_id: task for task in tasks}, doubters)
     rows = triage(trajectories, rules=rules, known=known)
+    aside = {task for task, own in known.doubts.items() if any(one.grade == "wrong" for one in own)}
+    counted = [row for row in rows if row.task_id not in aside]
     usable = {
         row.trajectory_id
-        for row in rows
+        for row in counted
         if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
     analyst = tried.analyst(domain, Facts(trajectories, known.tasks).policy.text)
     capabilities = analyst.discover([one for one in trajectories if one.trajectory_id in usable])
     labels = analyst.label([one.blind() for one in trajectories], capabilities)
-    matrix = LabelMatrix.build(labels, rows, target)
+    matrix = LabelMatrix.build(labels, counted, target)
     contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
-    selected = select(contrasts, capabilities, labels, rows, Selection())
+    selected = select(contrasts, capabilities, labels, counted, Selection())
     by_id = {task.task_id: task for task in tasks}
     diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected, by_id)
     as_if = [triage([as_failed(one)], rules=rules, known=known)[0] for one in trajectories if one.success]

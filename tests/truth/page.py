@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.truth.clusters import clusters
 from tests.truth.corrected import Corrected
 from tests.truth.grades import ORIGIN, Grade
+from tests.truth.luck import LuckScore
 from tests.truth.outcome import DOMAINS, Outcome, developed_on, domain_of
 from tests.truth.readings import PARTIES, Readings
 from tests.truth.scores import (
@@ -52,6 +53,7 @@ class Results:
     left_out: Scored
     in_sample: Scored
     corrected: Sequence[Corrected] = ()
+    luck: Sequence[LuckScore] = ()
 
 
 AIMS = {
@@ -160,6 +162,14 @@ def page_text(results: Results) -> str:
         _causes_table(results, readings),
         "*Blamed* are passed runs for which a capability is named: not wrong by itself, as runs also pass by "
         "luck and by breaking the policy.",
+        "Figures are of the rows of `failure_causes`: the benchmark and the asset call one function.",
+        "How sure a row is, and how often its party and (of the agent's) a capability that sank the run are "
+        "right:",
+        _confidence_table(results, readings),
+        "## Is a pass a good witness?",
+        "Passed runs that the table `lucky_passes` names, and what was read of them. A run may be of several "
+        "kinds. The runs that were read were chosen for need, not at random.",
+        _luck_table(results.luck),
         "## How a label is matched with a reading",
         "Readings are free English; 76 texts are put into "
         f"{len(clusters())} clusters of one meaning, by hash. A cluster says what a label must be about: a "
@@ -170,6 +180,24 @@ def page_text(results: Results) -> str:
         "FILE`), and a label may match what was read in a run while it means another call of the same tool.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _confidence_table(results: Results, readings: Readings) -> str:
+    scores = [
+        score_causes(one.pooled, readings).by_confidence for one in (results.left_out, results.in_sample)
+    ]
+    levels = [level for level in ("high", "medium", "low") if any(level in one for one in scores)]
+    return table(
+        ["confidence", "left out", "in sample"],
+        [[level, *(str(one.get(level, "–")) for one in scores)] for level in levels],
+    )
+
+
+def _luck_table(rows: Sequence[LuckScore]) -> str:
+    return table(
+        ["kind", "passed runs", "runs read that lack something", "labels read that say LACKING"],
+        [[row.kind.replace("_", " "), str(row.n), str(row.runs), str(row.labels)] for row in rows],
+    )
 
 
 def write_page(results: Results, path: Path) -> None:

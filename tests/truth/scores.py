@@ -85,14 +85,13 @@ class FaultScore:
 
 
 def score_faults(outcomes: Sequence[Outcome], readings: Readings) -> FaultScore:
-    """Compare triage with readings."""
-    pairs = [
-        (readings.failed[row.trajectory_id], row)
+    """Compare the parties that `failure_causes` names with readings."""
+    said = [
+        (readings.failed[cause.trajectory_id], cause.party, cause.rule)
         for outcome in outcomes
-        for row in outcome.diagnosed.triage
-        if row.trajectory_id in readings.failed and row.outcome != "passed"
+        for cause in outcome.causes
+        if cause.trajectory_id in readings.failed
     ]
-    said = [(reading, row.fault or "agent", row.rule) for reading, row in pairs]
     return FaultScore(
         confusion=Counter((reading.fault, party) for reading, party, _ in said),
         right=share(party == reading.fault for reading, party, _ in said),

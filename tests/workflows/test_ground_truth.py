@@ -8,18 +8,25 @@ from typing import Any
 import pytest
 
 from tests.diagnosis.test_expected import CANCEL, PROFILE, run, task, want
+from tests.truth.outcome import Tried, diagnose
 from trace_assets.assets.asset import Asset, asset_of
 from trace_assets.assets.batch_capabilities import write_batch_capabilities
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.contrast import estimate_contrast
+from trace_assets.assets.failure_causes import write_causes
 from trace_assets.assets.labels import label_batch
+from trace_assets.assets.lucky_passes import write_lucky
+from trace_assets.assets.selected_capabilities import select_capabilities
 from trace_assets.assets.suspect_tasks import write_suspects
 from trace_assets.assets.triage import triage_batch
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.records import (
     ActionDiff,
     Capability,
+    Contrast,
+    FailureCause,
     Label,
+    LuckyPass,
     Message,
     Record,
     ShownTranscript,
@@ -47,7 +54,10 @@ BATCH = "gym"
 GUEST = {"first": "Ada", "last": "Byron", "born": "1991-12-24"}
 WRONG = want("book_course", course_id="C-101", guests=[GUEST])
 LOOK = ("get_member", {"member_id": "m_17"}, PROFILE)
-SECRETS: tuple[type[Record], ...] = (Task, ToldTask, Triage, ActionDiff, ToolUse, SuspectTask)
+SECRETS: tuple[type[Record], ...] = (
+    *(Task, ToldTask, Triage, ActionDiff, ToolUse, SuspectTask),
+    *(LuckyPass, FailureCause),
+)
 
 
 def runs() -> list[Trajectory]:
@@ -146,7 +156,8 @@ def test_whoever_labels_reads_no_ground_truth(tmp_path: Path, monkeypatch: pytes
 
 def test_labelling_depends_on_no_asset_that_holds_the_ground_truth() -> None:
     names = set(declared(label_batch).deps)
-    assert not names & {"tasks", "triage", "suspect_tasks"}
+    assert not names & {"tasks", "triage", "suspect_tasks", "lucky_passes", "failure_causes"}
+    assert not set(declared(discover).deps) & {"lucky_passes", "failure_causes"}
     assert set(declared(discover).deps) >= {"triage", "suspect_tasks"}
 
 
@@ -173,3 +184,65 @@ def test_what_rules_on_faults_read_of_messages_is_hidden_from_labellers() -> Non
     )
     one = run().model_copy(update={"messages": (*run().messages, lost)})
     assert all(not message.metadata for message in one.blind().messages)
+
+
+def diagnosed(path: Path, **settings: Any) -> Study:
+    """Return a study in which everything up to the causes was made."""
+    study = study_of(path, **{"discovery.min_support": 4, **settings})
+    write_lucky(study)
+    discover(study)
+    write_batch_capabilities(study, BATCH)
+    label_batch(study, BATCH)
+    estimate_contrast(study)
+    select_capabilities(study)
+    write_causes(study)
+    return study
+
+
+def test_the_table_says_what_the_truth_benchmark_scores(tmp_path: Path) -> None:
+    study = diagnosed(tmp_path)
+    causes = {row.trajectory_id: row for row in study.store.read(FailureCause)}
+    assert set(causes) == {*(f"r{n:02}" for n in range(0, 20, 2)), "wrong"}
+    assert (causes["wrong"].party, causes["wrong"].capability) == ("ground_truth", None)
+    assert {row.capability for name, row in causes.items() if name != "wrong"} == {
+        "gym-write_without_read-cancel_course-get_course"
+    }
+
+    def analyst(_: str | None, policy: str) -> DetectorAnalyst:
+        return DetectorAnalyst(Discovery(min_support=4), policy=policy)
+
+    scored = diagnose("gym", runs(), study.store.read(Task), Tried(analyst))
+    assert sorted(scored.causes, key=lambda row: row.trajectory_id) == [
+        causes[name] for name in sorted(causes)
+    ]
+
+
+def test_lucky_passes_count_unless_a_setting_leaves_them_out(tmp_path: Path) -> None:
+    figures = {}
+    for name, kinds in (("count", "[]"), ("aside", '["against_policy", "another_state"]')):
+        study = study_of(tmp_path / name, **{"discovery.min_support": 4, "triage.lucky_passes": kinds})
+        more = ("book_course", {"course_id": "C-1"}, "{}")
+        changed = [
+            run(
+                *(("get_course", {"course_id": f"C-{500 + n}"}, '{"course_id": "x", "status": "open"}'),),
+                *(("cancel_course", {"course_id": f"C-{500 + n}"}, "{}"), more),
+                name=f"r{n:02}",
+                task=f"gym/{n}",
+                success=True,
+            )
+            for n in (1, 3)
+        ]
+        rest = [one for one in runs() if one.trajectory_id not in ("r01", "r03")]
+        write_trajectories(study.store, [*changed, *rest], BATCH)
+        write_lucky(study)
+        discover(study)
+        write_batch_capabilities(study, BATCH)
+        label_batch(study, BATCH)
+        estimate_contrast(study)
+        aside = {row.trajectory_id for row in study.store.read(LuckyPass) if row.aside}
+        (evidence,) = evidence_by_target(study)
+        assert not aside & {row.trajectory_id for row in evidence.triage}
+        rows = {row.capability_id: row for row in study.store.read(Contrast)}
+        row = rows["gym-write_without_read-cancel_course-get_course"]
+        figures[name] = (len(aside), row.n_passed_relevant, row.n_passed_aside)
+    assert figures == {"count": (0, 10, 0), "aside": (3, 8, 2)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.diagnosis.agreement import agreement_of, consensus_of
@@ -28,7 +30,7 @@ def _names(study: Study) -> dict[str, str]:
     "contrast",
     group="diagnosis",
     records=(Contrast, Agreement, Consensus),
-    deps=["labels", "triage", "suspect_tasks", "capability_dictionary", "config/contrast"],
+    deps=["labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary", "config/contrast"],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
         "may follow the outcome. Stops the selection where a model labelled, warns where detectors did."
@@ -47,9 +49,20 @@ def estimate_contrast(study: Study) -> StageResult:
     for one in evidence:
         matrix = LabelMatrix.build(one.labels, one.triage, one.target)
         considered = considered_tests(one.capabilities)
-        rows += contrast_matrix(matrix, section, one.target, considered=considered)
+        aside = Counter(
+            capability
+            for capability, run in {
+                (label.capability_id, label.trajectory_id) for label in one.labels if label.label != "NA"
+            }
+            if run in one.lucky
+        )
+        rows += [
+            row.model_copy(update={"n_passed_aside": aside[row.capability_id]})
+            for row in contrast_matrix(matrix, section, one.target, considered=considered)
+        ]
         agreement += agreement_of(matrix, section, one.target)
         consensus += consensus_of(matrix, one.target)
+    lucky = sum(len(one.lucky) for one in evidence)
     version = text_version(
         study.store.write(rows, Contrast),
         study.store.write(agreement, Agreement),
@@ -65,6 +78,7 @@ def estimate_contrast(study: Study) -> StageResult:
             "candidates": len(rows),
             "n": sum(len(one.triage) for one in evidence),
             **({"labelled_twice": len(consensus)} if consensus else {}),
+            **({"lucky_passes_aside": lucky} if lucky else {}),
             **_best(rows),
         },
         pages=exhibit.pages,

@@ -58,7 +58,7 @@ def write_page(study: Study, output: Path | None = None) -> Path:
         "adapter",
         "learnability",
         "environment_audit",
-        "selected_capabilities",
+        *("selected_capabilities", "failure_causes"),
     ],
     kinds=("html",),
 )

@@ -26,7 +26,7 @@ from trace_assets.study import Study
     group="diagnosis",
     records=(SelectedCapability,),
     deps=[
-        *("contrast", "labels", "triage", "suspect_tasks", "capability_dictionary"),
+        *("contrast", "labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary"),
         *("config/selection", "config/targets"),
     ],
     light=True,

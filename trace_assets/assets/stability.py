@@ -20,7 +20,7 @@ from trace_assets.system.progress import progress
     records=(Stability,),
     deps=[
         "tasks",
-        *("selected_capabilities", "trajectories", "labels", "triage", "suspect_tasks"),
+        *("selected_capabilities", "trajectories", "labels", "triage", "suspect_tasks", "lucky_passes"),
         "capability_dictionary",
         *("config/discovery", "config/contrast", "config/selection", "config/stability"),
     ],

@@ -61,6 +61,11 @@ COMMANDS = (
         "Query every table in SQL. Without a query: list the tables and the ready queries.",
     ),
     LazyCommand(
+        "show",
+        "show:show",
+        "Print one trajectory: its messages, its labels, and where and why it failed.",
+    ),
+    LazyCommand(
         "contract",
         "environment:contract",
         "Read a target's contract off its trajectories: tools, shapes, errors, wording, lengths.",

@@ -13,7 +13,7 @@ from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.expected.diffs import differences
-from trace_assets.records import Capability, ExpectedAction, Label, Task, ToldTask, Trajectory
+from trace_assets.records import ActionDiff, Capability, ExpectedAction, Label, Task, ToldTask, Trajectory
 
 HARMLESS = 0.05
 """Share of the passed runs using a tool that use it beyond what is expected, from which that harms nobody."""
@@ -81,7 +81,7 @@ class Decisive:
             accused = {index for index, _ in named}
             wrong = [
                 index
-                for kind, tool, index in self._wrong(one, expected)
+                for kind, tool, index in self._wrong(one)
                 if index in accused or (kind, tool) not in self._harmless
             ]
             if wrong:
@@ -114,13 +114,17 @@ class Decisive:
         names = {action.name for run in self._runs for action in self._expected(run) or ()}
         return mutating_tools([self._transcript(run) for run in self._runs], names=names)
 
-    def _wrong(self, one: Trajectory, expected: Sequence[ExpectedAction]) -> list[tuple[str, str, int]]:
+    def differences(self, one: Trajectory) -> list[ActionDiff]:
+        """Return how a run differs from what is expected of it; nothing where that is not known."""
+        expected = self._expected(one)
+        return [] if expected is None else differences(one, self._transcript(one), expected, self._writes)
+
+    def _wrong(self, one: Trajectory) -> list[tuple[str, str, int]]:
         """Return (kind, tool, message) of the agent's changes that are not as expected."""
-        transcript = self._transcript(one)
-        by_user = {step.index for step in transcript.steps if step.by_user}
+        by_user = {step.index for step in self._transcript(one).steps if step.by_user}
         return [
             (row.kind, row.tool, row.message)
-            for row in differences(one, transcript, expected, self._writes)
+            for row in self.differences(one)
             if row.message is not None and row.message not in by_user and not hands_over(row.tool)
         ]
 
@@ -135,7 +139,7 @@ class Decisive:
             if expected is None:
                 continue
             used.update({step.tool for step in self._transcript(run).steps if not step.failed})
-            rows = differences(run, self._transcript(run), expected, self._writes)
+            rows = self.differences(run)
             otherwise.update({(row.kind, row.tool) for row in rows if row.message is not None})
         return frozenset(pair for pair, count in otherwise.items() if count >= HARMLESS * used[pair[1]])
 

@@ -90,8 +90,11 @@ class DetectorAnalyst:
 
     def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
         """Return all proposals with their labels on trajectories of one target, made without outcomes."""
-        corpus = Corpus([Transcript(one.blind()) for one in trajectories], self._tools, self._policy)
-        return Pool.build(corpus, self._families)
+        return Pool.build(self.corpus(trajectories), self._families)
+
+    def corpus(self, trajectories: Sequence[Trajectory]) -> Corpus:
+        """Return trajectories of one target as families see them: blind, beside tools and policy."""
+        return Corpus([Transcript(one.blind()) for one in trajectories], self._tools, self._policy)
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
         """Label every trajectory with every capability, in one pass.

@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
+from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.expected.diffs import in_words
+from trace_assets.diagnosis.triage import SECOND_LOOK
 from trace_assets.records import (
+    ActionDiff,
     Capability,
+    Consensus,
     Contrast,
     FailureCause,
     Label,
@@ -25,6 +30,9 @@ from trace_assets.records import (
     Trajectory,
     Triage,
 )
+
+MOST_TOLD = 3
+"""Differences from what is expected that the words of one failure name."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ class Diagnosed:
         contrasts: One row a candidate.
         selected: The decision on every candidate.
         tasks: By id, where the target says what is expected.
+        repaired: By trajectory and capability, whether the run passes once that is repaired and the rest is
+            replayed; what was not tried is left out.
     """
 
     trajectories: Sequence[Trajectory]
@@ -48,6 +58,7 @@ class Diagnosed:
     contrasts: Sequence[Contrast] = ()
     selected: Sequence[SelectedCapability] = ()
     tasks: Mapping[str, Task | ToldTask] = field(default_factory=dict)
+    repaired: Mapping[tuple[str, str], bool] = field(default_factory=dict)
 
 
 class Explainer(Protocol):
@@ -61,8 +72,9 @@ class Explainer(Protocol):
 def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> list[FailureCause]:
     """Explain each failure by its triage and, where it is the agent's, by what it lacks.
 
-    Of several lacks the one that was kept comes first, then that with the wider gap. Which message decided it
-    is found apart from that, see `Decisive`, by these of its rules.
+    Of several lacks one whose repair made the run pass comes first, then one that fits how the run differs
+    from what is expected, then the one that more of the failures and fewer of the passed runs show. Which
+    message decided it is found apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -77,17 +89,22 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     for row in diagnosed.triage:
         if row.outcome == "passed":
             continue
-        own = sorted(lacks[row.trajectory_id], key=lambda one: (rank[one.capability_id], one.capability_id))
-        at = decisive.message(
-            runs[row.trajectory_id],
-            [(label, by_id[label.capability_id]) for label in own],
-            _stopped(row, runs[row.trajectory_id]),
+        one = runs[row.trajectory_id]
+        diffs = decisive.differences(one)
+        own = sorted(
+            lacks[row.trajectory_id],
+            key=lambda label: (
+                diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
+                not fits(by_id[label.capability_id], label, diffs),
+                rank[label.capability_id],
+                label.capability_id,
+            ),
         )
+        at = decisive.message(one, [(label, by_id[label.capability_id]) for label in own], _stopped(row, one))
         if row.fault != "agent" or not own:
-            causes.append(_of_triage(row, at))
+            causes.append(_of_triage(row, at, diffs))
             continue
         label, capability = own[0], by_id[own[0].capability_id]
-        confidence: Literal["medium", "low"] = "medium" if label.capability_id in kept else "low"
         causes.append(
             FailureCause(
                 trajectory_id=row.trajectory_id,
@@ -97,23 +114,71 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 decisive_message=at,
                 capability=label.capability_id,
                 words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
-                confidence=confidence,
+                confidence="medium" if label.capability_id in kept else "low",
                 source="model" if label.labeller.startswith("model:") else "rule",
                 rule=capability.detector or label.labeller,
             )
         )
-    return causes
+    return [_with_repair(cause, diagnosed) for cause in causes]
 
 
-def _ranks(diagnosed: Diagnosed) -> Mapping[str, tuple[int, float]]:
-    """Return by capability what sorts the better explanation first."""
-    kept = {row.capability_id: row.rank for row in diagnosed.selected if row.kept}
-    gaps = {row.capability_id: row.gap or 0.0 for row in diagnosed.contrasts}
-    last = len(kept) + 1
-    return {
-        one.capability_id: (kept.get(one.capability_id, last), -gaps.get(one.capability_id, 0.0))
-        for one in diagnosed.capabilities
-    }
+def settled(labels: Iterable[Label], consensus: Iterable[Consensus]) -> list[Label]:
+    """Return the labels that say what several passes or labellers agree on; all where one labelled alone."""
+    agreed = {(row.capability_id, row.trajectory_id): row.label for row in consensus}
+    return [
+        one for one in labels if agreed.get((one.capability_id, one.trajectory_id), one.label) == one.label
+    ]
+
+
+def _ranks(diagnosed: Diagnosed) -> Mapping[str, float]:
+    """Return by capability what sorts the likelier explanation first: share of passed runs less coverage."""
+    found = {one.capability_id: 0.0 for one in diagnosed.capabilities}
+    for row in diagnosed.contrasts:
+        found[row.capability_id] = row.n_passed_lacking / max(1, row.n_passed) - (row.coverage or 0.0)
+    return found
+
+
+def fits(capability: Capability, label: Label, diffs: Iterable[ActionDiff]) -> bool:
+    """Tell whether a lack is one that a difference between expected and done would come from.
+
+    A call that should not have been made is one that was not expected; a call that was needed is one that is
+    missing; a wrong value is one that was altered.
+
+    Args:
+        capability: What is lacking. A model's names no kind of mistake, and fits nothing.
+        label: Where the lack shows.
+        diffs: How the run differs from what is expected of it.
+    """
+    mistake = _MISTAKES.get(capability.detector or "")
+    named = frozenset(_texts(capability.detector_args))
+    for row in diffs:
+        if row.tool not in named:
+            continue
+        if mistake == "forbidden_call" and row.kind == "surplus" and row.message in label.evidence:
+            return True
+        if mistake == "wrong_value" and (
+            row.kind == "surplus" or (row.kind == "altered" and not named.isdisjoint(row.changed))
+        ):
+            return True
+        if mistake in _NEEDED and row.kind == "missed":
+            return True
+    return False
+
+
+_MISTAKES = {family.name: family.mistake for family in FAMILIES}
+_NEEDED = frozenset({"missing_call", "early_end", "unverified_result"})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def _stopped(row: Triage, one: Trajectory) -> int | None:
@@ -123,18 +188,33 @@ def _stopped(row: Triage, one: Trajectory) -> int | None:
     return last if ended else None
 
 
-def _of_triage(row: Triage, at: int) -> FailureCause:
-    sure = row.fault is not None and row.fault != "agent"
+def _of_triage(row: Triage, at: int, diffs: Sequence[ActionDiff]) -> FailureCause:
+    """Return what triage says; of a failure of the agent that nothing explains, what was done otherwise."""
+    party = row.fault or "agent"
+    by_model = row.rule == SECOND_LOOK
+    words = row.detail
+    if party == "agent" and diffs:
+        words = "; ".join(in_words(diff) for diff in diffs[:MOST_TOLD])
+        words += f"; and {len(diffs) - MOST_TOLD} more" if len(diffs) > MOST_TOLD else ""
     return FailureCause(
         trajectory_id=row.trajectory_id,
         target=row.target,
         task_id=row.task_id,
-        party=row.fault or "agent",
+        party=party,
         decisive_message=at,
-        words=row.detail,
-        confidence="medium" if sure else "low",
+        words=words,
+        confidence="low" if party == "agent" else "medium" if by_model else "high",
+        source="model" if by_model else "rule",
         rule=row.rule,
     )
+
+
+def _with_repair(cause: FailureCause, diagnosed: Diagnosed) -> FailureCause:
+    """Say whether the run passes once the lack is repaired, where that was tried."""
+    repaired = diagnosed.repaired.get((cause.trajectory_id, cause.capability or ""))
+    if repaired is None:
+        return cause
+    return cause.model_copy(update={"repaired": repaired, "confidence": "high" if repaired else "low"})
 
 
 # Which tools agents call, and which refuse them: there to be read also when nothing is kept.

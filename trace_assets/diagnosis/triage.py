@@ -49,6 +49,8 @@ RULES: tuple[Rule, ...] = (
     agents_end,
 )
 
+SECOND_LOOK = "model_second_look"
+"""The rule that a model's ruling is kept under."""
 SecondLook = Callable[[Sequence[Trajectory]], Mapping[str, Ruling]]
 """Looks at the failures that rules leave to the agent; returns a ruling for those it puts down otherwise."""
 
@@ -111,7 +113,7 @@ def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
     )
 
 
-__all__ = ["RULES", "Known", "Ruling", "SecondLook", "triage"]
+__all__ = ["RULES", "SECOND_LOOK", "Known", "Ruling", "SecondLook", "triage"]
 
 
 FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure")

@@ -222,6 +222,14 @@ COLUMN_SOURCES: Mapping[str, Mapping[str, Sources]] = {
         "marginal_coverage": _JUDGED,
         "*": _DECIDED,
     },
+    "failure_causes": {
+        "trajectory_id": ("triage.trajectory_id",),
+        "target": ("triage.target",),
+        "task_id": ("triage.task_id",),
+        "party": ("triage.fault",),
+        "capability": ("labels.label", "labels.capability_id", "contrast.gap", "selected_capabilities.rank"),
+        "*": ("triage.detail", "triage.rule", "labels.label", "selected_capabilities.kept"),
+    },
     "capability_spec": {
         "capability_id": ("selected_capabilities.capability_id", "selected_capabilities.kept"),
         "target": ("capability_dictionary.target",),

@@ -80,7 +80,7 @@ from trace_assets.records.trajectory import (
     Triage,
     Verdict,
 )
-from trace_assets.records.triage import ActionDiff, FailureCause, SuspectTask, ToolUse
+from trace_assets.records.triage import ActionDiff, FailureCause, LuckyPass, SuspectTask, ToolUse
 
 TABLES: tuple[type[Record], ...] = (
     Task,
@@ -92,6 +92,7 @@ TABLES: tuple[type[Record], ...] = (
     ActionDiff,
     ToolUse,
     SuspectTask,
+    LuckyPass,
     Proposal,
     Capability,
     BatchCapability,
@@ -103,6 +104,7 @@ TABLES: tuple[type[Record], ...] = (
     Contrast,
     Drift,
     SelectedCapability,
+    FailureCause,
     Stability,
     PolicyContrast,
     CapabilitySpec,
@@ -178,6 +180,7 @@ __all__ = [
     "LineageEdge",
     "LineageMember",
     "LineageNode",
+    "LuckyPass",
     "MadeWith",
     "Message",
     "MessageRow",

@@ -65,6 +65,8 @@ class Contrast(Record):
     n_varying_tasks: int = 0
     n_considered: int | None = None
     """Tests that q values are corrected for: findings of this target that were looked at, kept or not."""
+    n_passed_aside: int = 0
+    """Lucky passes that are relevant and left out of ER+ (`triage.lucky_passes`)."""
 
 
 class SelectedCapability(Record):

@@ -55,7 +55,10 @@ class FailureCause(Record):
     words: str = ""
     """The cause in one sentence."""
     confidence: Literal["high", "medium", "low"] = "low"
+    """`high`: a rule shows another party's fault, or the repaired run passes; `medium`: a kept capability, or
+    what a model said of another party; `low`: the rest."""
     source: Literal["rule", "model"] = "rule"
+    """Who said it."""
     rule: str = ""
     """What decided: a rule of the triage, or the family of the detector that labelled."""
     repaired: bool | None = None
@@ -93,6 +96,33 @@ class SuspectTask(Record):
     """Runs of the task that passed: they did what should not be done, or were not asked for it."""
     n_failed: int = 0
     """Runs that failed."""
+
+
+Luck = Literal["no_write_needed", "against_policy", "another_state"]
+
+
+class LuckyPass(Record):
+    """Row of the table `lucky_passes`: why a passed run says little about what the agent can do."""
+
+    table: ClassVar[str] = "lucky_passes"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id", "kind")
+
+    trajectory_id: str
+    target: str
+    task_id: str
+    policy: str
+    """Who acted: a model or program name."""
+    kind: Luck
+    """`no_write_needed`: whoever does nothing passes; `against_policy`: it passed by or in spite of breaking
+    the policy; `another_state`: its changes are not those expected, and the grader does not see it."""
+    rule: str = ""
+    """The rule of the policy, or what speaks against the task, for `against_policy`."""
+    evidence: tuple[int, ...] = ()
+    """Message indices that show it."""
+    detail: str = ""
+    """In one sentence."""
+    aside: bool = False
+    """Whether it is left out of ER+ and of what follows from it."""
 
 
 class ToolUse(Record):

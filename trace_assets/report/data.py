@@ -21,6 +21,7 @@ from trace_assets.records import (
     Environment,
     EnvironmentCheck,
     Evaluation,
+    FailureCause,
     Label,
     LabelLeak,
     Learnability,
@@ -158,6 +159,7 @@ class ReportData:
 
     triage: Sequence[Triage] = ()
     suspects: Sequence[SuspectTask] = ()
+    causes: Sequence[FailureCause] = ()
     diffs: Sequence[ActionDiff] = ()
     tool_use: Sequence[ToolUse] = ()
     capabilities: Sequence[Capability] = ()
@@ -235,6 +237,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
     return ReportData(
         triage=triage,
         suspects=store.read(SuspectTask),
+        causes=store.read(FailureCause),
         diffs=store.read(ActionDiff),
         tool_use=store.read(ToolUse),
         capabilities=store.read(Capability),

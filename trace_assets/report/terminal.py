@@ -63,7 +63,8 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
         p, q = formatting.p_value(row.p_value), formatting.p_value(row.q_value)
         rates = (
             _stacked(row.er_failed, row.er_failed_low, row.er_failed_high, row.n_failed_relevant),
-            _stacked(row.er_passed, row.er_passed_low, row.er_passed_high, row.n_passed_relevant),
+            _stacked(row.er_passed, row.er_passed_low, row.er_passed_high, row.n_passed_relevant)
+            + (f"\n[dim]{row.n_passed_aside} lucky aside[/]" if row.n_passed_aside else ""),
         )
         table.add_row(
             f"[bold]{name}[/]" + (f"\n[dim]{escape(row.target)}[/]" if several else ""),

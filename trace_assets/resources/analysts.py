@@ -20,7 +20,7 @@ from trace_assets.environments.contract.description import (
     read_description,
     write_description,
 )
-from trace_assets.records import Capability, Label, Task, Trajectory, Triage
+from trace_assets.records import Capability, Label, LuckyPass, Task, Trajectory, Triage
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -101,18 +101,28 @@ def by_target(trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one target's contrast rests on."""
+    """What one target's contrast rests on.
+
+    Attributes:
+        target: Its name.
+        capabilities: Candidates.
+        labels: Of every run with every candidate.
+        triage: Outcomes that count.
+        lucky: Passes that are left out of `triage`, as the settings have it.
+    """
 
     target: str
     capabilities: list[Capability]
     labels: list[Label]
     triage: list[Triage]
+    lucky: frozenset[str] = frozenset()
 
 
 def evidence_by_target(study: Study) -> list[Evidence]:
     """Return candidates, labels and outcomes by target.
 
-    Outcomes of the half that proposed are left out, and those of tasks that are put aside.
+    Outcomes of the half that proposed are left out, those of tasks that are put aside, and the lucky passes
+    of the kinds that `triage.lucky_passes` names.
     """
     candidates: dict[str, list[Capability]] = defaultdict(list)
     for row in study.store.read(Capability):
@@ -124,12 +134,11 @@ def evidence_by_target(study: Study) -> list[Evidence]:
             labels[target_of[label.capability_id]].append(label)
     aside = aside_tasks(study)
     triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
-    return [
-        Evidence(
-            target,
-            candidates[target],
-            labels[target],
-            estimation_share((row for row in triage if row.target == target), candidates[target]),
-        )
-        for target in sorted(labels)
-    ]
+    lucky = {row.trajectory_id for row in study.store.read(LuckyPass) if row.aside}
+    found = []
+    for target in sorted(labels):
+        rows = estimation_share((row for row in triage if row.target == target), candidates[target])
+        left_out = frozenset(row.trajectory_id for row in rows) & lucky
+        counted = [row for row in rows if row.trajectory_id not in left_out]
+        found.append(Evidence(target, candidates[target], labels[target], counted, left_out))
+    return found

@@ -57,7 +57,7 @@ class WriterServer(Analyst):
 class TriageSection(Section):
     """To whom failures are put down."""
 
-    added = frozenset({"suspect_tasks"})
+    added = frozenset({"suspect_tasks", "lucky_passes"})
 
     model: str = ""
     """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
@@ -66,6 +66,10 @@ class TriageSection(Section):
     suspect_tasks: Literal["aside", "keep"] = "aside"
     """`aside`: runs of tasks whose ground truth is wrong by the records or the policy enter neither discovery
     nor contrast. `keep`: they enter them; failures on just what is wrong stay the ground truth's."""
+    lucky_passes: tuple[Literal["no_write_needed", "against_policy", "another_state"], ...] = ()
+    """Kinds of lucky passes that are left out of ER+ and of all that follows: those whose task asks for no
+    change, those that broke the policy, those whose changes are not the expected ones. None by default: left
+    out, they take lacking successes along, so a gap is wider than it is (docs/results.md)."""
 
 
 class Discovery(Section):

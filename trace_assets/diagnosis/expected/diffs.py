@@ -159,6 +159,42 @@ def changed(action: ExpectedAction, step: Step) -> tuple[str, ...]:
     )
 
 
+def in_words(row: ActionDiff) -> str:
+    """Return a difference as a person would say it, arguments shortened.
+
+    >>> common = {"trajectory_id": "t", "number": 0, "target": "g", "task_id": "g/1", "policy": "p"}
+    >>> in_words(ActionDiff(**common, kind="missed", tool="pay", expected_arguments={"bill": 1}, refused=2))
+    "never did pay(bill=1), which the tool refused 2 times"
+    >>> pair = {"expected_arguments": {"n": 1}, "arguments": {"n": 2}, "changed": ("n",), "message": 4}
+    >>> in_words(ActionDiff(**common, kind="altered", tool="pay", **pair))
+    'called pay with n 2 in place of 1'
+    """
+    if row.kind == "missed":
+        times = "once" if row.refused == 1 else f"{row.refused} times"
+        refused = f", which the tool refused {times}" if row.refused else ""
+        return f"never did {row.tool}({_spelt(row.expected_arguments)}){refused}"
+    if row.kind == "surplus":
+        return f"did {row.tool}({_spelt(row.arguments)}), which was not expected"
+    values = [
+        f"{name} {_short(row.arguments.get(name))} in place of {_short(row.expected_arguments.get(name))}"
+        for name in row.changed
+    ]
+    return f"called {row.tool} with {', '.join(values)}"
+
+
+LONGEST = 60
+"""Characters of an argument that are told."""
+
+
+def _spelt(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
 def _equal(expected: Any, done: Any) -> bool:
     one, other = _canonical(expected), _canonical(done)
     return one == other or (_is_prose(expected) and _is_prose(done))

@@ -20,7 +20,7 @@ from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
 from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.diagnosis.llm.transcript import View, view
-from trace_assets.diagnosis.triage import Ruling
+from trace_assets.diagnosis.triage import SECOND_LOOK, Ruling
 from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
 from trace_assets.settings import Labels
 from trace_assets.system.progress import progress
@@ -263,7 +263,7 @@ class ModelTriage:
             if answer.fault != "agent":
                 evidence = tuple(sorted(set(answer.evidence)))
                 found[trajectory.trajectory_id] = Ruling(
-                    answer.fault, "model_second_look", evidence, answer.rationale.strip()
+                    answer.fault, SECOND_LOOK, evidence, answer.rationale.strip()
                 )
 
         self.complete = self._server.run(sorted(trajectories, key=lambda one: one.trajectory_id), work)

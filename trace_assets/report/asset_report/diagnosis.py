@@ -133,6 +133,6 @@ def _figures(row: Contrast, names: Mapping[str, str]) -> Row:
         "ER-": f"{formatting.share(row.er_failed, row.er_failed_low, row.er_failed_high)} "
         f"of {row.n_failed_relevant}",
         "ER+": f"{formatting.share(row.er_passed, row.er_passed_low, row.er_passed_high)} "
-        f"of {row.n_passed_relevant}",
+        f"of {row.n_passed_relevant}" + (f", {row.n_passed_aside} lucky aside" if row.n_passed_aside else ""),
         "q": formatting.p_value(row.q_value),
     }

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, SelectedCapability
 from trace_assets.report import formatting
+from trace_assets.report.asset_report.failure_causes import cause_rows
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found
@@ -18,6 +19,8 @@ from trace_assets.report.views.evidence import capability_anchor, evidence_links
 
 MOST_ROWS = 20
 """Rows of what was expected and of refused calls that the page shows."""
+MOST_FAILURES = 200
+"""Failed runs that the page lists with their cause."""
 _TONES = {
     "passed": 0,
     "failed by the agent": 1,
@@ -48,6 +51,8 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
         "nothing_found": f"{nothing_found(data)} {WHAT_HELPS}" if data.nothing_found else "",
         "without": _without(data),
         "suspects": _suspects(data),
+        "causes": cause_rows(data.causes, MOST_FAILURES),
+        "n_causes": len(data.causes),
         "expected": expected_rows(data.diffs, MOST_ROWS),
         "errors": error_rows(data.tool_use, MOST_ROWS),
         "warnings": _warnings(data),

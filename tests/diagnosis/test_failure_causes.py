@@ -1,0 +1,195 @@
+"""Why a run failed: which of several lacks is named, in what words, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tests.diagnosis.test_expected import CANCEL, run, task
+from trace_assets.diagnosis.failure_causes import Diagnosed, explain, fits, settled
+from trace_assets.diagnosis.triage import SECOND_LOOK, triage
+from trace_assets.records import (
+    ActionDiff,
+    Capability,
+    Consensus,
+    Contrast,
+    FailureCause,
+    Label,
+    SelectedCapability,
+    Trajectory,
+    Triage,
+)
+
+
+def capability(name: str, detector: str | None = "repeated_error", **args: Any) -> Capability:
+    return Capability(
+        capability_id=name,
+        target="gym",
+        name=f"Do {name}",
+        description="",
+        analyst="detectors",
+        detector=detector,
+        detector_args=args,
+    )
+
+
+def lacks(name: str, of: str, *at: int, by: str = "detectors", why: str = "") -> Label:
+    return Label(
+        trajectory_id=name, capability_id=of, labeller=by, label="LACKING", evidence=at, rationale=why
+    )
+
+
+def contrast(of: str, coverage: float, passed_lacking: int) -> Contrast:
+    empty = dict.fromkeys(
+        (name for name, field in Contrast.model_fields.items() if field.is_required()), None
+    )
+    counts = {name: 10 for name in empty if name.startswith("n_")}
+    row = {"capability_id": of, "target": "gym", "coverage": coverage, "n_passed_lacking": passed_lacking}
+    return Contrast.model_validate({**empty, **counts, **row})
+
+
+SURPLUS = run(
+    ("get_course", {"course_id": "C-101"}, "{}"),
+    ("book_course", {"course_id": "C-202", "seats": 2}, "{}"),
+    ("cancel_course", {"course_id": "C-101"}, "{}"),
+)
+"""It books what nobody expects: message 3."""
+
+
+def one_cause(
+    labels: Sequence[Label],
+    capabilities: Sequence[Capability],
+    run_: Trajectory = SURPLUS,
+    rows: Sequence[Triage] | None = None,
+    **more: Any,
+) -> FailureCause:
+    tasks = task(CANCEL)
+    judged = triage([run_], tasks=tasks) if rows is None else rows
+    (cause,) = explain(Diagnosed([run_], judged, capabilities, labels, tasks=tasks, **more))
+    return cause
+
+
+def test_what_nothing_explains_is_told_by_what_was_done_otherwise() -> None:
+    cause = one_cause([], [])
+    assert (cause.party, cause.capability, cause.decisive_message, cause.confidence) == (
+        *("agent", None, 3),
+        "low",
+    )
+    assert "did book_course(course_id='C-202', seats=2), which was not expected" in cause.words
+    assert cause.repaired is None
+
+
+def test_of_several_lacks_the_one_that_the_difference_comes_from_is_named() -> None:
+    forbidden = capability("refrain", "write_against_state", tool="book_course")
+    often = capability("habit")
+    labels = [lacks("r1", "habit", 1), lacks("r1", "refrain", 3, why="it was full")]
+    figures = [contrast("habit", 0.9, 0), contrast("refrain", 0.1, 0)]
+    cause = one_cause(labels, [often, forbidden], contrasts=figures)
+    assert (cause.capability, cause.decisive_message) == ("refrain", 3)
+    assert cause.words == "Do refrain: it was full" and cause.rule == "write_against_state"
+
+
+def test_else_the_one_that_more_failures_and_fewer_passes_show() -> None:
+    names = ("habit", "rare", "telling")
+    figures = [contrast("habit", 0.9, 8), contrast("rare", 0.05, 0), contrast("telling", 0.5, 1)]
+    labels = [lacks("r1", name, 1) for name in names]
+    everything = [capability(name) for name in names]
+    assert one_cause(labels, everything, contrasts=figures).capability == "telling"
+    kept = SelectedCapability(
+        capability_id="telling",
+        target="gym",
+        name="n",
+        kept=True,
+        rank=1,
+        reason="",
+        marginal_coverage=None,
+    )
+    sure = one_cause(labels, everything, contrasts=figures, selected=[kept])
+    assert (sure.capability, sure.confidence) == ("telling", "medium")
+
+
+def test_what_a_repair_showed_comes_before_all_else_and_is_told() -> None:
+    labels = [lacks("r1", "often", 1), lacks("r1", "mended", 1), lacks("r1", "tried", 1)]
+    everything = [capability(name) for name in ("often", "mended", "tried")]
+    figures = [contrast("often", 0.9, 0)]
+    repaired = {("r1", "mended"): True, ("r1", "tried"): False}
+    cause = one_cause(labels, everything, contrasts=figures, repaired=repaired)
+    assert (cause.capability, cause.repaired, cause.confidence) == ("mended", True, "high")
+    alone = one_cause(labels[2:], everything, repaired=repaired)
+    assert (alone.capability, alone.repaired, alone.confidence) == ("tried", False, "low")
+
+
+def ruled(rule: str, fault: str) -> list[Triage]:
+    values = {"trajectory_id": "r1", "target": "gym", "task_id": "gym/1", "outcome": "failed"}
+    return [Triage.model_validate({**values, "fault": fault, "rule": rule, "detail": "it said so"})]
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "confidence"), [("stuck", "rule", "high"), (SECOND_LOOK, "model", "medium")]
+)
+def test_anothers_fault_names_no_lack_of_the_agents(rule: str, source: str, confidence: str) -> None:
+    labels, rows = [lacks("r1", "habit", 1)], ruled(rule, "user_simulator")
+    cause = one_cause(labels, [capability("habit")], rows=rows)
+    assert (cause.party, cause.capability, cause.words) == ("user_simulator", None, "it said so")
+    assert (cause.source, cause.confidence) == (source, confidence)
+
+
+def test_a_models_label_is_a_models_word() -> None:
+    cause = one_cause([lacks("r1", "care", 2, by="model:m")], [capability("care", None)])
+    assert (cause.source, cause.rule) == ("model", "model:m")
+
+
+def test_every_failure_has_a_row_and_no_pass_has() -> None:
+    runs = [
+        SURPLUS,
+        SURPLUS.model_copy(update={"trajectory_id": "r2", "success": True, "reward": 1.0}),
+        SURPLUS.model_copy(update={"trajectory_id": "r3", "success": None, "reward": None}),
+    ]
+    causes = explain(Diagnosed(runs, triage(runs)))
+    assert [cause.trajectory_id for cause in causes] == ["r1", "r3"]
+
+
+DAY = {"tool": "book", "argument": "day"}
+
+
+def difference(kind: str, tool: str, changed: tuple[str, ...] = (), message: int | None = None) -> ActionDiff:
+    values = {"trajectory_id": "r1", "number": 0, "target": "gym", "task_id": "gym/1", "policy": "p"}
+    return ActionDiff.model_validate(
+        {**values, "kind": kind, "tool": tool, "changed": changed, "message": message}
+    )
+
+
+@pytest.mark.parametrize(
+    ("detector", "args", "row", "fit"),
+    [
+        ("write_against_state", {"tool": "book"}, difference("surplus", "book", message=3), True),
+        ("write_against_state", {"tool": "book"}, difference("surplus", "book", message=9), False),
+        ("write_against_state", {"tool": "pay"}, difference("surplus", "book", message=3), False),
+        ("write_against_state", {"tool": "book"}, difference("missed", "book"), False),
+        ("unsupported_argument", DAY, difference("altered", "book", ("day",)), True),
+        ("unsupported_argument", DAY, difference("altered", "book", ("n",)), False),
+        ("ended_with_work_open", {"writes": ["book"]}, difference("missed", "book"), True),
+        (None, {"tool": "book"}, difference("surplus", "book", message=3), False),
+    ],
+)
+def test_a_lack_fits_the_difference_that_it_would_make(
+    detector: str | None, args: Mapping[str, Any], row: ActionDiff, fit: bool
+) -> None:
+    assert fits(capability("c", detector, **args), lacks("r1", "c", 3), [row]) is fit
+
+
+def test_labels_that_the_passes_do_not_settle_on_are_left_out() -> None:
+    said = {"a": "PRESENT", "b": "LACKING"}
+    rows = [
+        Consensus.model_construct(capability_id=name, trajectory_id="r1", label=value)
+        for name, value in said.items()
+    ]
+    labels = [lacks("r1", name) for name in ("a", "b", "c")]
+    assert [one.capability_id for one in settled(labels, rows)] == ["b", "c"]
+
+
+def test_an_expected_write_that_was_never_made_is_told() -> None:
+    idle = run(("get_course", {"course_id": "C-101"}, "{}"))
+    assert one_cause([], [], idle).words == "never did cancel_course(course_id='C-101')"

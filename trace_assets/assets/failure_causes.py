@@ -1,0 +1,80 @@
+"""The asset `failure_causes`: why each run failed, one row a failure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import StageResult
+from trace_assets.diagnosis.expected.facts import Told
+from trace_assets.diagnosis.failure_causes import Diagnosed, explain, settled
+from trace_assets.records import (
+    Capability,
+    Consensus,
+    Contrast,
+    FailureCause,
+    Label,
+    SelectedCapability,
+    Task,
+    ToldTask,
+    Triage,
+)
+from trace_assets.report.asset_report.failure_causes import causes_exhibit
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.study import Study
+
+
+@asset(
+    "failure_causes",
+    group="diagnosis",
+    records=(FailureCause,),
+    deps=[
+        *("tasks", "trajectories", "triage", "capability_dictionary", "labels"),
+        *("contrast", "selected_capabilities"),
+    ],
+)
+def write_causes(study: Study) -> StageResult:
+    """Why each run failed: whose fault, the decisive message, what was lacking, and how sure that is."""
+    causes: list[FailureCause] = []
+    for one in diagnosed_targets(study):
+        causes += explain(one)
+    version = study.store.write(causes, FailureCause)
+    parties = Counter(f"{row.party}_failures" for row in causes)
+    explained = sum(row.capability is not None for row in causes)
+    exhibit = causes_exhibit(causes, {row.capability_id: row.name for row in study.store.read(Capability)})
+    return StageResult(
+        version,
+        len(causes),
+        {**dict(sorted(parties.items())), "with_capability": explained, "n": len(causes)},
+        tables=exhibit.tables,
+    )
+
+
+def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
+    """Return what is known of every target whose failures were put down to somebody."""
+    store = study.store
+    triage: dict[str, list[Triage]] = defaultdict(list)
+    for row in store.read(Triage):
+        triage[row.target].append(row)
+    told: list[Told] = [*store.read(Task), *store.read(ToldTask)]
+    tasks: dict[str, Told] = {}
+    for task in told:
+        tasks.setdefault(task.task_id, task)
+    capabilities = store.read(Capability)
+    labels = settled(
+        (label for label in store.read(Label) if label.label == "LACKING"), store.read(Consensus)
+    )
+    contrasts, selected = store.read(Contrast), store.read(SelectedCapability)
+    return [
+        Diagnosed(
+            trajectories=read_trajectories(store, target=target),
+            triage=rows,
+            capabilities=[one for one in capabilities if one.target == target],
+            labels=labels,
+            contrasts=[one for one in contrasts if one.target == target],
+            selected=[one for one in selected if one.target == target],
+            tasks=tasks,
+        )
+        for target, rows in sorted(triage.items())
+    ]
