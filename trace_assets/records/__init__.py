@@ -49,6 +49,7 @@ from trace_assets.records.history import (
     MadeWith,
     Quarantined,
 )
+from trace_assets.records.repair import DecisiveShare, Repair
 from trace_assets.records.training import (
     Adapter,
     BaseCheckpoint,
@@ -102,6 +103,8 @@ TABLES: tuple[type[Record], ...] = (
     Consensus,
     Contrast,
     Drift,
+    Repair,
+    DecisiveShare,
     SelectedCapability,
     Stability,
     PolicyContrast,
@@ -158,6 +161,7 @@ __all__ = [
     "Consensus",
     "ContractRow",
     "Contrast",
+    "DecisiveShare",
     "Drift",
     "Environment",
     "EnvironmentCheck",
@@ -188,6 +192,7 @@ __all__ = [
     "Proposal",
     "Quarantined",
     "Record",
+    "Repair",
     "Role",
     "Route",
     "RouterRegret",
