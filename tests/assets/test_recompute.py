@@ -119,6 +119,18 @@ def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> 
     assert loop.sync() == DECIDED
 
 
+def test_the_least_decisive_share_replays_nothing(loop: Loop) -> None:
+    assert loop.sync(selection__min_decisive="0.2") == DECIDED
+    assert loop.sync() == DECIDED
+
+
+def test_another_recipe_of_repair_replays_and_stops_where_nothing_comes_out_otherwise(loop: Loop) -> None:
+    loop.recode = {"repairs": "another recipe"}
+    assert loop.sync() == {"repairs[embedded]"}
+    loop.recode = {}
+    assert loop.sync() == {"repairs[embedded]"}
+
+
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
     reworded = DECIDED | {"curriculum", "report"}
     assert loop.sync(selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
@@ -160,9 +172,9 @@ def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
         patch.setattr(detector_analyst.DetectorAnalyst, "label", reworded)
         patch.setattr(detector_analyst, "_sources_hash", lambda: "another")
         loop.recode = {"labels": "a third prompt"}
-        assert loop.sync() == {"labels[embedded]"} | READ_LABELS
+        assert loop.sync() == {"labels[embedded]", "repairs[embedded]"} | READ_LABELS
     loop.recode = {}
-    assert loop.sync() == {"labels[embedded]"} | READ_LABELS
+    assert loop.sync() == {"labels[embedded]", "repairs[embedded]"} | READ_LABELS
 
 
 def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
@@ -265,7 +277,7 @@ def test_tasks_that_were_lost_from_the_inbox_stop_nothing_else(
 
 
 def _own(batch: str) -> set[str]:
-    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels")
+    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels", "repairs")
     return {f"{asset}[{batch}]" for asset in assets}
 
 
@@ -293,7 +305,7 @@ def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing
     assert ran == (
         _own("hard")
         | READ_ALL
-        | {"batch_capabilities[embedded]", "labels[embedded]", "curriculum"}
+        | {"batch_capabilities[embedded]", "labels[embedded]", "repairs[embedded]", "curriculum"}
         | each("capability_spec", *ALL)
         | each("environment", *redefined)
         | each("pilot", *redefined)  # from its file, unless the detector is another one

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from trace_assets.records import Capability, Contrast, Label, SelectedCapability
+from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
+from trace_assets.records import Capability, Contrast, DecisiveShare, Label, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.data import ReportData
@@ -81,8 +82,10 @@ def selection_exhibit(
     selected: Sequence[SelectedCapability],
     contrasts: Sequence[Contrast],
     thresholds: Selection,
+    decisive: Sequence[DecisiveShare] = (),
 ) -> Exhibit:
     """Show the decision on every candidate with its reason, and where the kept ones lie."""
+    shares = {(row.target, row.capability_id): row for row in decisive}
     by_id = {(row.target, row.capability_id): row for row in contrasts}
     pages: dict[str, str] = {}
     tables: dict[str, list[Row]] = {}
@@ -96,6 +99,8 @@ def selection_exhibit(
                 "decision": "kept" if row.kept else "rejected",
                 "reason": row.reason,
                 **_gap(by_id.get((target, row.capability_id))),
+                "decisive": decisive_words(shares.get((target, row.capability_id))),
+                "placebo": placebo_words(shares.get((target, row.capability_id))),
             }
             for row in own
         ]
