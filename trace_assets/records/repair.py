@@ -33,9 +33,9 @@ class Repair(Record):
     """The greatest thing that was changed; null where nothing was."""
     change: str = ""
     """What was changed, in words."""
-    looks_only: bool = False
-    """Whether it only shows the agent something: what it would have done then was not replayed, so that a run
-    that fails all the same says little."""
+    partial: bool = False
+    """Whether more would follow than was replayed: the agent was only shown something, or its last words stay
+    as they were. A run that fails all the same says little then."""
     reward_before: float | None = None
     """As recorded, and as the plain replay gave it once more."""
     reward_after: float | None = None
@@ -77,6 +77,6 @@ class DecisiveShare(Record):
     n_not_repairable: int
     n_not_replayable: int
     lower_bound: bool = False
-    """Whether repairs only showed the agent something: what it would have made of it was not replayed."""
+    """Whether repairs of runs that fail all the same were partial: whole ones might let more of them pass."""
     not_measured: str = ""
     """Why there is no share; empty where there is one."""

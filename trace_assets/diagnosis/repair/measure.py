@@ -153,7 +153,7 @@ class _Work:
             status="decisive" if after.success else "not decisive",
             kind=plan.kind,
             change=plan.words,
-            looks_only=plan.looks_only,
+            partial=run.is_partial(plan),
             reward_after=after.reward,
             placebo_change="; or ".join(other.words for other, _ in judged),
             placebo_rewards=tuple(played.reward for _, played in judged if played.reward is not None),

@@ -350,5 +350,6 @@ def placebos(run: Run, plan: Plan) -> list[Plan]:
 def _others(run: Run, changes: Collection[Change]) -> list[Step]:
     """Return calls that a repair leaves alone, looks first, from the end of the run."""
     changed = {change.at for change in changes}
-    rest = [step for step in run.own if step.index not in changed]
+    alike = [call_of(step) for step in run.own if step.index in changed]
+    rest = [step for step in run.own if step.index not in changed and call_of(step) not in alike]
     return sorted(rest, key=lambda step: (run.is_write(step.tool), -step.index))

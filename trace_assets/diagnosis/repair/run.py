@@ -11,6 +11,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.errors import Unavailable
 from trace_assets.records import Message, Task, ToolCall, ToolSpec, Trajectory
 from trace_assets.records.repair import RepairKind
 from trace_assets.targets.protocol import Solving, Target
@@ -36,6 +37,9 @@ def expected_of(target: Target, task: Task) -> Expected | None:
     """Return what a target wants done in a task: the task's expected actions, or the target's own solution.
 
     None where it says neither.
+
+    Raises:
+        Unavailable: The target cannot be asked now.
     """
     if task.has_expected:
         own = [one for one in task.expected_actions if one.requestor == "assistant"]
@@ -44,6 +48,8 @@ def expected_of(target: Target, task: Task) -> Expected | None:
         return None
     try:
         solution = target.oracle(task)
+    except Unavailable:
+        raise
     except Exception:  # a module has none, or none for this task: then nothing is known, which is no fault
         return None
     calls = tuple(call for message in solution for call in message.tool_calls)
@@ -209,6 +215,11 @@ class Run:
             if objects is None or not objects_of(call.arguments).isdisjoint(objects):
                 found.append(call)
         return found
+
+    def is_partial(self, plan: Plan) -> bool:
+        """Whether more would follow from a change than is replayed."""
+        no_words = self.expected is None or self.expected.closing is None
+        return plan.looks_only or (plan.closing and no_words)
 
     def turns(self, plan: Plan | None = None) -> list[Message]:
         """Return the agent's turns as they reach the target, changed as planned."""

@@ -69,7 +69,7 @@ def _share(capability: str, target: str, own: Sequence[Repair], n_lacking: int, 
         n_lacking=n_lacking,
         n_not_repairable=sum(row.status == "not repairable" for row in own),
         n_not_replayable=sum(row.status == "not replayable" for row in own),
-        lower_bound=any(row.looks_only for row in tried),
+        lower_bound=any(row.partial and row.status == "not decisive" for row in tried),
         not_measured=why,
     )
 
@@ -108,7 +108,7 @@ def indecisive(share: DecisiveShare | None, section: Selection) -> str:
     """Return why a candidate is no cause of failures by what repairing it does; empty where it may be one.
 
     It is only said of a candidate that was repaired in `selection.min_relevant` runs or more, and whose
-    repairs are whole: where they but show the agent something, a run that fails all the same says little.
+    repairs are whole: after a partial one, a run that fails all the same says little.
     """
     more = excess(share) if share is not None else None
     if share is None or more is None or share.lower_bound or share.n_replayed < section.min_relevant:
