@@ -13,13 +13,22 @@ from tests.assets.scripted_loop import Loop, stand_ins
 from trace_assets.assets.tasks import tasks_of
 from trace_assets.cli.checkup.files import accept_losses
 from trace_assets.cli.checkup.files import files as checked_files
+from trace_assets.cli.pipeline import DIAGNOSIS
 from trace_assets.diagnosis import detector_analyst
 from trace_assets.environments.writers import writer
 from trace_assets.errors import InputError
 from trace_assets.orchestration.instance import register_batches
 from trace_assets.orchestration.planner import Planner
 from trace_assets.orchestration.scope import OF_BATCH, Scope
-from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Task, Trajectory
+from trace_assets.records import (
+    Capability,
+    CapabilitySpec,
+    DecisiveShare,
+    Label,
+    SelectedCapability,
+    Task,
+    Trajectory,
+)
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.workflows.ingest import ingest
@@ -75,6 +84,20 @@ def test_the_first_run_made_everything_once_and_found_what_was_planted(loop: Loo
     assert loop.capabilities() == sorted(ALL)
     kept = [row for row in loop.study().store.read(SelectedCapability) if row.kept]
     assert {row.capability_id for row in kept} == set(ALL)
+
+
+def test_repairs_of_what_was_planted_are_decisive_and_placebos_are_not(loop: Loop) -> None:
+    shares = {row.capability_id: row for row in loop.study().store.read(DecisiveShare)}
+    for name in ALL:
+        share = shares[name]
+        assert share.n_replayed == share.n_lacking == share.n_placebo >= 10
+        assert share.share == 1.0 and share.placebo == 0.0
+
+
+def test_diagnosis_replays_nothing(loop: Loop) -> None:
+    loop.recode = {"repairs": "another recipe"}
+    assert loop.sync(selection=DIAGNOSIS) == set()
+    loop.recode = {}
 
 
 def test_nothing_changed_runs_nothing(loop: Loop) -> None:

@@ -140,7 +140,9 @@ def test_planted_causes_are_decisive_and_what_merely_goes_with_them_is_not(rows:
     assert correlate.share_high is not None and correlate.share_high < 0.3
 
 
-def selected(rows: list[Repair], candidates: list[Capability], section: Selection) -> list[SelectedCapability]:
+def selected(
+    rows: list[Repair], candidates: list[Capability], section: Selection
+) -> list[SelectedCapability]:
     _, runs = desk()
     labels = [label(one, candidate) for one in runs for candidate in candidates]
     outcomes = triage(runs)
@@ -157,7 +159,9 @@ def test_a_mere_correlate_passes_the_contrast_and_is_rejected_by_its_repairs(row
     assert kept.kept, kept.reason
     (rejected,) = selected(rows, alone, Selection())
     assert not rejected.kept and rejected.verdict == "rejected"
-    assert "decisive share 0.00 [0.00, " in rejected.reason and "0.10 more than the placebo's" in rejected.reason
+    assert (
+        "decisive share 0.00 [0.00, " in rejected.reason and "0.10 more than the placebo's" in rejected.reason
+    )
     (cause,) = selected(rows, [capability(*CAUSES["cancel"])], Selection())
     assert cause.kept
     (untried,) = selected([], alone, Selection())  # what was not measured rejects nothing
@@ -167,7 +171,10 @@ def test_a_mere_correlate_passes_the_contrast_and_is_rejected_by_its_repairs(row
 def test_rows_say_what_was_changed_and_what_it_earned(rows: list[Repair]) -> None:
     by = {row.capability_id: row for row in rows}
     looked = [row for row in rows if row.capability_id == "write_without_read"]
-    assert {row.kind for row in looked} == {"insert", "replace"}  # of some the look would have changed the write
+    assert {row.kind for row in looked} == {
+        "insert",
+        "replace",
+    }  # of some the look would have changed the write
     for row in looked:
         assert row.change.startswith("get_order(order=") and "put in before cancel_order" in row.change
         assert row.reward_before is not None and row.reward_before < 1 and row.reward_after == 1.0
@@ -330,7 +337,9 @@ def test_what_is_rejected_for_its_repairs(rows: list[Repair], rejected: bool) ->
 # Recipes on their own, with and without what the target expects.
 
 
-def run(*steps: tuple[str, dict[str, Any]], expected: Sequence[ToolCall] | None = None, said: str = "") -> Run:
+def run(
+    *steps: tuple[str, dict[str, Any]], expected: Sequence[ToolCall] | None = None, said: str = ""
+) -> Run:
     messages = [Message(role="user", content=said or "Deal with K10 and K11.")]
     for place, (tool, arguments) in enumerate(steps):
         made = ToolCall(id=f"c{place}", name=tool, arguments=arguments)
@@ -446,9 +455,7 @@ def test_a_recipe_changes_just_what_the_capability_prescribes(
     detector: str, args: dict[str, Any], evidence: tuple[int, ...], made: Run, after: list[str]
 ) -> None:
     donors = Donors({"transfer": {"order": "K55", "reason": "closed"}})
-    shown = Label(
-        trajectory_id="t", capability_id=detector, labeller="d", label="LACKING", evidence=evidence
-    )
+    shown = Label(trajectory_id="t", capability_id=detector, labeller="d", label="LACKING", evidence=evidence)
     plan = recipe(made, capability(detector, args), shown, donors)
     assert isinstance(plan, Plan), plan
     assert calls(made, plan) == after
@@ -463,7 +470,11 @@ def test_a_recipe_changes_just_what_the_capability_prescribes(
     ("detector", "args", "reason"),
     [
         ("object_untouched", {"argument": "order", "pattern": "K[0-9]{2}"}, "with k11 is not known"),
-        ("ended_with_work_open", {"tool": "frob", "cues": []}, "which arguments frob should have been called"),
+        (
+            "ended_with_work_open",
+            {"tool": "frob", "cues": []},
+            "which arguments frob should have been called",
+        ),
         ("unsupported_argument", {"argument": "order", "tool": ""}, "which value 'order' of get"),
         ("unrecovered_error", {"tool": "refund"}, "would have succeeded is not known"),
         ("write_against_state", {"tool": "refund", "argument": "order"}, "which call of refund"),

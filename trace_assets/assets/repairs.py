@@ -8,6 +8,7 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageResult
 from trace_assets.diagnosis.repair.measure import measure
 from trace_assets.records import BatchCapability, Label, Repair, Task, Trajectory
+from trace_assets.report.asset_report.diagnosis import repairs_exhibit
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 from trace_assets.system.processes import finish
@@ -41,10 +42,12 @@ def write_repairs(study: Study, batch: str) -> StageResult:
     rows = done.rows
     counts = Counter(row.status.replace(" ", "_") for row in rows)
     placebo = sum(bool(row.placebo_passed) for row in rows)
+    exhibit = repairs_exhibit(rows, {row.capability_id: row.name for row in candidates})
     return StageResult(
         study.store.write(rows, Repair, batch),
         len(rows),
         {**dict(sorted(counts.items())), "placebo_passed": placebo, "replays": done.replays},
+        tables=exhibit.tables,
         spent={("replays", "episodes"): float(done.replays)},
     )
 

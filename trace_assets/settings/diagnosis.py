@@ -172,8 +172,8 @@ class Selection(Section):
     """Tasks whose trials differ in label and outcome from which a candidate is rejected when the lacking
     trials of these tasks do not fail more often: then hard tasks are behind the gap, not the lack."""
     min_decisive: float = Field(0.10, ge=-1, le=1)
-    """Least decisive share beyond that of placebo repairs. Applied only where `min_relevant` failed runs or more
-    could be repaired and replayed, and where a repair is whole; nowhere else is anything rejected by it."""
+    """Least decisive share beyond that of placebo repairs. Applied only where `min_relevant` failed runs or
+    more could be repaired and replayed, and repairs are whole: nothing is rejected for want of a measure."""
     max_capabilities: int = Field(6, ge=1)
     """Most capabilities that are kept."""
     cost: Literal["equal", "signal"] = "equal"

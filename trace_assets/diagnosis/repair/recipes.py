@@ -194,9 +194,7 @@ def _right_value(run: Run, args: Mapping[str, Any], label: Label, donors: Donors
     if right is None:
         return f"which value '{path}' of {first.tool} should have had is not known"
     changes = [
-        run.exchange(
-            step, [ToolCall(id="", name=step.tool, arguments={**dict(step.arguments), path: right})]
-        )
+        run.exchange(step, [ToolCall(id="", name=step.tool, arguments={**dict(step.arguments), path: right})])
         for step in run.own
         if step.arguments.get(path) == wrong
     ]
@@ -205,9 +203,7 @@ def _right_value(run: Run, args: Mapping[str, Any], label: Label, donors: Donors
 
 def _value_for(run: Run, step: Step, path: str) -> Any:
     if run.expected is not None:
-        calls = run.wanted(tool=step.tool) or [
-            call for call in run.wanted() if path in call.arguments
-        ]
+        calls = run.wanted(tool=step.tool) or [call for call in run.wanted() if path in call.arguments]
         fitting = [call for call in calls if call.arguments.get(path) not in (None, step.arguments[path])]
         best = max(
             fitting,

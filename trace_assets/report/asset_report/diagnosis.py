@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
-from trace_assets.records import Capability, Contrast, DecisiveShare, Label, SelectedCapability
+from trace_assets.records import Capability, Contrast, DecisiveShare, Label, Repair, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.data import ReportData
@@ -50,6 +50,27 @@ def labels_exhibit(labels: Iterable[Label], names: Mapping[str, str]) -> Exhibit
         for name, counted in sorted(counts.items(), key=lambda item: -item[1]["LACKING"])
     ]
     return Exhibit(tables={"labels": rows})
+
+
+def repairs_exhibit(repairs: Iterable[Repair], names: Mapping[str, str]) -> Exhibit:
+    """Show what became of the repaired runs of each candidate, and why others could not be tried."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    whys: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in repairs:
+        counts[one.capability_id][one.status] += 1
+        counts[one.capability_id]["placebo passes"] += bool(one.placebo_passed)
+        if one.detail:
+            whys[one.capability_id][one.detail] += 1
+    columns = ("decisive", "not decisive", "placebo passes", "not repairable", "not replayable")
+    rows: list[Row] = [
+        {
+            "capability": names.get(name, name),
+            **{column: counted[column] for column in columns},
+            "why not": whys[name].most_common(1)[0][0] if whys[name] else "",
+        }
+        for name, counted in sorted(counts.items(), key=lambda item: (-item[1]["decisive"], item[0]))
+    ]
+    return Exhibit(tables={"repaired runs": rows})
 
 
 def contrast_exhibit(
