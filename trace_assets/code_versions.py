@@ -61,6 +61,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "batch_capabilities": ("assets.batch_capabilities:write_batch_capabilities",),
     "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),
     "label_leak": ("assets.label_leak:write_leak",),
+    "repairs": ("assets.repairs:write_repairs", "targets"),
     "contrast": ("assets.contrast:estimate_contrast",),
     "selected_capabilities": ("assets.selected_capabilities:select_capabilities",),
     "capability_spec": ("assets.selected_capabilities:write_spec",),

@@ -8,6 +8,9 @@ SELECT target, capability_id, name,
     round(gap, 3) AS gap, round(gap_low, 3) AS gap_low, round(gap_high, 3) AS gap_high,
     round(coverage, 3) AS coverage, round(coverage_low, 3) AS coverage_low,
     round(coverage_high, 3) AS coverage_high, n_failed, n_tasks,
+    round(decisive, 3) AS decisive, round(decisive_low, 3) AS decisive_low,
+    round(decisive_high, 3) AS decisive_high, n_replayed, round(placebo, 3) AS placebo,
+    round(placebo_low, 3) AS placebo_low, round(placebo_high, 3) AS placebo_high, n_placebo, not_measured,
     round(q_value, 4) AS q_value, kept, reason
 FROM gap_table
 WHERE $target::VARCHAR IS NULL OR target = $target

@@ -13,13 +13,22 @@ from tests.assets.scripted_loop import Loop, stand_ins
 from trace_assets.assets.tasks import tasks_of
 from trace_assets.cli.checkup.files import accept_losses
 from trace_assets.cli.checkup.files import files as checked_files
+from trace_assets.cli.pipeline import DIAGNOSIS
 from trace_assets.diagnosis import detector_analyst
 from trace_assets.environments.writers import writer
 from trace_assets.errors import InputError
 from trace_assets.orchestration.instance import register_batches
 from trace_assets.orchestration.planner import Planner
 from trace_assets.orchestration.scope import OF_BATCH, Scope
-from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Task, Trajectory
+from trace_assets.records import (
+    Capability,
+    CapabilitySpec,
+    DecisiveShare,
+    Label,
+    SelectedCapability,
+    Task,
+    Trajectory,
+)
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.workflows.ingest import ingest
@@ -84,6 +93,20 @@ def test_the_first_run_made_everything_once_and_found_what_was_planted(loop: Loo
     assert {row.capability_id for row in kept} == set(ALL)
 
 
+def test_repairs_of_what_was_planted_are_decisive_and_placebos_are_not(loop: Loop) -> None:
+    shares = {row.capability_id: row for row in loop.study().store.read(DecisiveShare)}
+    for name in ALL:
+        share = shares[name]
+        assert share.n_replayed == share.n_lacking == share.n_placebo >= 10
+        assert share.share == 1.0 and share.placebo == 0.0
+
+
+def test_diagnosis_replays_nothing(loop: Loop) -> None:
+    loop.recode = {"repairs": "another recipe"}
+    assert loop.sync(selection=DIAGNOSIS) == set()
+    loop.recode = {}
+
+
 def test_nothing_changed_runs_nothing(loop: Loop) -> None:
     assert loop.plan() == [] and loop.sync() == set()
 
@@ -124,6 +147,18 @@ def _forget(loop: Loop, asset: str, partition: str) -> None:
 def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> None:
     assert loop.sync(selection__min_gap="0.21") == DECIDED
     assert loop.sync() == DECIDED
+
+
+def test_the_least_decisive_share_replays_nothing(loop: Loop) -> None:
+    assert loop.sync(selection__min_decisive="0.2") == DECIDED
+    assert loop.sync() == DECIDED
+
+
+def test_another_recipe_of_repair_replays_and_stops_where_nothing_comes_out_otherwise(loop: Loop) -> None:
+    loop.recode = {"repairs": "another recipe"}
+    assert loop.sync() == {"repairs[embedded]"}
+    loop.recode = {}
+    assert loop.sync() == {"repairs[embedded]"}
 
 
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
@@ -167,9 +202,9 @@ def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
         patch.setattr(detector_analyst.DetectorAnalyst, "label", reworded)
         patch.setattr(detector_analyst, "_sources_hash", lambda: "another")
         loop.recode = {"labels": "a third prompt"}
-        assert loop.sync() == {"labels[embedded]"} | READ_LABELS | {"report"}
+        assert loop.sync() == {"labels[embedded]", "repairs[embedded]"} | READ_LABELS | {"report"}
     loop.recode = {}
-    assert loop.sync() == {"labels[embedded]"} | READ_LABELS | {"report"}
+    assert loop.sync() == {"labels[embedded]", "repairs[embedded]"} | READ_LABELS | {"report"}
 
 
 def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
@@ -272,7 +307,7 @@ def test_tasks_that_were_lost_from_the_inbox_stop_nothing_else(
 
 
 def _own(batch: str) -> set[str]:
-    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels")
+    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels", "repairs")
     return {f"{asset}[{batch}]" for asset in assets}
 
 
@@ -300,7 +335,7 @@ def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing
     assert ran == (
         _own("hard")
         | READ_ALL
-        | {"batch_capabilities[embedded]", "labels[embedded]", "curriculum"}
+        | {"batch_capabilities[embedded]", "labels[embedded]", "repairs[embedded]", "curriculum"}
         | each("capability_spec", *ALL)
         | each("environment", *redefined)
         | each("pilot", *redefined)  # from its file, unless the detector is another one

@@ -6,9 +6,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from trace_assets.records import DecisiveShare
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import headline
 from trace_assets.report.terminal import audit_outcome, print_diagnosis, print_loop
+from trace_assets.report.views.deficits import deficits_view
 
 
 def shown(data: ReportData, width: int = 140) -> str:
@@ -30,6 +32,45 @@ def test_diagnosis_shows_figures_with_interval_and_n(diagnosed: ReportData) -> N
     assert text.index("kept, 1") < text.index("kept, 2") < text.index("rejected")
     assert "<b>&</b>" in text  # names are not markup
     assert headline(diagnosed) in text
+
+
+def share_of(capability: str, value: float | None, *, partial: bool = False, why: str = "") -> DecisiveShare:
+    low, high = (None, None) if value is None else (0.89, 0.97)
+    n = 0 if value is None else 151
+    return DecisiveShare(
+        capability_id=capability,
+        target="embedded",
+        share=value,
+        share_low=low,
+        share_high=high,
+        n_replayed=n,
+        n_decisive=round(n * (value or 0)),
+        n_tasks=n,
+        placebo=None if value is None else 0.02,
+        placebo_low=None if value is None else 0.01,
+        placebo_high=None if value is None else 0.06,
+        n_placebo=n,
+        n_lacking=151,
+        n_not_repairable=0,
+        n_not_replayable=0,
+        lower_bound=partial,
+        not_measured=why,
+    )
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_decisive_share_stands_beside_the_gap_with_its_placebo(diagnosed: ReportData, width: int) -> None:
+    first, second, *rest = [row.capability_id for row in diagnosed.contrasts]
+    shares = [share_of(first, 0.94), share_of(second, 0.5, partial=True)]
+    shares += [share_of(name, None, why="not measured: nobody was replayed") for name in rest]
+    flat = " ".join(shown(replace(diagnosed, decisive=shares), width).split())
+    for word in ("decisive", "0.94", "0.02", "at least"):
+        assert word in flat
+    n = f"{len(rest)} candidate{'s' if len(rest) > 1 else ''}"
+    assert f"Decisive share of {n}: not measured: nobody was replayed." in flat
+    page = deficits_view(replace(diagnosed, decisive=shares))["groups"][0]
+    told = {row["c"].capability_id: row["d"] for row in (*page["kept"], *page["rejected"])}
+    assert told[first] == shares[0] and told[rest[0]].not_measured
 
 
 @pytest.mark.parametrize("width", [80, 200])

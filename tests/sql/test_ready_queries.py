@@ -8,7 +8,7 @@ import pytest
 
 import trace_assets
 from trace_assets.errors import InputError
-from trace_assets.records import FailureCause
+from trace_assets.records import DecisiveShare, FailureCause, Repair
 from trace_assets.settings import Selection
 from trace_assets.stats.intervals import wilson
 from trace_assets.store import Home, Store, Warehouse
@@ -124,6 +124,56 @@ def test_gap_table_keeps_undefined_gaps_last(home: Home) -> None:
         ("look", 0.988, 0.2, 1.0, 2, True),
         ("greet", None, 0.2, 1.0, 2, False),
     ]
+
+
+def test_repairs_stand_beside_the_gap_and_run_by_run(home: Home) -> None:
+    before = rows(home, "gap_table")
+    assert pick(before, "decisive", "not_measured") == [(None, ""), (None, "")]
+    store = Store(home.tables)
+    share = DecisiveShare(
+        capability_id="look",
+        target="desk",
+        share=0.5,
+        share_low=0.1,
+        share_high=0.9,
+        n_replayed=2,
+        n_decisive=1,
+        n_tasks=2,
+        placebo=0.0,
+        placebo_low=0.0,
+        placebo_high=0.6,
+        n_placebo=2,
+        n_lacking=2,
+        n_not_repairable=0,
+        n_not_replayable=0,
+    )
+    store.write([share], DecisiveShare)
+    repairs = [
+        Repair(
+            trajectory_id=name,
+            capability_id="look",
+            target="desk",
+            task_id="desk/1",
+            status=status,
+            reward_before=0.0,
+            reward_after=after,
+            placebo_rewards=(0.0,),
+        )
+        for name, status, after in (("t1", "decisive", 1.0), ("t4", "not decisive", 0.0))
+    ]
+    store.write(repairs, Repair, "b1")
+    found = rows(home, "gap_table")
+    assert pick(found, "capability_id", "decisive", "decisive_low", "n_replayed", "placebo", "n_placebo") == [
+        ("look", 0.5, 0.1, 2, 0.0, 2),
+        ("greet", None, None, None, None, None),
+    ]
+    told = rows(home, "repairs")
+    assert pick(told, "trajectory_id", "status", "reward_after") == [
+        ("t1", "decisive", 1.0),
+        ("t4", "not decisive", 0.0),
+    ]
+    assert rows(home, "repairs", capability="look first") == told
+    assert rows(home, "repairs", capability="greet") == []
 
 
 def test_lacking_gives_kept_capabilities_or_the_one_asked_for(home: Home) -> None:

@@ -15,6 +15,7 @@ from trace_assets.records import (
     Contrast,
     FailureCause,
     Label,
+    Repair,
     SelectedCapability,
     Task,
     ToldTask,
@@ -31,7 +32,7 @@ from trace_assets.study import Study
     records=(FailureCause,),
     deps=[
         *("tasks", "trajectories", "triage", "capability_dictionary", "labels"),
-        *("contrast", "selected_capabilities"),
+        *("contrast", "selected_capabilities", "repairs"),
     ],
 )
 def write_causes(study: Study) -> StageResult:
@@ -66,6 +67,12 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
         (label for label in store.read(Label) if label.label == "LACKING"), store.read(Consensus)
     )
     contrasts, selected = store.read(Contrast), store.read(SelectedCapability)
+    tried = ("decisive", "not decisive")
+    repaired = {
+        (row.trajectory_id, row.capability_id): row.status == "decisive"
+        for row in store.read(Repair)
+        if row.status in tried and not (row.partial and row.status == "not decisive")
+    }
     return [
         Diagnosed(
             trajectories=read_trajectories(store, target=target),
@@ -75,6 +82,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
             contrasts=[one for one in contrasts if one.target == target],
             selected=[one for one in selected if one.target == target],
             tasks=tasks,
+            repaired=repaired,
         )
         for target, rows in sorted(triage.items())
     ]

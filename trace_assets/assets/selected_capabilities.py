@@ -8,25 +8,31 @@ from collections.abc import Sequence
 from trace_assets.assets.asset import asset
 from trace_assets.assets.contrast import _best
 from trace_assets.assets.result import StageResult
+from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.repair.shares import decisive_shares
 from trace_assets.diagnosis.selection import select
 from trace_assets.errors import InputError
 from trace_assets.records import (
     Capability,
     CapabilitySpec,
     Contrast,
+    DecisiveShare,
+    Repair,
     SelectedCapability,
 )
 from trace_assets.report.asset_report.diagnosis import selection_exhibit
 from trace_assets.resources.analysts import evidence_by_target
+from trace_assets.store.content import text_version
 from trace_assets.study import Study
 
 
 @asset(
     "selected_capabilities",
     group="diagnosis",
-    records=(SelectedCapability,),
+    records=(SelectedCapability, DecisiveShare),
     deps=[
         *("contrast", "labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary"),
+        "repairs",
         *("config/selection", "config/targets"),
     ],
     light=True,
@@ -37,10 +43,17 @@ def select_capabilities(study: Study) -> StageResult:
     for row in study.store.read(Contrast):
         contrasts[row.target].append(row)
     rows: list[SelectedCapability] = []
+    decisive: list[DecisiveShare] = []
+    repairs = study.store.read(Repair)
     for one in evidence_by_target(study):
         own = contrasts.get(one.target, [])
-        rows += select(own, one.capabilities, one.labels, one.triage, study.settings.selection)
-    version = study.store.write(rows, SelectedCapability)
+        matrix = LabelMatrix.build(one.labels, one.triage, one.target)
+        shares = decisive_shares(matrix, repairs, one.target, live=one.target == study.settings.targets.name)
+        rows += select(own, one.capabilities, one.labels, one.triage, study.settings.selection, shares)
+        decisive += shares
+    version = text_version(
+        study.store.write(rows, SelectedCapability), study.store.write(decisive, DecisiveShare)
+    )
     every = [row for own in contrasts.values() for row in own]
     kept = [row for row in rows if row.kept]
     best = _best([row for row in every if row.capability_id in {one.capability_id for one in kept}])
@@ -48,7 +61,7 @@ def select_capabilities(study: Study) -> StageResult:
         best["coverage"] = max(
             sum(row.marginal_coverage or 0.0 for row in kept if row.target == target) for target in contrasts
         )
-    exhibit = selection_exhibit(rows, every, study.settings.selection)
+    exhibit = selection_exhibit(rows, every, study.settings.selection, decisive)
     return StageResult(
         version,
         len(rows),

@@ -8,7 +8,14 @@ from rich.markup import escape
 from trace_assets.assets.report import write_page
 from trace_assets.cli.diagnosis import print_faults, print_suspects
 from trace_assets.diagnosis.triage import fault_shares
-from trace_assets.records import Capability, Contrast, SelectedCapability, SuspectTask, Triage
+from trace_assets.records import (
+    Capability,
+    Contrast,
+    DecisiveShare,
+    SelectedCapability,
+    SuspectTask,
+    Triage,
+)
 from trace_assets.report.data import gather
 from trace_assets.report.terminal import print_diagnosis as print_diagnosis_tables
 from trace_assets.report.terminal import print_loop
@@ -24,7 +31,7 @@ def print_diagnosis(study: Study, console: Console, *, as_json: bool = False) ->
             "faults": fault_shares(study.store.read(Triage)),
             **{
                 record.table: [row.model_dump(mode="json") for row in study.store.read(record)]
-                for record in (SuspectTask, Capability, Contrast, SelectedCapability)
+                for record in (SuspectTask, Capability, Contrast, DecisiveShare, SelectedCapability)
             },
         }
         print(json.dumps(document, indent=2))

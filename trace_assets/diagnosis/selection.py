@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.contrast import TESTABLE
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
-from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
+from trace_assets.diagnosis.repair.shares import indecisive
+from trace_assets.records import Capability, Contrast, DecisiveShare, Label, SelectedCapability, Triage
 from trace_assets.settings import Selection
 
 EMPTY_RELEVANT = 10
@@ -45,6 +46,7 @@ def select(
     labels: Sequence[Label],
     triage: Sequence[Triage],
     section: Selection,
+    decisive: Sequence[DecisiveShare] = (),
 ) -> list[SelectedCapability]:
     """Decide on every candidate, target by target.
 
@@ -64,6 +66,7 @@ def select(
         labels: Labels behind the contrasts.
         triage: Outcomes of all trajectories.
         section: Thresholds.
+        decisive: What repairing the candidates does, where it was measured.
 
     Returns:
         One row a candidate, the kept ones first by the order in which they were taken, rejected ones by
@@ -71,13 +74,14 @@ def select(
     """
     names = {row.capability_id: row.name for row in capabilities}
     detectors = {row.capability_id: row.detector or "" for row in capabilities}
+    shares = {row.capability_id: row for row in decisive}
     groups: dict[str, list[Contrast]] = defaultdict(list)
     for row in sorted(contrasts, key=lambda row: (row.target, row.capability_id)):
         groups[row.target].append(row)
     decided: list[SelectedCapability] = []
     for target, own in groups.items():
         matrix = LabelMatrix.build(labels, triage, target)
-        decided += select_matrix(own, matrix, section, names, detectors)
+        decided += select_matrix(own, matrix, section, names, detectors, shares)
     return decided
 
 
@@ -87,6 +91,7 @@ def select_matrix(
     section: Selection,
     names: Mapping[str, str] = {},
     detectors: Mapping[str, str] = {},
+    decisive: Mapping[str, DecisiveShare] = {},
 ) -> list[SelectedCapability]:
     """Decide on the candidates of one target; see `select`.
 
@@ -96,11 +101,19 @@ def select_matrix(
         section: Thresholds.
         names: Capability id to name; the id where none is given.
         detectors: Capability id to detector family, for prices.
+        decisive: Capability id to what repairing it does, where that was measured.
     """
     costs = {
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
     }
     rejected = {row.capability_id: reason for row in own if (reason := shortcoming(row, section))}
+    no_cause = {
+        row.capability_id: reason
+        for row in own
+        if (reason := indecisive(decisive.get(row.capability_id), section))
+    }
+    for name, reason in no_cause.items():
+        rejected[name] = f"{rejected[name]}; {reason}" if name in rejected else reason
     passing = [row for row in own if row.capability_id not in rejected]
     taken = Cover(passing, matrix, names, costs, section).take()
     for row in own:
@@ -116,7 +129,8 @@ def select_matrix(
     rows = {row.capability_id: row for row in own}
     for rank, capability in enumerate(order, start=1):
         kept, marginal, reason = taken.verdicts[capability]
-        promise = capability in rejected and is_promising(rows[capability], section)
+        waits = capability in rejected and capability not in no_cause
+        promise = waits and is_promising(rows[capability], section)
         more = more_tasks(rows[capability], section) if promise else None
         if promise:
             much = "more tasks like these" if more is None else f"about {more} more tasks like these"

@@ -49,6 +49,7 @@ from trace_assets.records.history import (
     MadeWith,
     Quarantined,
 )
+from trace_assets.records.repair import DecisiveShare, Repair
 from trace_assets.records.training import (
     Adapter,
     BaseCheckpoint,
@@ -103,6 +104,8 @@ TABLES: tuple[type[Record], ...] = (
     Consensus,
     Contrast,
     Drift,
+    Repair,
+    DecisiveShare,
     SelectedCapability,
     FailureCause,
     Stability,
@@ -160,6 +163,7 @@ __all__ = [
     "Consensus",
     "ContractRow",
     "Contrast",
+    "DecisiveShare",
     "Drift",
     "Environment",
     "EnvironmentCheck",
@@ -191,6 +195,7 @@ __all__ = [
     "Proposal",
     "Quarantined",
     "Record",
+    "Repair",
     "Role",
     "Route",
     "RouterRegret",

@@ -99,6 +99,8 @@ GLOSSARY = {
     "n_failed_relevant": "Failed trajectories whose task needs the capability: LACKING or PRESENT.",
     "n_faults": "Trials that broke; they count in no rate.",
     "n_messages": "Messages in the trajectory.",
+    "n_not_repairable": "Failed runs for which nobody can say what to put right.",
+    "n_not_replayable": "Failed runs whose calls, played again, do not give the recorded reward.",
     "n_now": "Trajectories of the latest batch behind the figure.",
     "n_pair_tasks": "Tasks with passed and failed trials behind the paired figure.",
     "n_passed": "Passed trajectories.",

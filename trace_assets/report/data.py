@@ -18,6 +18,7 @@ from trace_assets.records import (
     Capability,
     Consensus,
     Contrast,
+    DecisiveShare,
     Environment,
     EnvironmentCheck,
     Evaluation,
@@ -165,6 +166,7 @@ class ReportData:
     capabilities: Sequence[Capability] = ()
     contrasts: Sequence[Contrast] = ()
     selected: Sequence[SelectedCapability] = ()
+    decisive: Sequence[DecisiveShare] = ()
     nothing_found: bool = False
     """Whether diagnosis ran to its end and proposed nothing."""
     samples: Sequence[Sample] = ()
@@ -243,6 +245,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         capabilities=store.read(Capability),
         contrasts=store.read(Contrast),
         selected=selected,
+        decisive=store.read(DecisiveShare),
         nothing_found=not selected and store.has(SelectedCapability),
         samples=[
             Sample(label, outcome[label.trajectory_id], tuple(said[label.trajectory_id]))

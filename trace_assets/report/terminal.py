@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from rich import box
@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trace_assets.records import Contrast, EnvironmentCheck, SelectedCapability
+from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
+from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData, stage_costs
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found
@@ -28,6 +29,8 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
         console.print("Contrast: not run yet: run `trace sync`." if data.triage else "No trajectories yet.")
         return
     console.print(capability_table(data, wide=console.width >= 110))
+    for line in unmeasured(data):
+        console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
 
 
 def print_loop(data: ReportData, console: Console) -> None:
@@ -48,10 +51,12 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
     table = _table("What the agent lacks", "95 % intervals from a bootstrap over tasks")
     several = len({row.target for row in data.contrasts}) > 1
     table.add_column("capability", ratio=2, min_width=14)
-    for name in ("ER-", "ER+", "gap", "coverage", "p / q") if wide else ("gap", "coverage", "q"):
+    figures = ("ER-", "ER+", "gap", "coverage", "decisive", "p / q") if wide else ("gap", "coverage", "q")
+    for name in figures:
         table.add_column(name, no_wrap=True)
     table.add_column("decision", ratio=3, min_width=14)
     decisions = {(row.target, row.capability_id): row for row in data.selected}
+    shares = {(row.target, row.capability_id): row for row in data.decisive}
 
     def rank(row: Contrast) -> tuple[str, int, str]:
         decision = decisions.get((row.target, row.capability_id))
@@ -71,10 +76,38 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
             *(rates if wide else ()),
             _stacked(row.gap, row.gap_low, row.gap_high, row.n_failed_relevant + row.n_passed_relevant),
             _stacked(row.coverage, row.coverage_low, row.coverage_high, row.n_failed),
+            *((_decisive(shares.get((row.target, row.capability_id))),) if wide else ()),
             f"{p}\n{q}" if wide else q,
-            _decision(decision),
+            _decision(decision) + ("" if wide else _told(shares.get((row.target, row.capability_id)))),
         )
     return table
+
+
+def _decisive(share: DecisiveShare | None) -> str:
+    """Write how often repairing it lets failed runs pass, and how often its placebo does."""
+    if share is None or share.share is None:
+        return "[dim]not\nmeasured[/]"
+    least = "at least " if share.lower_bound else ""
+    words = least + _stacked(share.share, share.share_low, share.share_high, share.n_replayed)
+    if share.placebo is None:
+        return f"{words}\n[dim]no placebo[/]"
+    value = formatting.share(share.placebo, share.placebo_low, share.placebo_high)
+    return words + escape(f"\nplacebo {value}".replace(" [", "\n[")) + f"\n[dim]n = {share.n_placebo}[/]"
+
+
+def _told(share: DecisiveShare | None) -> str:
+    if share is None or share.share is None:
+        return ""
+    return escape(f"\ndecisive {decisive_words(share)}, placebo {placebo_words(share)}")
+
+
+def unmeasured(data: ReportData) -> list[str]:
+    """Say why candidates have no decisive share, each reason once."""
+    reasons = Counter(row.not_measured for row in data.decisive if row.not_measured)
+    return [
+        f"Decisive share of {formatting.count(n, 'candidate')}: {reason}."
+        for reason, n in sorted(reasons.items())
+    ]
 
 
 def _stacked(value: float | None, low: float | None, high: float | None, n: int) -> str:

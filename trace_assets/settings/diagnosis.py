@@ -151,7 +151,7 @@ class Selection(Section):
 
     added = frozenset(
         {"min_gap_low", "min_coverage_low", "min_varying_tasks", "override_agreement"}
-        | {"cost", "cost_group_size", "prices"}
+        | {"cost", "cost_group_size", "prices", "min_decisive"}
     )
 
     min_gap: float = Field(0.20, ge=-1, le=1)
@@ -175,6 +175,9 @@ class Selection(Section):
     min_varying_tasks: int = Field(10, ge=2)
     """Tasks whose trials differ in label and outcome from which a candidate is rejected when the lacking
     trials of these tasks do not fail more often: then hard tasks are behind the gap, not the lack."""
+    min_decisive: float = Field(0.10, ge=-1, le=1)
+    """Least decisive share beyond that of placebo repairs. Applied only where `min_relevant` failed runs or
+    more could be repaired and replayed, and repairs are whole: nothing is rejected for want of a measure."""
     max_capabilities: int = Field(6, ge=1)
     """Most capabilities that are kept."""
     cost: Literal["equal", "signal"] = "equal"

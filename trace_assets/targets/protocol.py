@@ -95,6 +95,16 @@ class Solving(Protocol):
 
 
 @runtime_checkable
+class Replayable(Protocol):
+    """A target that says whether equal calls give equal episodes, at no price."""
+
+    @property
+    def not_replayable(self) -> str:
+        """Why not, in words; empty where they do. A model that plays the user answers otherwise each time."""
+        ...
+
+
+@runtime_checkable
 class Sourced(Protocol):
     """A target that was brought from elsewhere and knows from where."""
 

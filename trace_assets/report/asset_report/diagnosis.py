@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from trace_assets.records import Capability, Contrast, Label, SelectedCapability
+from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
+from trace_assets.records import Capability, Contrast, DecisiveShare, Label, Repair, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.data import ReportData
@@ -51,6 +52,27 @@ def labels_exhibit(labels: Iterable[Label], names: Mapping[str, str]) -> Exhibit
     return Exhibit(tables={"labels": rows})
 
 
+def repairs_exhibit(repairs: Iterable[Repair], names: Mapping[str, str]) -> Exhibit:
+    """Show what became of the repaired runs of each candidate, and why others could not be tried."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    whys: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in repairs:
+        counts[one.capability_id][one.status] += 1
+        counts[one.capability_id]["placebo passes"] += bool(one.placebo_passed)
+        if one.detail:
+            whys[one.capability_id][one.detail] += 1
+    columns = ("decisive", "not decisive", "placebo passes", "not repairable", "not replayable")
+    rows: list[Row] = [
+        {
+            "capability": names.get(name, name),
+            **{column: counted[column] for column in columns},
+            "why not": whys[name].most_common(1)[0][0] if whys[name] else "",
+        }
+        for name, counted in sorted(counts.items(), key=lambda item: (-item[1]["decisive"], item[0]))
+    ]
+    return Exhibit(tables={"repaired runs": rows})
+
+
 def contrast_exhibit(
     contrasts: Sequence[Contrast], names: Mapping[str, str], thresholds: Selection
 ) -> Exhibit:
@@ -81,8 +103,10 @@ def selection_exhibit(
     selected: Sequence[SelectedCapability],
     contrasts: Sequence[Contrast],
     thresholds: Selection,
+    decisive: Sequence[DecisiveShare] = (),
 ) -> Exhibit:
     """Show the decision on every candidate with its reason, and where the kept ones lie."""
+    shares = {(row.target, row.capability_id): row for row in decisive}
     by_id = {(row.target, row.capability_id): row for row in contrasts}
     pages: dict[str, str] = {}
     tables: dict[str, list[Row]] = {}
@@ -96,6 +120,8 @@ def selection_exhibit(
                 "decision": "kept" if row.kept else "rejected",
                 "reason": row.reason,
                 **_gap(by_id.get((target, row.capability_id))),
+                "decisive": decisive_words(shares.get((target, row.capability_id))),
+                "placebo": placebo_words(shares.get((target, row.capability_id))),
             }
             for row in own
         ]

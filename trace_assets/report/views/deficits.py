@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
-from trace_assets.records import Contrast, SelectedCapability
+from trace_assets.records import Contrast, DecisiveShare, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.failure_causes import cause_rows
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
@@ -126,9 +126,16 @@ def gap_plot(data: ReportData, target: str, marks: Mapping[str, str] | None = No
 def _group(data: ReportData, target: str) -> dict[str, Any]:
     decisions = {row.capability_id: row for row in data.selected if row.target == target}
     links = evidence_links(data)
+    shares = {row.capability_id: row for row in data.decisive if row.target == target}
     rows = sorted(
         (
-            _row(data, row, decisions.get(row.capability_id), links.get(row.capability_id, []))
+            _row(
+                data,
+                row,
+                decisions.get(row.capability_id),
+                links.get(row.capability_id, []),
+                shares.get(row.capability_id),
+            )
             for row in data.contrasts
             if row.target == target
         ),
@@ -151,9 +158,11 @@ def _row(
     contrast: Contrast,
     decision: SelectedCapability | None,
     links: list[dict[str, Any]],
+    share: DecisiveShare | None,
 ) -> dict[str, Any]:
     return {
         "c": contrast,
+        "d": share,
         "name": data.names.get(contrast.capability_id, contrast.capability_id),
         "anchor": capability_anchor(contrast.target, contrast.capability_id) if decision else "",
         "links": links,

@@ -94,6 +94,11 @@ class EmbeddedTarget:
         """
         return DeskEpisode(case_of(task), task.instruction, self.policy)
 
+    @property
+    def not_replayable(self) -> str:
+        """Empty: equal calls give equal episodes."""
+        return ""
+
     def oracle(self, task: Task) -> list[Message]:
         """Return the assistant messages that solve a task. For tests and audits, never shown to an agent."""
         return solve(case_of(task))

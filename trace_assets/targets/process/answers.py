@@ -45,6 +45,9 @@ class Description(_Open):
     fresh_process: bool = False
     """Whether every episode wants a process that played none before: for state that no reset clears."""
 
+    replayable: bool = False
+    """Whether equal calls give equal episodes at no price: no model plays the user or judges."""
+
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools as records."""
         return tool_specs(self.tools, self.name)

@@ -213,6 +213,13 @@ class ProcessTarget:
             fresh=self.description.fresh_process,
         )
 
+    @property
+    def not_replayable(self) -> str:
+        """Empty where the module says that equal calls give equal episodes."""
+        if self.description.replayable:
+            return ""
+        return f"target '{self.name}' does not say that equal calls give equal episodes at no price"
+
     def oracle(self, task: Task) -> list[Message]:
         """Return the module's own solution. For tests and audits, never shown to an agent.
 

@@ -122,6 +122,7 @@ def describe(options: Any) -> Any:
         "policy": env.get_policy(),
         "tools": _tools(env),
         "provenance": {name: value for name, value in provenance.items() if value},
+        "replayable": S.options["user"] != "model" and not S.options["judge"],
     }
 
 

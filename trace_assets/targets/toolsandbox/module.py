@@ -114,6 +114,7 @@ def describe(options: Any) -> Any:
         "tools": _all_tools(),
         "provenance": {name: value for name, value in provenance.items() if value},
         "fresh_process": bool(S.options["fresh_process"]),
+        "replayable": S.options["user"] != "model" and not S.options["network"],
     }
 
 

@@ -1,0 +1,176 @@
+"""Replays the failed runs of one target, plain, repaired and with placebos, and says what became of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_assets.diagnosis.detectors.mutation import mutating_tools
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.repair.recipes import Donors, placebos, recipe
+from trace_assets.diagnosis.repair.replay import Replayed, differs, replay, why_not
+from trace_assets.diagnosis.repair.run import Plan, Run, expected_of
+from trace_assets.records import BatchCapability, Capability, Label, Repair, Task, Trajectory
+from trace_assets.system.progress import Bar, progress
+from trace_assets.targets.protocol import Target
+
+AT_ONCE = 8
+"""Runs that are replayed side by side."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of some runs.
+
+    Attributes:
+        rows: One a failed run and capability that it lacks.
+        replays: Episodes that were played.
+    """
+
+    rows: list[Repair]
+    replays: int
+
+
+def lacks_of(
+    trajectories: Iterable[Trajectory], labels: Iterable[Label], known: Iterable[str]
+) -> dict[str, list[Label]]:
+    """Return by failed run what it lacks, one label a capability: the first that says so.
+
+    Args:
+        trajectories: Any runs; those that passed, broke or were not judged are left out.
+        labels: Of any labellers and passes.
+        known: Ids of the capabilities to look at.
+    """
+    failed = {one.trajectory_id for one in trajectories if one.success is False and one.fault is None}
+    wanted, found = set(known), dict[tuple[str, str], Label]()
+    for label in sorted(labels, key=lambda one: (not one.evidence, one.labelling_pass, one.labeller)):
+        if label.label == "LACKING" and label.trajectory_id in failed and label.capability_id in wanted:
+            found.setdefault((label.trajectory_id, label.capability_id), label)
+    lacks: dict[str, list[Label]] = defaultdict(list)
+    for (trajectory, _), label in sorted(found.items()):
+        lacks[trajectory].append(label)
+    return lacks
+
+
+async def measure(
+    target: Target,
+    tasks: Mapping[str, Task],
+    trajectories: Sequence[Trajectory],
+    capabilities: Sequence[Capability | BatchCapability],
+    labels: Iterable[Label],
+) -> Measured:
+    """Replay every failed run with each of its lacks repaired, and with placebos.
+
+    Args:
+        target: Live; its episodes are played, and no model is asked.
+        tasks: By id, as they were played.
+        trajectories: Runs on that target, passed ones too: they tell what is done instead of a wrong call.
+        capabilities: Candidates of that target.
+        labels: Of these runs.
+
+    Raises:
+        Unavailable: Something that the target needs is down.
+    """
+    by_id = {one.capability_id: one for one in capabilities}
+    lacks = lacks_of(trajectories, labels, by_id)
+    failed = [one for one in trajectories if one.trajectory_id in lacks]
+    refused = why_not(target) if failed else ""
+    transcripts = [Transcript(one) for one in trajectories]
+    writes = mutating_tools(transcripts, target.tools if failed else ())
+    work = _Work(
+        target,
+        tasks,
+        writes,
+        Donors.of(one for one in trajectories if one.success),
+        {name: _capability(one) for name, one in by_id.items()},
+    )
+    room = asyncio.Semaphore(AT_ONCE)
+    rows: list[Repair] = []
+    with progress("replays", len(failed)) as bar:
+
+        async def one_run(one: Trajectory) -> list[Repair]:
+            async with room:
+                return await work.run(one, lacks[one.trajectory_id], refused, bar)
+
+        for found in await asyncio.gather(*map(one_run, failed)):
+            rows += found
+    return Measured(rows, work.replays)
+
+
+def _capability(one: Capability | BatchCapability) -> Capability:
+    if isinstance(one, Capability):
+        return one
+    shared = {name: getattr(one, name) for name in BatchCapability.model_fields if name != "task_batch"}
+    return Capability(**shared)
+
+
+class _Work:
+    def __init__(
+        self,
+        target: Target,
+        tasks: Mapping[str, Task],
+        writes: frozenset[str],
+        donors: Donors,
+        capabilities: Mapping[str, Capability],
+    ) -> None:
+        self.target, self.tasks, self.writes, self.donors = target, tasks, writes, donors
+        self.capabilities = capabilities
+        self.replays = 0
+
+    async def run(self, one: Trajectory, lacks: Sequence[Label], refused: str, bar: Bar) -> list[Repair]:
+        task = self.tasks.get(one.task_id)
+        why = refused or ("" if task is not None else "its task is not in the store any more")
+        rows: list[Repair] = []
+        if not why:
+            assert task is not None
+            run = Run(one, expected_of(self.target, task), self.writes, self.target.tools)
+            plain = await self._play(task, run)
+            why = differs(plain, one.reward, one.success)
+            if not why:
+                rows = [await self._repair(task, run, label) for label in lacks]
+        if why:
+            rows = [self._row(one, label, status="not replayable", detail=why) for label in lacks]
+        bar.advance(1)
+        return rows
+
+    async def _repair(self, task: Task, run: Run, label: Label) -> Repair:
+        one = run.trajectory
+        plan = recipe(run, self.capabilities[label.capability_id], label, self.donors)
+        if isinstance(plan, str):
+            return self._row(one, label, status="not repairable", detail=plan)
+        after = await self._play(task, run, plan)
+        if after.error:
+            detail = f"the repaired run breaks: {after.error}"
+            return self._row(one, label, status="not repairable", detail=detail, change=plan.words)
+        controls = [(other, await self._play(task, run, other)) for other in placebos(run, plan)]
+        judged = [(other, played) for other, played in controls if played.reward is not None]
+        return self._row(
+            one,
+            label,
+            status="decisive" if after.success else "not decisive",
+            kind=plan.kind,
+            change=plan.words,
+            partial=run.is_partial(plan),
+            reward_after=after.reward,
+            placebo_change="; or ".join(other.words for other, _ in judged),
+            placebo_rewards=tuple(played.reward for _, played in judged if played.reward is not None),
+            placebo_passed=any(played.success for _, played in judged) if judged else None,
+        )
+
+    async def _play(self, task: Task, run: Run, plan: Plan | None = None) -> Replayed:
+        self.replays += 1
+        one = run.trajectory
+        return await replay(self.target, task, one.seed or 0, run.turns(plan), forfeited=run.forfeited)
+
+    def _row(self, one: Trajectory, label: Label, **said: Any) -> Repair:
+        return Repair(
+            trajectory_id=one.trajectory_id,
+            capability_id=label.capability_id,
+            target=one.target,
+            task_id=one.task_id,
+            reward_before=one.reward,
+            **said,
+        )
