@@ -83,8 +83,14 @@ class SelectedCapability(Record):
     """Why it was kept or rejected, in words with the figures."""
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
-    verdict: Literal["kept", "promising", "rejected"] | None = None
-    """`promising`: gap and coverage are what is asked for, and only their uncertainty speaks against it."""
+    verdict: Literal["kept", "override", "promising", "rejected"] | None = None
+    """`promising`: gap and coverage are what is asked for, and only their uncertainty speaks against it.
+    `override`: it is kept because `selection.overrides` names it, and was not found."""
+    overridden_by: str = ""
+    """The reason that `selection.overrides` gives; empty where it stands on its own."""
+    chance: float | None = None
+    """Share of studies with shuffled outcomes in which something at least as clear is found; null where
+    nothing passed the thresholds, so that nobody asked."""
     more_tasks: int | None = None
     """Where it is promising: about how many more tasks like these would decide; null where nobody can say."""
     expected_cost: float | None = None

@@ -147,7 +147,7 @@ class Selection(Section):
 
     added = frozenset(
         {"min_gap_low", "min_coverage_low", "min_varying_tasks", "override_agreement"}
-        | {"cost", "cost_group_size", "prices"}
+        | {"cost", "cost_group_size", "prices", "max_chance", "overrides"}
     )
 
     min_gap: float = Field(0.20, ge=-1, le=1)
@@ -160,6 +160,9 @@ class Selection(Section):
     """What the lower bound of the coverage must reach."""
     max_q: float = Field(0.05, gt=0, le=1)
     """Greatest q-value (Benjamini-Hochberg) of the gap."""
+    max_chance: float = Field(0.01, gt=0, le=1)
+    """Greatest share of studies with shuffled outcomes in which anything as clear as the clearest candidate
+    is found: in so many studies of nothing at all something is kept. 1 does not ask."""
     min_relevant: int = Field(10, ge=1)
     """Relevant (not NA) trajectories required among failures and among successes."""
     min_marginal_coverage: float = Field(0.05, ge=0, le=1)
@@ -173,6 +176,9 @@ class Selection(Section):
     trials of these tasks do not fail more often: then hard tasks are behind the gap, not the lack."""
     max_capabilities: int = Field(6, ge=1)
     """Most capabilities that are kept."""
+    overrides: dict[str, str] = {}
+    """Capability (id or name) that is kept whatever its figures say, with the reason in words. It stands in
+    every table and in the report as kept by override, and is never counted as found."""
     cost: Literal["equal", "signal"] = "equal"
     """What greedy coverage is divided by: nothing, or the rollouts it takes to get a training signal."""
     cost_group_size: int = Field(8, ge=2)
@@ -180,6 +186,14 @@ class Selection(Section):
     prices: dict[str, float] = {}
     """Price of one training by capability id or detector family, in any unit; 1 where none is given. What was
     measured comes in here, when you take it over (`trace sql training_prices`; docs/selection-costs.md)."""
+
+    @field_validator("overrides")
+    @classmethod
+    def _reasons_are_given(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, reason in value.items():
+            if len(reason.split()) < 2:
+                raise ValueError(f"say in a few words why '{name}' is kept")
+        return value
 
     @field_validator("prices")
     @classmethod
