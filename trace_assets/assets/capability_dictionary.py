@@ -9,7 +9,7 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import in_first_half
-from trace_assets.records import Capability, Proposal, Trajectory, Triage
+from trace_assets.records import Capability, Proposal, ProposedFinding, Trajectory, Triage
 from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
 from trace_assets.resources.analysts import by_target, model_figures, open_detectors, open_model
 from trace_assets.store.trajectories import read_trajectories
@@ -34,7 +34,7 @@ class _Model:
 @asset(
     "capability_dictionary",
     group="diagnosis",
-    records=(Capability, Proposal),
+    records=(Capability, Proposal, ProposedFinding),
     deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
@@ -55,14 +55,17 @@ def discover(study: Study) -> StageResult:
         trajectories = [one for one in trajectories if in_first_half(one.task_id)]
     groups, who = by_target(trajectories), study.settings.discovery.analyst
     found: list[Capability] = []
+    findings: list[ProposedFinding] = []
     if who in ("detectors", "both"):
         for target, group in groups.items():
-            found += open_detectors(study, target, proposing=True).discover(group)
+            picked, among = open_detectors(study, target, proposing=True).discover_among(group)
+            found, findings = [*found, *picked], [*findings, *among]
     model = _ask_model(study, groups) if who in ("model", "both") else _Model()
     found += model.capabilities
     if half:
         found = [one.model_copy(update={"discovered_on": "half"}) for one in found]
     study.store.write(model.proposals, Proposal)
+    study.store.write(findings, ProposedFinding)
     version = study.store.write(found, Capability)
     return StageResult(
         version,

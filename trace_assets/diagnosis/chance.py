@@ -9,6 +9,7 @@ multiple testing", with the smallest p-value as statistic): candidates are picke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.candidates import MIN_NORM
 from trace_assets.diagnosis.contrast import can_be_tested, contrast_matrix
+from trace_assets.diagnosis.detector_analyst import DETECTORS, trajectories_hash
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, Codes, LabelMatrix
 from trace_assets.diagnosis.thresholds import stands_alone
-from trace_assets.settings import ContrastSection, Selection
+from trace_assets.records import Capability, ProposedFinding
+from trace_assets.settings import ContrastSection, Discovery, Selection
 
 SHUFFLES = 999
 RESAMPLES = 200
@@ -49,6 +52,33 @@ class Findings:
         return cls(matrix.codes, np.zeros(len(matrix.codes)), 0)
 
     @classmethod
+    def of_tables(
+        cls,
+        matrix: LabelMatrix,
+        rows: Sequence[ProposedFinding],
+        capabilities: Sequence[Capability],
+        section: Discovery,
+    ) -> Findings:
+        """Return what a study's candidates were picked among, as its tables have it.
+
+        Candidates stand as they are where they were proposed from other trajectories than these (one half of
+        the tasks), or where somebody else than the detectors labelled them.
+        """
+        order = sorted(range(len(matrix.trajectories)), key=lambda place: matrix.trajectories[place])
+        hashed = trajectories_hash(matrix.trajectories[place] for place in order)
+        by_rule = {row.capability_id for row in capabilities if row.detector is not None}
+        mine = [row for row in rows if row.trajectories_hash == hashed and len(row.labels) == len(order)]
+        if not mine or any(labeller not in ("", DETECTORS) for labeller, _ in matrix.coders):
+            return cls.of_candidates(matrix)
+        codes = np.empty((len(mine), len(order)), dtype=np.int8)
+        for place, row in enumerate(mine):
+            codes[place, order] = [int(code) for code in row.labels]
+        others = [place for place, name in enumerate(matrix.capabilities) if name not in by_rule]
+        return cls.of_pool(
+            codes, np.array([row.norm for row in mine]), section.max_candidates, matrix.codes[others]
+        )
+
+    @classmethod
     def of_pool(cls, codes: Codes, norms: NDArray[np.float64], most: int, others: Codes) -> Findings:
         """Return detectors' findings, and beside them candidates that are there whatever the outcomes are.
 
@@ -66,7 +96,7 @@ class Null:
     """What shuffled outcomes come to.
 
     Attributes:
-        least: Smallest p-value of each shuffle among what passes the thresholds, 1 where nothing does; sorted.
+        least: Smallest p-value of each shuffle among what passes the thresholds (or 1), in order.
     """
 
     least: NDArray[np.float64]

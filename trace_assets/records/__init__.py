@@ -8,6 +8,7 @@ from trace_assets.records.capability import (
     LabelLeak,
     LabelValue,
     Proposal,
+    ProposedFinding,
     ShownTranscript,
 )
 from trace_assets.records.contrast import (
@@ -93,6 +94,7 @@ TABLES: tuple[type[Record], ...] = (
     ToolUse,
     SuspectTask,
     Proposal,
+    ProposedFinding,
     Capability,
     BatchCapability,
     ShownTranscript,
@@ -186,6 +188,7 @@ __all__ = [
     "PilotPoint",
     "PolicyContrast",
     "Proposal",
+    "ProposedFinding",
     "Quarantined",
     "Record",
     "Role",
