@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 
 from tests.simulations.world import World, draw
+from trace_assets.diagnosis.chance import Findings, chance_null
 from trace_assets.diagnosis.contrast import contrast_matrix, count_by_task, rates
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select_matrix
@@ -108,7 +110,9 @@ def repeat(
     for number in range(studies):
         matrix = draw(world, np.random.default_rng([seed, 1, number])).matrix
         rows = contrast_matrix(matrix, section, "world")
-        chosen = {row.capability_id for row in select_matrix(rows, matrix, selection) if row.kept}
+        null = cache(partial(chance_null, matrix, Findings.of_candidates(matrix), section, selection))
+        decided = select_matrix(rows, matrix, selection, null=null)
+        chosen = {row.capability_id for row in decided if row.kept}
         for row in rows:
             kept[row.capability_id] += row.capability_id in chosen
             for figure in FIGURES:

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
-from trace_assets.diagnosis.thresholds import interval_words, is_promising, more_tasks, shortcoming
+from trace_assets.diagnosis.thresholds import (
+    interval_words,
+    is_promising,
+    more_tasks,
+    shortcoming,
+    stands_alone,
+)
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
 from trace_assets.settings import Selection
 
@@ -108,15 +114,21 @@ def select_matrix(
     costs = {
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
     }
-    rejected = {row.capability_id: reason for row in own if (reason := shortcoming(row, section))}
-    passing = [row for row in own if row.capability_id not in rejected]
     chances: dict[str, float] = {}
-    if passing and null is not None:
-        chances = {row.capability_id: null().share(row.p_value) for row in own if row.p_value is not None}
-        reason = luck(passing, chances, section)
-        if reason:
-            rejected |= {row.capability_id: reason for row in passing}
-            passing = []
+    standing = [row for row in own if stands_alone(row, section)]
+    if standing and null is not None and section.max_chance < 1:
+        chances = {
+            row.capability_id: null().share(row.p_value) for row in standing if row.p_value is not None
+        }
+    rejected = {
+        row.capability_id: reason
+        for row in own
+        if (reason := shortcoming(row, section, chances.get(row.capability_id)))
+    }
+    passing = [row for row in own if row.capability_id not in rejected]
+    if chances and (reason := luck(passing, chances, section)):
+        rejected |= {row.capability_id: reason for row in passing}
+        passing = []
     taken = Cover(passing, matrix, names, costs, section).take()
     for row in own:
         if row.capability_id in rejected:
@@ -175,7 +187,7 @@ def overriding(capability: str, names: Mapping[str, str], section: Selection) ->
 
 def luck(passing: Sequence[Contrast], chances: Mapping[str, float], section: Selection) -> str:
     """Return why nothing is kept although some pass: shuffled outcomes show as much too often; else empty."""
-    least = min(chances.get(row.capability_id, 1.0) for row in passing)
+    least = min((chances[row.capability_id] for row in passing), default=0.0)
     if least <= section.max_chance:
         return ""
     return (

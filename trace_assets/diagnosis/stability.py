@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import sqrt
@@ -96,8 +96,6 @@ def stability(
     chance_sizes: list[int] = []
     quick = sections.contrast.model_copy(update={"resamples": RESAMPLES, "permutations": PERMUTATIONS})
     plan = replace(sections, contrast=quick)
-    everything = np.arange(len(matrix.failed))
-    own_null = cache(lambda: _null(study, matrix, everything, plan, SHUFFLES))
     for turn in range(resamples):
         rng = np.random.default_rng([seed, 0, turn])
         drawn = rng.integers(0, tasks, size=tasks)
@@ -111,11 +109,7 @@ def stability(
             if gap is not None:
                 gaps[place].append(gap)
         tick()
-    for turn in range(shuffles):
-        rng = np.random.default_rng([seed, 1, turn])
-        failed = shuffled(matrix.tasks, matrix.failed, rng, matrix.policy)
-        # Shuffles of a shuffle are shuffles of the study, so one null serves them all.
-        run = _once(study, replace(matrix, failed=failed), everything, plan, own_null)
+    for run in _on_shuffles(study, plan, shuffles, seed):
         by_chance += run.kept
         chance_sizes.append(run.n_kept)
         tick()
@@ -151,6 +145,31 @@ def stability(
             )
         )
     return rows
+
+
+def kept_by_chance(study: Candidates, sections: Sections, *, shuffles: int, seed: int = 0) -> list[int]:
+    """Return how many capabilities are kept in each of some studies with shuffled outcomes.
+
+    Args:
+        study: What to repeat.
+        sections: Settings of discovery, contrast and selection.
+        shuffles: How many studies.
+        seed: The same seed gives the same studies.
+    """
+    quick = sections.contrast.model_copy(update={"resamples": RESAMPLES, "permutations": PERMUTATIONS})
+    plan = replace(sections, contrast=quick)
+    return [run.n_kept for run in _on_shuffles(study, plan, shuffles, seed)]
+
+
+def _on_shuffles(study: Candidates, plan: Sections, shuffles: int, seed: int) -> Iterator[_Run]:
+    matrix = study.matrix
+    everything = np.arange(len(matrix.failed))
+    # Shuffles of a shuffle are shuffles of the study, so one null serves them all.
+    null = cache(partial(_null, study, matrix, everything, plan, SHUFFLES))
+    for turn in range(shuffles):
+        rng = np.random.default_rng([seed, 1, turn])
+        failed = shuffled(matrix.tasks, matrix.failed, rng, matrix.policy)
+        yield _once(study, replace(matrix, failed=failed), everything, plan, null)
 
 
 def columns_of(tasks: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:

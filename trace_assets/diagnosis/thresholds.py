@@ -10,8 +10,16 @@ from trace_assets.records import Contrast
 from trace_assets.settings import Selection
 
 
-def shortcoming(row: Contrast, section: Selection) -> str:
-    """Return why a candidate fails on its own, all reasons with their figures; empty when it passes."""
+def shortcoming(row: Contrast, section: Selection, chance: float | None = None) -> str:
+    """Return why a candidate fails on its own, all reasons with their figures; empty when it passes.
+
+    Args:
+        row: Its figures.
+        section: Thresholds.
+        chance: In which share of studies with shuffled outcomes anything as clear is found, where known.
+            Where that is rare enough q may be above its limit: then not one of a hundred such studies would
+            show anything like it, whatever was looked at.
+    """
     if row.gap is None or row.coverage is None:
         return (
             f"gap undefined: relevant to {row.n_failed_relevant} of {row.n_failed} failures and "
@@ -26,6 +34,13 @@ def shortcoming(row: Contrast, section: Selection) -> str:
         reasons.append(f"gap {gap} is below {section.min_gap:.2f}")
     elif row.gap_low is None or row.gap_low < section.min_gap_low:
         reasons.append(f"the lower bound of the gap {gap} is below {section.min_gap_low:.2f}")
+    if len(row.policies) > 1 and row.gap >= section.min_gap:
+        within = interval_words(row.policy_gap or 0.0, row.policy_gap_low, row.policy_gap_high)
+        if (row.policy_gap or 0.0) < section.min_gap:
+            reasons.append(
+                f"within policies the gap {within} is below {section.min_gap:.2f}: it is rather one policy "
+                "against another"
+            )
     coverage = interval_words(row.coverage, row.coverage_low, row.coverage_high)
     if row.coverage < section.min_coverage:
         reasons.append(f"coverage {coverage} is below {section.min_coverage:.2f}")
@@ -33,7 +48,7 @@ def shortcoming(row: Contrast, section: Selection) -> str:
         reasons.append(f"the lower bound of the coverage {coverage} is below {section.min_coverage_low:.2f}")
     if row.q_value is None:
         reasons.append(f"not tested: fewer than {TESTABLE} relevant on one side")
-    elif row.q_value > section.max_q:
+    elif row.q_value > section.max_q and (chance is None or chance > section.max_chance):
         reasons.append(
             f"q value {row.q_value:.3f} is above {section.max_q:.2f} (p {row.p_value:.3f}, "
             f"{row.n_considered or 1} considered)"
@@ -52,7 +67,7 @@ def shortcoming(row: Contrast, section: Selection) -> str:
 
 def stands_alone(row: Contrast, section: Selection) -> bool:
     """Tell whether a candidate passes all thresholds but the one on q."""
-    return not shortcoming(row.model_copy(update={"q_value": 0.0}), section)
+    return row.q_value is not None and not shortcoming(row.model_copy(update={"q_value": 0.0}), section)
 
 
 def is_promising(row: Contrast, section: Selection) -> bool:
@@ -63,7 +78,8 @@ def is_promising(row: Contrast, section: Selection) -> bool:
     if row.gap is None or row.coverage is None:
         return False
     agreed = row.alpha is None or row.alpha >= section.min_alpha or section.override_agreement
-    wide = row.gap >= section.min_gap and row.coverage >= section.min_coverage
+    gap = min(row.gap, row.policy_gap or 0.0) if len(row.policies) > 1 else row.gap
+    wide = gap >= section.min_gap and row.coverage >= section.min_coverage
     return wide and agreed and not _difficulty(row, section)
 
 
@@ -96,12 +112,12 @@ def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -
                 return None
             factors.append(((value - low) / (value - least)) ** 2)
     # By how much q (or the share by chance) is too large, p is too: what it is corrected for stays.
-    for found, most in ((row.q_value, section.max_q), (chance, section.max_chance)):
-        if row.p_value is not None and found is not None and found > most:
-            z, needed = (
-                NormalDist().inv_cdf(1 - min(p, 0.999) / 2) for p in (row.p_value, row.p_value * most / found)
-            )
-            factors.append((needed / z) ** 2)
+    found, most = (row.q_value, section.max_q) if chance is None else (chance, section.max_chance)
+    if row.p_value is not None and found is not None and found > most:
+        z, needed = (
+            NormalDist().inv_cdf(1 - min(p, 0.999) / 2) for p in (row.p_value, row.p_value * most / found)
+        )
+        factors.append((needed / z) ** 2)
     more = ceil(row.n_tasks * (max(factors) - 1) - 1e-9)
     return more if more > 0 else None
 

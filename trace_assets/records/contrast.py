@@ -63,6 +63,12 @@ class Contrast(Record):
     varying_gap_low: float | None = None
     varying_gap_high: float | None = None
     n_varying_tasks: int = 0
+    policies: tuple[str, ...] = ()
+    """Who played. With several, p compares each policy's runs among themselves."""
+    policy_gap: float | None = None
+    """The gap within policies, over all of them together; null where one policy played all."""
+    policy_gap_low: float | None = None
+    policy_gap_high: float | None = None
     n_considered: int | None = None
     """Tests that q values are corrected for: findings of this target that were looked at, kept or not."""
 
