@@ -8,7 +8,8 @@ SELECT target, capability_id, name,
     round(gap, 3) AS gap, round(gap_low, 3) AS gap_low, round(gap_high, 3) AS gap_high,
     round(coverage, 3) AS coverage, round(coverage_low, 3) AS coverage_low,
     round(coverage_high, 3) AS coverage_high, n_failed, n_tasks,
-    round(q_value, 4) AS q_value, kept, reason
+    round(q_value, 4) AS q_value, array_to_string(policies, ', ') AS policies,
+    kept, verdict, more_tasks, overridden_by, reason
 FROM gap_table
 WHERE $target::VARCHAR IS NULL OR target = $target
 ORDER BY target, kept DESC NULLS LAST, gap DESC NULLS LAST, capability_id;

@@ -7,11 +7,16 @@ from typing import Literal
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult
-from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import in_first_half
-from trace_assets.records import Capability, Proposal, ProposedFinding, Trajectory, Triage
+from trace_assets.records import Capability, Proposal, ProposedFinding, Trajectory
 from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
-from trace_assets.resources.analysts import by_target, model_figures, open_detectors, open_model
+from trace_assets.resources.analysts import (
+    by_target,
+    counted_outcomes,
+    model_figures,
+    open_detectors,
+    open_model,
+)
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -35,19 +40,17 @@ class _Model:
     "capability_dictionary",
     group="diagnosis",
     records=(Capability, Proposal, ProposedFinding),
-    deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/discovery"],
+    deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/triage", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
     unfinished=["discovery_complete"],
 )
 def discover(study: Study) -> StageResult:
     """Candidate capabilities: what failures seem to lack, each with its proposals."""
-    aside = aside_tasks(study)
     usable = {
         row.trajectory_id
-        for row in study.store.read(Triage)
-        if row.task_id not in aside
-        and (row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent"))
+        for row in counted_outcomes(study)
+        if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
     trajectories = [one for one in read_trajectories(study.store) if one.trajectory_id in usable]
     half = study.settings.discovery.split == "half"

@@ -30,8 +30,8 @@ from trace_assets.study import Study
     group="diagnosis",
     records=(SelectedCapability,),
     deps=[
-        *("contrast", "labels", "triage", "suspect_tasks", "capability_dictionary"),
-        *("config/discovery", "config/contrast", "config/selection", "config/targets"),
+        *("trajectories", "contrast", "labels", "triage", "suspect_tasks", "capability_dictionary"),
+        *("config/triage", "config/discovery", "config/contrast", "config/selection", "config/targets"),
     ],
     light=True,
 )

@@ -57,7 +57,7 @@ class WriterServer(Analyst):
 class TriageSection(Section):
     """To whom failures are put down."""
 
-    added = frozenset({"suspect_tasks"})
+    added = frozenset({"suspect_tasks", "policy"})
 
     model: str = ""
     """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
@@ -66,6 +66,9 @@ class TriageSection(Section):
     suspect_tasks: Literal["aside", "keep"] = "aside"
     """`aside`: runs of tasks whose ground truth is wrong by the records or the policy enter neither discovery
     nor contrast. `keep`: they enter them; failures on just what is wrong stay the ground truth's."""
+    policy: str = ""
+    """Policy whose runs alone enter discovery and contrast, by its name or how that begins; empty: all, each
+    compared with itself. An adapter is named beside its policy: `policy + adapter`."""
 
 
 class Discovery(Section):
