@@ -110,8 +110,8 @@ def repeat(
     for number in range(studies):
         matrix = draw(world, np.random.default_rng([seed, 1, number])).matrix
         rows = contrast_matrix(matrix, section, "world")
-        null = cache(partial(chance_null, matrix, Findings.of_candidates(matrix), section, selection))
-        decided = select_matrix(rows, matrix, selection, null=null)
+        luck = cache(partial(chance_null, matrix, Findings.of_candidates(matrix), section, selection))
+        decided = select_matrix(rows, matrix, selection, null=luck)
         chosen = {row.capability_id for row in decided if row.kept}
         for row in rows:
             kept[row.capability_id] += row.capability_id in chosen
