@@ -84,6 +84,7 @@ def repeat(
     *,
     section: ContrastSection | None = None,
     selection: Selection | None = None,
+    shuffles: int = 0,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
     """Draw studies, diagnose each, and compare with what was planted.
@@ -94,6 +95,7 @@ def repeat(
         seed: The same seed gives the same studies.
         section: Of the contrast; the defaults unless given.
         selection: The defaults unless given.
+        shuffles: Behind the null that what would be kept is held against; 0 asks for none.
         tick: Called with the number of studies done.
     """
     section, selection = section or ContrastSection(), selection or Selection()
@@ -110,8 +112,9 @@ def repeat(
     for number in range(studies):
         matrix = draw(world, np.random.default_rng([seed, 1, number])).matrix
         rows = contrast_matrix(matrix, section, "world")
-        luck = cache(partial(chance_null, matrix, Findings.of_candidates(matrix), section, selection))
-        decided = select_matrix(rows, matrix, selection, null=luck)
+        findings = Findings.of_candidates(matrix)
+        luck = cache(partial(chance_null, matrix, findings, section, selection, shuffles=shuffles))
+        decided = select_matrix(rows, matrix, selection, null=luck if shuffles else None)
         chosen = {row.capability_id for row in decided if row.kept}
         for row in rows:
             kept[row.capability_id] += row.capability_id in chosen

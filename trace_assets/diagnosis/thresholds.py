@@ -78,9 +78,8 @@ def is_promising(row: Contrast, section: Selection) -> bool:
     if row.gap is None or row.coverage is None:
         return False
     agreed = row.alpha is None or row.alpha >= section.min_alpha or section.override_agreement
-    gap = min(row.gap, row.policy_gap or 0.0) if len(row.policies) > 1 else row.gap
-    wide = gap >= section.min_gap and row.coverage >= section.min_coverage
-    return wide and agreed and not _difficulty(row, section)
+    wide = row.gap >= section.min_gap and row.coverage >= section.min_coverage
+    return wide and agreed and not _difficulty(row, section) and not _policies(row, section)
 
 
 def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -> int | None:
@@ -120,6 +119,12 @@ def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -
         factors.append((needed / z) ** 2)
     more = ceil(row.n_tasks * (max(factors) - 1) - 1e-9)
     return more if more > 0 else None
+
+
+def _policies(row: Contrast, section: Selection) -> bool:
+    """Whether policies compared with themselves show no such gap, on enough runs to tell."""
+    enough = min(row.n_failed_relevant, row.n_passed_relevant) >= section.min_relevant
+    return enough and len(row.policies) > 1 and (row.policy_gap or 0.0) < section.min_gap
 
 
 def _difficulty(row: Contrast, section: Selection) -> bool:
