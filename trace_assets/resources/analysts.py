@@ -95,7 +95,7 @@ def model_figures(server: ModelServer) -> dict[str, Figure]:
 
 
 def chosen_policy(wanted: str, known: Collection[str]) -> str:
-    """Return the policy that a name means: itself, or the only one that begins so.
+    """Return the policy that a name means: itself, or the only one that begins so, provider or not.
 
     Args:
         wanted: A name or its beginning.
@@ -104,12 +104,14 @@ def chosen_policy(wanted: str, known: Collection[str]) -> str:
     Raises:
         InputError: None or several begin so.
 
-    >>> chosen_policy("small", ["small-model", "large"]), chosen_policy("a", ["a", "ab"])
-    ('small-model', 'a')
+    >>> chosen_policy("small", ["served/small-model", "large"]), chosen_policy("a", ["a", "ab"])
+    ('served/small-model', 'a')
     """
     if wanted in known:
         return wanted
-    fitting = sorted(name for name in known if name.startswith(wanted))
+    fitting = sorted(
+        name for name in known if name.startswith(wanted) or name.rpartition("/")[2].startswith(wanted)
+    )
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -117,7 +119,7 @@ def chosen_policy(wanted: str, known: Collection[str]) -> str:
     near = get_close_matches(wanted, sorted(known), 1)
     raise InputError(
         f"no policy is called '{wanted}'"
-        + (f"; did you mean '{near[0]}'?" if near else "")
+        + (f"; did you mean '{near[0]}'?" if near else ".")
         + f" There are {', '.join(sorted(known)) or 'none'}."
     )
 
