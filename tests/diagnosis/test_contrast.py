@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.simulations.repeat import random_matrix
 from trace_assets.diagnosis.contrast import contrast, count_by_task, rates
-from trace_assets.diagnosis.selection import shortcoming
+from trace_assets.diagnosis.thresholds import shortcoming
 from trace_assets.records import Label, LabelValue, Triage
 from trace_assets.records.trajectory import Fault
 from trace_assets.settings import ContrastSection, Selection

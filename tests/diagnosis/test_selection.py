@@ -10,11 +10,9 @@ from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.selection import (
     empty_contrast,
     expected_cost,
-    is_promising,
-    more_tasks,
     select,
-    shortcoming,
 )
+from trace_assets.diagnosis.thresholds import is_promising, more_tasks, shortcoming
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
 from trace_assets.settings import ContrastSection, Selection
 

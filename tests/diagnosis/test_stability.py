@@ -7,8 +7,9 @@ import pytest
 
 from tests.simulations.world import Planted, World, draw
 from trace_assets.diagnosis.candidates import Pool, twins
+from trace_assets.diagnosis.chance import shuffled
 from trace_assets.diagnosis.label_matrix import LACKING, NA, NO_EVIDENCE, PRESENT
-from trace_assets.diagnosis.stability import Candidates, Sections, columns_of, shuffled, stability
+from trace_assets.diagnosis.stability import Candidates, Sections, columns_of, stability
 from trace_assets.records import Capability
 from trace_assets.settings import Discovery
 

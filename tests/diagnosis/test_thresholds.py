@@ -16,8 +16,8 @@ from trace_assets.diagnosis.selection import (
     expected_cost,
     select,
     select_matrix,
-    shortcoming,
 )
+from trace_assets.diagnosis.thresholds import shortcoming
 from trace_assets.records import Capability, Contrast
 from trace_assets.settings import ContrastSection, Selection
 

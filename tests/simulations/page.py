@@ -70,7 +70,9 @@ def page_text(results: Results) -> str:
         "# Simulated studies",
         f"Made by `{results.command}`; the same seed gives the same figures (times aside).",
         "Each study is drawn from a world in which it is known what the agent lacks, and goes through the "
-        "same contrast and selection, with their default settings, as a real one. Each world has nine "
+        "same contrast and selection, with their default settings, as a real one (`selection.max_chance` "
+        "aside: `python -m tests.simulations.chance` sets power with it beside power without). Each "
+        "world has nine "
         "capabilities: three real deficits (`deep`, `rare`, `mild`), a second name for one of them "
         "(`other_name`, 92 % the same labels), four that mean nothing (`idle*`, one of them needed more "
         "often in hard tasks), and one that is lacking more often in hard tasks but costs nothing "

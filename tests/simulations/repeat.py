@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 
 from tests.simulations.world import World, draw
+from trace_assets.diagnosis.chance import Findings, chance_null
 from trace_assets.diagnosis.contrast import contrast_matrix, count_by_task, rates
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select_matrix
@@ -82,6 +84,7 @@ def repeat(
     *,
     section: ContrastSection | None = None,
     selection: Selection | None = None,
+    shuffles: int = 0,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
     """Draw studies, diagnose each, and compare with what was planted.
@@ -92,6 +95,7 @@ def repeat(
         seed: The same seed gives the same studies.
         section: Of the contrast; the defaults unless given.
         selection: The defaults unless given.
+        shuffles: Behind the null that what would be kept is held against; 0 asks for none.
         tick: Called with the number of studies done.
     """
     section, selection = section or ContrastSection(), selection or Selection()
@@ -108,7 +112,10 @@ def repeat(
     for number in range(studies):
         matrix = draw(world, np.random.default_rng([seed, 1, number])).matrix
         rows = contrast_matrix(matrix, section, "world")
-        chosen = {row.capability_id for row in select_matrix(rows, matrix, selection) if row.kept}
+        findings = Findings.of_candidates(matrix)
+        luck = cache(partial(chance_null, matrix, findings, section, selection, shuffles=shuffles))
+        decided = select_matrix(rows, matrix, selection, null=luck if shuffles else None)
+        chosen = {row.capability_id for row in decided if row.kept}
         for row in rows:
             kept[row.capability_id] += row.capability_id in chosen
             for figure in FIGURES:

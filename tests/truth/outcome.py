@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
 from tests.truth.readings import TABLES
+from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
 from trace_assets.diagnosis.decisive import RULES as DECISIVE
 from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
@@ -18,7 +19,7 @@ from trace_assets.diagnosis.failure_causes import Diagnosed, Explainer, explain
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select
 from trace_assets.diagnosis.triage import RULES, Known, triage
-from trace_assets.records import FailureCause, Task, Trajectory
+from trace_assets.records import Capability, FailureCause, Task, Trajectory
 from trace_assets.settings import ContrastSection, Discovery, Selection
 
 DOMAINS = ("airline", "retail", "telecom")
@@ -116,13 +117,29 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
     labels = analyst.label([one.blind() for one in trajectories], capabilities)
     matrix = LabelMatrix.build(labels, counted, target)
     contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
-    selected = select(contrasts, capabilities, labels, counted, Selection())
+    nulls = {target: cache(partial(_null, analyst, trajectories, usable, matrix, capabilities))}
+    selected = select(contrasts, capabilities, labels, counted, Selection(), nulls=nulls)
     by_id = {task.task_id: task for task in tasks}
     diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected, by_id)
     as_if = [triage([as_failed(one)], rules=rules, known=known)[0] for one in trajectories if one.success]
     accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected, by_id)
     explainer = _without(domain) if domain and tried.explainer is explain else tried.explainer
     return Outcome(name, target, diagnosed, explainer(diagnosed), explainer(accused))
+
+
+def _null(
+    analyst: Analyst,
+    trajectories: Sequence[Trajectory],
+    usable: Collection[str],
+    matrix: LabelMatrix,
+    capabilities: Sequence[Capability],
+) -> Null:
+    """Return what shuffled outcomes come to, as the stage has it; of a model's candidates as they stand."""
+    findings = Findings.of_candidates(matrix)
+    if isinstance(analyst, DetectorAnalyst):
+        _, rows = analyst.discover_among([one for one in trajectories if one.trajectory_id in usable])
+        findings = Findings.of_tables(matrix, rows, capabilities, Discovery())
+    return chance_null(matrix, findings, ContrastSection(), Selection())
 
 
 def _without(domain: str) -> Explainer:

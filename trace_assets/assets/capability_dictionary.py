@@ -7,11 +7,16 @@ from typing import Literal
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult
-from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import in_first_half
-from trace_assets.records import Capability, Proposal, Trajectory, Triage
+from trace_assets.records import Capability, Proposal, ProposedFinding, Trajectory
 from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
-from trace_assets.resources.analysts import by_target, model_figures, open_detectors, open_model
+from trace_assets.resources.analysts import (
+    by_target,
+    counted_outcomes,
+    model_figures,
+    open_detectors,
+    open_model,
+)
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -34,20 +39,18 @@ class _Model:
 @asset(
     "capability_dictionary",
     group="diagnosis",
-    records=(Capability, Proposal),
-    deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/discovery"],
+    records=(Capability, Proposal, ProposedFinding),
+    deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/triage", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
     unfinished=["discovery_complete"],
 )
 def discover(study: Study) -> StageResult:
     """Candidate capabilities: what failures seem to lack, each with its proposals."""
-    aside = aside_tasks(study)
     usable = {
         row.trajectory_id
-        for row in study.store.read(Triage)
-        if row.task_id not in aside
-        and (row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent"))
+        for row in counted_outcomes(study)
+        if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
     trajectories = [one for one in read_trajectories(study.store) if one.trajectory_id in usable]
     half = study.settings.discovery.split == "half"
@@ -55,14 +58,17 @@ def discover(study: Study) -> StageResult:
         trajectories = [one for one in trajectories if in_first_half(one.task_id)]
     groups, who = by_target(trajectories), study.settings.discovery.analyst
     found: list[Capability] = []
+    findings: list[ProposedFinding] = []
     if who in ("detectors", "both"):
         for target, group in groups.items():
-            found += open_detectors(study, target, proposing=True).discover(group)
+            picked, among = open_detectors(study, target, proposing=True).discover_among(group)
+            found, findings = [*found, *picked], [*findings, *among]
     model = _ask_model(study, groups) if who in ("model", "both") else _Model()
     found += model.capabilities
     if half:
         found = [one.model_copy(update={"discovered_on": "half"}) for one in found]
     study.store.write(model.proposals, Proposal)
+    study.store.write(findings, ProposedFinding)
     version = study.store.write(found, Capability)
     return StageResult(
         version,

@@ -30,10 +30,15 @@ def _names(study: Study) -> dict[str, str]:
     "contrast",
     group="diagnosis",
     records=(Contrast, Agreement, Consensus),
-    deps=["labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary", "config/contrast"],
+    deps=[
+        *("trajectories", "labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary"),
+        *("config/triage", "config/contrast"),
+    ],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
-        "may follow the outcome. Stops the selection where a model labelled, warns where detectors did."
+        "may follow the outcome. Stops the selection where a model labelled, warns where detectors did.",
+        "one_policy": "All runs of a target were played by one policy. Warns: several are compared each with "
+        "itself, and `triage.policy` chooses one.",
     },
     blocking=["contrast_not_empty"],
     kinds=("parquet", "duckdb"),
@@ -83,7 +88,24 @@ def estimate_contrast(study: Study) -> StageResult:
         },
         pages=exhibit.pages,
         tables=exhibit.tables,
-        checks=(StageCheck("contrast_not_empty", leak.passed, leak.detail, leak.severity),),
+        checks=(
+            StageCheck("contrast_not_empty", leak.passed, leak.detail, leak.severity),
+            _one_policy(rows),
+        ),
+    )
+
+
+def _one_policy(rows: list[Contrast]) -> StageCheck:
+    mixed = {row.target: row.policies for row in rows if len(row.policies) > 1}
+    said = "; ".join(f"{target}: {', '.join(policies)}" for target, policies in sorted(mixed.items()))
+    return StageCheck(
+        "one_policy",
+        not mixed,
+        f"runs of several policies are diagnosed together, each compared with itself ({said}); "
+        "`trace diagnose --policy NAME` diagnoses one."
+        if mixed
+        else "every target's runs are one policy's.",
+        "warning",
     )
 
 

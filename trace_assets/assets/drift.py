@@ -28,7 +28,10 @@ def newest_batches(study: Study) -> dict[str, str]:
     "drift",
     group="diagnosis",
     records=(Drift,),
-    deps=["labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary", "config/contrast"],
+    deps=[
+        *("trajectories", "labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary"),
+        *("config/triage", "config/contrast"),
+    ],
     checks={
         "no_drift": "In the newest batch of each target no capability's gap or coverage differs from earlier "
         "batches by more than chance. Warns, and stops nothing."

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache, partial
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.contrast import _best
 from trace_assets.assets.result import StageResult
+from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.repair.shares import decisive_shares
 from trace_assets.diagnosis.selection import select
@@ -17,11 +19,12 @@ from trace_assets.records import (
     CapabilitySpec,
     Contrast,
     DecisiveShare,
+    ProposedFinding,
     Repair,
     SelectedCapability,
 )
 from trace_assets.report.asset_report.diagnosis import selection_exhibit
-from trace_assets.resources.analysts import evidence_by_target
+from trace_assets.resources.analysts import Evidence, evidence_by_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 
@@ -31,9 +34,9 @@ from trace_assets.study import Study
     group="diagnosis",
     records=(SelectedCapability, DecisiveShare),
     deps=[
-        *("contrast", "labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary"),
-        "repairs",
-        *("config/selection", "config/targets"),
+        *("trajectories", "contrast", "labels", "triage", "suspect_tasks", "lucky_passes"),
+        *("capability_dictionary", "repairs"),
+        *("config/triage", "config/discovery", "config/contrast", "config/selection", "config/targets"),
     ],
     light=True,
 )
@@ -45,17 +48,21 @@ def select_capabilities(study: Study) -> StageResult:
     rows: list[SelectedCapability] = []
     decisive: list[DecisiveShare] = []
     repairs = study.store.read(Repair)
+    section = study.settings.selection
+    _check_overrides(study)
     for one in evidence_by_target(study):
         own = contrasts.get(one.target, [])
         matrix = LabelMatrix.build(one.labels, one.triage, one.target)
         shares = decisive_shares(matrix, repairs, one.target, live=one.target == study.settings.targets.name)
-        rows += select(own, one.capabilities, one.labels, one.triage, study.settings.selection, shares)
+        nulls = {one.target: cache(partial(_null, study, one))}
+        rows += select(own, one.capabilities, one.labels, one.triage, section, shares, nulls=nulls)
         decisive += shares
     version = text_version(
         study.store.write(rows, SelectedCapability), study.store.write(decisive, DecisiveShare)
     )
     every = [row for own in contrasts.values() for row in own]
-    kept = [row for row in rows if row.kept]
+    kept = [row for row in rows if row.kept and not row.overridden_by]
+    overridden = [row for row in rows if row.overridden_by]
     best = _best([row for row in every if row.capability_id in {one.capability_id for one in kept}])
     if best:
         best["coverage"] = max(
@@ -65,10 +72,35 @@ def select_capabilities(study: Study) -> StageResult:
     return StageResult(
         version,
         len(rows),
-        {"kept": len(kept), "rejected": len(rows) - len(kept), **_priced(study, rows), **best},
+        {
+            "kept": len(kept),
+            **({"kept_by_override": len(overridden)} if overridden else {}),
+            "rejected": len(rows) - len(kept) - len(overridden),
+            **_priced(study, rows),
+            **best,
+        },
         pages=exhibit.pages,
         tables=exhibit.tables,
     )
+
+
+def _null(study: Study, one: Evidence) -> Null:
+    """Return what shuffled outcomes come to in one target."""
+    matrix = LabelMatrix.build(one.labels, one.triage, one.target)
+    proposed = [row for row in study.store.read(ProposedFinding) if row.target == one.target]
+    settings = study.settings
+    findings = Findings.of_tables(matrix, proposed, one.capabilities, settings.discovery)
+    return chance_null(matrix, findings, settings.contrast, settings.selection)
+
+
+def _check_overrides(study: Study) -> None:
+    known = {name for row in study.store.read(Capability) for name in (row.capability_id, row.name)}
+    for name in study.settings.selection.overrides:
+        if name not in known:
+            raise InputError(
+                f"selection.overrides names '{name}', which is neither the id nor the name of a candidate; "
+                "`trace sql gap_table` lists them."
+            )
 
 
 def _priced(study: Study, rows: Sequence[SelectedCapability]) -> dict[str, int]:

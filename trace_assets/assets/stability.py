@@ -22,7 +22,7 @@ from trace_assets.system.progress import progress
         "tasks",
         *("selected_capabilities", "trajectories", "labels", "triage", "suspect_tasks", "lucky_passes"),
         "capability_dictionary",
-        *("config/discovery", "config/contrast", "config/selection", "config/stability"),
+        *("config/triage", "config/discovery", "config/contrast", "config/selection", "config/stability"),
     ],
 )
 def estimate_stability(study: Study) -> StageResult:

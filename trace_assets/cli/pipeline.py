@@ -143,6 +143,10 @@ def demo(
 
 def diagnose(
     batch: Annotated[list[str] | None, typer.Option(help="Only these task batches are refreshed.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="Only runs of this policy, by its name or how that begins (triage.policy)."),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask before a model is paid for; scripts are never asked.")
     ] = False,
@@ -158,9 +162,14 @@ def diagnose(
     """
     from trace_assets.cli.diagnosis import agree_on_spending
     from trace_assets.cli.tables import print_diagnosis
+    from trace_assets.resources.analysts import chosen_policy, players
     from trace_assets.workflows.forecast import asks_model
 
+    if policy:
+        overrides = [*(overrides or []), f"triage.policy={json.dumps(policy)}"]
     study = open_study(config, overrides)
+    if study.settings.triage.policy and study.store.partitions(TrajectoryHead):
+        chosen_policy(study.settings.triage.policy, players(study))
     there = sorted({*batches(study), *study.store.partitions(TrajectoryHead)})
     if not there:
         raise InputError(

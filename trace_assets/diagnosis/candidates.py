@@ -83,6 +83,11 @@ class Pool:
                 kept.append(place)
         return rows[sorted(kept)]
 
+    def normed(self, min_support: int) -> tuple[Codes, NDArray[np.float64]]:
+        """Return labels and norms of the findings, from which candidates are picked by outcomes."""
+        rows = self.findings(min_support)
+        return self.codes[rows], np.array([self.detectors[row].norm for row in rows])
+
     def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> int:
         """Return how many findings the contrast could test: those relevant often enough on both sides.
 

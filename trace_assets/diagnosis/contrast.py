@@ -14,6 +14,7 @@ from trace_assets.settings import ContrastSection
 from trace_assets.stats.agreement import alpha_estimate
 from trace_assets.stats.intervals import Estimate, Ratio, difference, ratio, resample_each
 from trace_assets.stats.paired import matched_gap
+from trace_assets.stats.stratified import stratified_gap, stratified_p_value
 from trace_assets.stats.tests import benjamini_hochberg, gap_p_value
 
 _LF, _RF, _LP, _RP, _F, _P = range(6)
@@ -68,6 +69,8 @@ def contrast_matrix(
 ) -> list[Contrast]:
     """Estimate error rates, gap and coverage of every capability of a matrix.
 
+    Where several policies played, p and `policy_gap` compare each policy's runs among themselves.
+
     ER- = LACKING / (LACKING + PRESENT) over the agent's failures, ER+ the same over successes, gap = ER- -
     ER+, coverage = LACKING among failures / failures (TRACE, arXiv 2604.05336, section 3). Trials of a task
     are not independent: intervals come from a bootstrap over tasks, p-values from a permutation within and
@@ -95,6 +98,9 @@ def contrast_matrix(
         _estimate(capability, counts[:, row], sums[:, row], section, target)
         for row, capability in enumerate(matrix.capabilities)
     ]
+    if matrix.policy is not None:
+        within = [within_policies(matrix, row, section) for row in range(len(results))]
+        results = [row.model_copy(update=own) for row, own in zip(results, within, strict=True)]
     relevant = counts.sum(axis=0)
     tested = can_be_tested(relevant[:, _RF], relevant[:, _RP])
     p_values = [row.p_value if test else None for row, test in zip(results, tested, strict=True)]
@@ -106,6 +112,7 @@ def contrast_matrix(
             update={
                 "q_value": q,
                 "n_considered": tests,
+                "policies": matrix.policies if matrix.policies != ("",) else (),
                 "alpha": alpha.value,
                 "alpha_low": alpha.low,
                 "alpha_high": alpha.high,
@@ -113,6 +120,35 @@ def contrast_matrix(
         )
         for result, q, alpha in zip(results, q_values, alphas, strict=True)
     ]
+
+
+def within_policies(matrix: LabelMatrix, row: int, section: ContrastSection) -> dict[str, float | None]:
+    """Return p-value and gap of one capability within policies, where several played."""
+    assert matrix.policy is not None
+    lacking = matrix.codes[row] == LACKING
+    relevant = lacking | (matrix.codes[row] == PRESENT)
+    failed = matrix.failed
+    counts = np.zeros((int(matrix.tasks.max()) + 1, int(matrix.policy.max()) + 1, 4), dtype=np.int64)
+    masks = lacking & failed, relevant & failed, lacking & ~failed, relevant & ~failed
+    for place, mask in enumerate(masks):
+        np.add.at(counts[:, :, place], (matrix.tasks[mask], matrix.policy[mask]), 1)
+    gap = stratified_gap(
+        counts, resamples=section.resamples, seed=section.seed, confidence=section.confidence
+    )
+    rng = np.random.default_rng([section.seed, crc32(matrix.capabilities[row].encode())])
+    return {
+        "p_value": stratified_p_value(
+            lacking[relevant],
+            failed[relevant],
+            matrix.tasks[relevant],
+            matrix.policy[relevant],
+            section.permutations,
+            rng,
+        ),
+        "policy_gap": gap.value,
+        "policy_gap_low": gap.low,
+        "policy_gap_high": gap.high,
+    }
 
 
 def _alphas(matrix: LabelMatrix, section: ContrastSection) -> list[Estimate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Protocol, runtime_checkable
 
@@ -15,11 +15,13 @@ from pydantic import TypeAdapter
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.candidates import Pool
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
-from trace_assets.diagnosis.label_matrix import LACKING
+from trace_assets.diagnosis.label_matrix import LACKING, PRESENT
 from trace_assets.errors import InputError
-from trace_assets.records import Capability, Label, Message, ToolSpec, Trajectory
+from trace_assets.records import Capability, Label, Message, ProposedFinding, ToolSpec, Trajectory
 from trace_assets.settings import Discovery
 
+DETECTORS = "detectors"
+"""How they are called as analyst and labeller."""
 SAMPLE = 8
 """How many of the trajectories behind a proposal are named in `Capability.proposed_by`."""
 
@@ -52,7 +54,7 @@ class DetectorAnalyst:
     @property
     def name(self) -> str:
         """`detectors`."""
-        return "detectors"
+        return DETECTORS
 
     @property
     def version(self) -> str:
@@ -78,15 +80,41 @@ class DetectorAnalyst:
         Raises:
             InputError: The trajectories are of several targets.
         """
+        return self.discover_among(trajectories)[0]
+
+    def discover_among(
+        self, trajectories: Sequence[Trajectory]
+    ) -> tuple[list[Capability], list[ProposedFinding]]:
+        """Return candidates as `discover` does, and beside them all findings that they were picked among."""
         target = _target(trajectories)
         passed = [trajectory.success for trajectory in trajectories]
         if target is None or not (True in passed and False in passed):
-            return []
+            return [], []
         pool = self.pool(trajectories)
         outcome = np.array([-1 if one is None else int(one) for one in passed])
         chosen = pool.pick(outcome == 1, outcome == 0, self._section)
         considered = pool.considered(outcome == 1, outcome == 0, self._section)
-        return [_capability(pool, row, target, trajectories, self.name, considered) for row in chosen]
+        order = sorted(range(len(trajectories)), key=lambda place: trajectories[place].trajectory_id)
+        hashed = trajectories_hash(trajectories[place].trajectory_id for place in order)
+        findings = pool.findings(self._section.support(int((outcome == 0).sum())))
+        return (
+            [_capability(pool, row, target, trajectories, self.name, considered) for row in chosen],
+            [
+                ProposedFinding(
+                    target=target,
+                    capability_id=capability_id(target, pool.detectors[row].name, pool.proposals[row]),
+                    name=pool.proposals[row].name,
+                    detector=pool.detectors[row].name,
+                    picked=int(row) in chosen,
+                    norm=pool.detectors[row].norm,
+                    n_lacking=int((pool.codes[row] == LACKING).sum()),
+                    n_present=int((pool.codes[row] == PRESENT).sum()),
+                    labels="".join(map(str, pool.codes[row][order].tolist())),
+                    trajectories_hash=hashed,
+                )
+                for row in findings
+            ],
+        )
 
     def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
         """Return all proposals with their labels on trajectories of one target, made without outcomes."""
@@ -185,6 +213,11 @@ def capability_id(target: str, detector: str, proposal: Proposal) -> str:
     if slug != exact or len(slug) > 80:
         slug = f"{slug[:71].strip('-')}-{_hash(plain)[:8]}"
     return slug
+
+
+def trajectories_hash(ids: Iterable[str]) -> str:
+    """Return a hash of trajectory ids, which are in order."""
+    return _hash("\n".join(ids))[:16]
 
 
 def _label(

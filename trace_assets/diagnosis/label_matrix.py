@@ -94,6 +94,8 @@ class LabelMatrix:
         coders: Who labelled, as labeller and pass; one of them unless there are several.
         votes: What each coder said, shape `(rows, columns, coders)`; None with a single one.
         posterior: Probability of NA, PRESENT and LACKING, shape `(rows, columns, 3)`; None with a single one.
+        policy: Index of who played each column, shape `(columns,)`; None where one policy played all.
+        policies: Their names, sorted.
     """
 
     capabilities: tuple[str, ...]
@@ -105,6 +107,8 @@ class LabelMatrix:
     coders: tuple[Coder, ...] = (("", 0),)
     votes: Codes | None = None
     posterior: NDArray[np.float64] | None = None
+    policy: NDArray[np.int64] | None = None
+    policies: tuple[str, ...] = ()
 
     @classmethod
     def build(cls, labels: Sequence[Label], triage: Sequence[Triage], target: str) -> LabelMatrix:
@@ -119,13 +123,13 @@ class LabelMatrix:
             target: Whose rows to use.
         """
         counted = sorted(
-            (row.task_id, row.trajectory_id, row.outcome == "failed")
+            (row.task_id, row.trajectory_id, row.outcome == "failed", row.policy)
             for row in triage
             if row.target == target
             and (row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent"))
         )
         known = {row.trajectory_id for row in triage if row.target == target}
-        column = {trajectory: place for place, (_, trajectory, _) in enumerate(counted)}
+        column = {trajectory: place for place, (_, trajectory, _, _) in enumerate(counted)}
         own = [row for row in labels if row.trajectory_id in column]
         capabilities = tuple(sorted({row.capability_id for row in labels if row.trajectory_id in known}))
         coders = tuple(sorted({(row.labeller, row.labelling_pass) for row in own}))
@@ -139,16 +143,19 @@ class LabelMatrix:
             if row.label == "LACKING" and row.evidence:
                 evidence[where] = min(int(evidence[where]), min(row.evidence))
         codes, posterior = reconcile(votes)
+        policies, policy = np.unique([who for *_, who in counted], return_inverse=True)
         return cls(
             capabilities=capabilities,
-            trajectories=tuple(trajectory for _, trajectory, _ in counted),
-            tasks=np.unique([task for task, _, _ in counted], return_inverse=True)[1].astype(np.int64),
-            failed=np.array([failed for _, _, failed in counted], dtype=np.bool_),
+            trajectories=tuple(trajectory for _, trajectory, _, _ in counted),
+            tasks=np.unique([task for task, _, _, _ in counted], return_inverse=True)[1].astype(np.int64),
+            failed=np.array([failed for _, _, failed, _ in counted], dtype=np.bool_),
             codes=codes,
             evidence=evidence,
             coders=coders or (("", 0),),
             votes=votes if len(coders) > 1 else None,
             posterior=posterior,
+            policy=policy.astype(np.int64) if len(policies) > 1 else None,
+            policies=tuple(str(one) for one in policies),
         )
 
     def take(self, rows: Sequence[int]) -> LabelMatrix:
@@ -182,4 +189,5 @@ class LabelMatrix:
             evidence=self.evidence[:, where],
             votes=None if self.votes is None else self.votes[:, where],
             posterior=None if self.posterior is None else self.posterior[:, where],
+            policy=None if self.policy is None else self.policy[where],
         )

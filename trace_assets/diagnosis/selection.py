@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.diagnosis.contrast import TESTABLE
+from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
 from trace_assets.diagnosis.repair.shares import indecisive
+from trace_assets.diagnosis.thresholds import (
+    interval_words,
+    is_promising,
+    more_tasks,
+    shortcoming,
+    stands_alone,
+)
 from trace_assets.records import Capability, Contrast, DecisiveShare, Label, SelectedCapability, Triage
 from trace_assets.settings import Selection
 
@@ -47,10 +52,13 @@ def select(
     triage: Sequence[Triage],
     section: Selection,
     decisive: Sequence[DecisiveShare] = (),
+    *,
+    nulls: Mapping[str, Callable[[], Null]] = {},
 ) -> list[SelectedCapability]:
     """Decide on every candidate, target by target.
 
-    First each candidate alone must pass the thresholds, see `shortcoming`. Then candidates are taken by
+    First each candidate alone must pass the thresholds, see `shortcoming`, and the clearest of them must be
+    clearer than what shuffled outcomes show, see `chance_null`. Then candidates are taken by
     greedy marginal coverage per expected cost (`expected_cost`): each time the one that is lacking in most of
     the failures that none taken so far explains, for what teaching it costs. Two guards keep consequences
     from being taken for causes:
@@ -60,6 +68,8 @@ def select(
       before its own in most failures that lack both: of two that go together, the earlier is the cause;
     - after a candidate is taken, the others must still show the gap outside of what it explains.
 
+    What `selection.overrides` names is kept at the end, whatever speaks against it, and marked as such.
+
     Args:
         contrasts: One row a candidate.
         capabilities: The candidates' names.
@@ -67,6 +77,8 @@ def select(
         triage: Outcomes of all trajectories.
         section: Thresholds.
         decisive: What repairing the candidates does, where it was measured.
+        nulls: What shuffled outcomes come to, by target; asked for only where something would be kept. A
+            target without one is not held against it.
 
     Returns:
         One row a candidate, the kept ones first by the order in which they were taken, rejected ones by
@@ -81,7 +93,7 @@ def select(
     decided: list[SelectedCapability] = []
     for target, own in groups.items():
         matrix = LabelMatrix.build(labels, triage, target)
-        decided += select_matrix(own, matrix, section, names, detectors, shares)
+        decided += select_matrix(own, matrix, section, names, detectors, shares, null=nulls.get(target))
     return decided
 
 
@@ -92,6 +104,8 @@ def select_matrix(
     names: Mapping[str, str] = {},
     detectors: Mapping[str, str] = {},
     decisive: Mapping[str, DecisiveShare] = {},
+    *,
+    null: Callable[[], Null] | None = None,
 ) -> list[SelectedCapability]:
     """Decide on the candidates of one target; see `select`.
 
@@ -102,11 +116,22 @@ def select_matrix(
         names: Capability id to name; the id where none is given.
         detectors: Capability id to detector family, for prices.
         decisive: Capability id to what repairing it does, where that was measured.
+        null: What shuffled outcomes come to; None keeps what passes the thresholds.
     """
     costs = {
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
     }
-    rejected = {row.capability_id: reason for row in own if (reason := shortcoming(row, section))}
+    chances: dict[str, float] = {}
+    standing = [row for row in own if stands_alone(row, section)]
+    if standing and null is not None and section.max_chance < 1:
+        chances = {
+            row.capability_id: null().share(row.p_value) for row in standing if row.p_value is not None
+        }
+    rejected = {
+        row.capability_id: reason
+        for row in own
+        if (reason := shortcoming(row, section, chances.get(row.capability_id)))
+    }
     no_cause = {
         row.capability_id: reason
         for row in own
@@ -115,6 +140,9 @@ def select_matrix(
     for name, reason in no_cause.items():
         rejected[name] = f"{rejected[name]}; {reason}" if name in rejected else reason
     passing = [row for row in own if row.capability_id not in rejected]
+    if chances and (reason := luck(passing, chances, section)):
+        rejected |= {row.capability_id: reason for row in passing}
+        passing = []
     taken = Cover(passing, matrix, names, costs, section).take()
     for row in own:
         if row.capability_id in rejected:
@@ -125,31 +153,62 @@ def select_matrix(
     )
     targets = {row.capability_id: row.target for row in own}
     decided = []
+    asked = {row.capability_id: overriding(row.capability_id, names, section) for row in rest}
+    rest.sort(key=lambda row: not asked[row.capability_id])
     order = [*taken.order, *(row.capability_id for row in rest)]
     rows = {row.capability_id: row for row in own}
     for rank, capability in enumerate(order, start=1):
         kept, marginal, reason = taken.verdicts[capability]
-        waits = capability in rejected and capability not in no_cause
+        override = asked.get(capability, "")
+        chance = chances.get(capability)
+        waits = capability in rejected and not override and capability not in no_cause
         promise = waits and is_promising(rows[capability], section)
-        more = more_tasks(rows[capability], section) if promise else None
+        more = more_tasks(rows[capability], section, chance) if promise else None
         if promise:
             much = "more tasks like these" if more is None else f"about {more} more tasks like these"
             reason = f"promising: {much} would decide; so far {reason}"
+        if override:
+            reason = f"kept by override, not found ({override}): {reason}"
         decided.append(
             SelectedCapability(
                 capability_id=capability,
                 target=targets[capability],
                 name=names.get(capability, capability),
-                kept=kept,
+                kept=kept or bool(override),
                 rank=rank,
                 reason=reason,
-                verdict="kept" if kept else "promising" if promise else "rejected",
+                verdict="kept"
+                if kept
+                else "override"
+                if override
+                else "promising"
+                if promise
+                else "rejected",
+                overridden_by=override,
+                chance=chance,
                 more_tasks=more,
                 marginal_coverage=marginal,
                 expected_cost=costs[capability],
             )
         )
     return decided
+
+
+def overriding(capability: str, names: Mapping[str, str], section: Selection) -> str:
+    """Return why a person has a capability kept, named by id or by name; empty where nobody does."""
+    told = {capability, names.get(capability, capability)}
+    return next((reason for name, reason in section.overrides.items() if name in told), "")
+
+
+def luck(passing: Sequence[Contrast], chances: Mapping[str, float], section: Selection) -> str:
+    """Return why nothing is kept although some pass: shuffled outcomes show as much too often; else empty."""
+    least = min((chances[row.capability_id] for row in passing), default=0.0)
+    if least <= section.max_chance:
+        return ""
+    return (
+        f"with outcomes shuffled something at least as clear is found in {100 * least:.1f} % of studies, "
+        f"{100 * section.max_chance:g} % at most are asked for"
+    )
 
 
 def expected_cost(row: Contrast, section: Selection, detector: str = "") -> float:
@@ -178,101 +237,6 @@ def expected_cost(row: Contrast, section: Selection, detector: str = "") -> floa
     p = min(max(1 - lacking / relevant, 0.5 / relevant), 1 - 0.5 / relevant)
     k = section.cost_group_size
     return price / float(1 - p**k - (1 - p) ** k)
-
-
-def shortcoming(row: Contrast, section: Selection) -> str:
-    """Return why a candidate fails on its own, all reasons with their figures; empty when it passes."""
-    if row.gap is None or row.coverage is None:
-        return (
-            f"gap undefined: relevant to {row.n_failed_relevant} of {row.n_failed} failures and "
-            f"{row.n_passed_relevant} of {row.n_passed} successes"
-        )
-    reasons = []
-    for side, n in (("failures", row.n_failed_relevant), ("successes", row.n_passed_relevant)):
-        if n < section.min_relevant:
-            reasons.append(f"only {n} relevant {side}, {section.min_relevant} are needed")
-    gap = interval_words(row.gap, row.gap_low, row.gap_high)
-    if row.gap < section.min_gap:
-        reasons.append(f"gap {gap} is below {section.min_gap:.2f}")
-    elif row.gap_low is None or row.gap_low < section.min_gap_low:
-        reasons.append(f"the lower bound of the gap {gap} is below {section.min_gap_low:.2f}")
-    coverage = interval_words(row.coverage, row.coverage_low, row.coverage_high)
-    if row.coverage < section.min_coverage:
-        reasons.append(f"coverage {coverage} is below {section.min_coverage:.2f}")
-    elif row.coverage_low is None or row.coverage_low < section.min_coverage_low:
-        reasons.append(f"the lower bound of the coverage {coverage} is below {section.min_coverage_low:.2f}")
-    if row.q_value is None:
-        reasons.append(f"not tested: fewer than {TESTABLE} relevant on one side")
-    elif row.q_value > section.max_q:
-        reasons.append(
-            f"q value {row.q_value:.3f} is above {section.max_q:.2f} (p {row.p_value:.3f}, "
-            f"{row.n_considered or 1} considered)"
-        )
-    if row.alpha is not None and row.alpha < section.min_alpha and not section.override_agreement:
-        alpha = interval_words(row.alpha, row.alpha_low, row.alpha_high)
-        reasons.append(f"labels agree to alpha {alpha} only, {section.min_alpha:.2f} is needed")
-    if row.gap >= section.min_gap and _difficulty(row, section):
-        varying = interval_words(row.varying_gap or 0.0, row.varying_gap_low, row.varying_gap_high)
-        reasons.append(
-            f"in the {row.n_varying_tasks} tasks with runs that lack it and runs that do not, the former do "
-            f"not fail more often (gap {varying}): hard tasks are behind the gap, not the lack"
-        )
-    return "; ".join(reasons)
-
-
-def is_promising(row: Contrast, section: Selection) -> bool:
-    """Tell whether a candidate that fails on its own may do so for too little data alone.
-
-    Gap and coverage are what is asked for, labels agree, and runs of the same tasks do not speak against it.
-    """
-    if row.gap is None or row.coverage is None:
-        return False
-    agreed = row.alpha is None or row.alpha >= section.min_alpha or section.override_agreement
-    wide = row.gap >= section.min_gap and row.coverage >= section.min_coverage
-    return wide and agreed and not _difficulty(row, section)
-
-
-def more_tasks(row: Contrast, section: Selection) -> int | None:
-    """Return about how many more tasks would let a promising candidate be kept, if its figures stay.
-
-    Half-widths of intervals, and the z value of the test, go with the root of the number of tasks. None
-    where there is no interval to go by, or where nothing is gained.
-
-    >>> from trace_assets.settings import Selection
-    >>> row = Contrast.model_construct(gap=0.4, gap_low=-0.1, coverage=0.3, coverage_low=0.2, q_value=0.2,
-    ...                                p_value=0.1, n_failed_relevant=20, n_passed_relevant=8, n_tasks=40)
-    >>> more_tasks(row, Selection())
-    35
-    """
-    factors = [section.min_relevant / max(n, 1) for n in (row.n_failed_relevant, row.n_passed_relevant)]
-    if row.gap_low is None or row.coverage_low is None or row.gap is None or row.coverage is None:
-        return None
-    for value, low, least in (
-        (row.gap, row.gap_low, section.min_gap_low),
-        (row.coverage, row.coverage_low, section.min_coverage_low),
-    ):
-        if low < least:
-            if value <= least:
-                return None
-            factors.append(((value - low) / (value - least)) ** 2)
-    if row.q_value is not None and row.p_value is not None and row.q_value > section.max_q:
-        # By how much q is too large, p is too: the number of tests stays.
-        z, needed = (
-            NormalDist().inv_cdf(1 - min(p, 0.999) / 2)
-            for p in (row.p_value, row.p_value * section.max_q / row.q_value)
-        )
-        factors.append((needed / z) ** 2)
-    more = ceil(row.n_tasks * (max(factors) - 1) - 1e-9)
-    return more if more > 0 else None
-
-
-def _difficulty(row: Contrast, section: Selection) -> bool:
-    """Whether runs of the same tasks say that the lack costs nothing, on enough tasks to tell."""
-    return (
-        row.n_varying_tasks >= section.min_varying_tasks
-        and row.varying_gap_high is not None
-        and row.varying_gap_high < section.min_gap
-    )
 
 
 # Greedy coverage: which of several candidates explain the failures, so that no deficit is bought twice.
@@ -426,14 +390,3 @@ class Cover:
     @property
     def _least(self) -> str:
         return f"{int(np.ceil(self.section.min_marginal_coverage * self.n_failed))}"
-
-
-def interval_words(value: float, low: float | None, high: float | None) -> str:
-    """Write a figure with its interval.
-
-    >>> interval_words(0.5, 0.25, 0.75), interval_words(1.0, None, None)
-    ('0.50 [0.25, 0.75]', '1.00 [no interval: one task]')
-    """
-    if low is None or high is None:
-        return f"{value:.2f} [no interval: one task]"
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"

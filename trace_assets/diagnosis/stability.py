@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from math import sqrt
 from typing import Literal
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.candidates import Pool, twins
+from trace_assets.diagnosis.chance import SHUFFLES, Findings, Null, chance_null, shuffled
 from trace_assets.diagnosis.contrast import contrast, contrast_matrix, count_by_task
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select_matrix
@@ -22,6 +24,8 @@ PERMUTATIONS = 1000
 """Of p-values that are sampled: rare, since they are mostly exact."""
 RESAMPLES = 200
 """Bootstrap draws behind the bounds that the selection asks for, in each repetition."""
+FEW_SHUFFLES = 199
+"""Shuffles behind the null of each resample, which is of other tasks than the study's."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +100,16 @@ def stability(
         rng = np.random.default_rng([seed, 0, turn])
         drawn = rng.integers(0, tasks, size=tasks)
         columns = columns_of(matrix.tasks, drawn)
-        run = _once(study, matrix.draw(drawn), columns, plan)
+        again = matrix.draw(drawn)
+        null = cache(partial(_null, study, again, columns, plan, FEW_SHUFFLES))
+        run = _once(study, again, columns, plan, null)
         discovered += run.found
         kept += run.kept
         for place, gap in enumerate(run.gaps):
             if gap is not None:
                 gaps[place].append(gap)
         tick()
-    everything = np.arange(len(matrix.failed))
-    for turn in range(shuffles):
-        failed = shuffled(matrix.tasks, matrix.failed, np.random.default_rng([seed, 1, turn]))
-        run = _once(study, replace(matrix, failed=failed), everything, plan)
+    for run in _on_shuffles(study, plan, shuffles, seed):
         by_chance += run.kept
         chance_sizes.append(run.n_kept)
         tick()
@@ -144,30 +147,29 @@ def stability(
     return rows
 
 
-def shuffled(
-    tasks: NDArray[np.int64], failed: NDArray[np.bool_], rng: np.random.Generator
-) -> NDArray[np.bool_]:
-    """Return outcomes that know nothing of the labels: swapped between tasks, then within them.
+def kept_by_chance(study: Candidates, sections: Sections, *, shuffles: int, seed: int = 0) -> list[int]:
+    """Return how many capabilities are kept in each of some studies with shuffled outcomes.
 
     Args:
-        tasks: Task of each trajectory, counted from 0, shape `(columns,)`.
-        failed: Outcomes, same shape.
-        rng: Source of randomness.
-
-    >>> rng = np.random.default_rng(0)
-    >>> failed = shuffled(np.array([0, 0, 1, 1, 2]), np.array([True, True, False, False, True]), rng)
-    >>> int(failed.sum()), bool(failed[4])  # the only task with one trial keeps its outcome
-    (3, True)
+        study: What to repeat.
+        sections: Settings of discovery, contrast and selection.
+        shuffles: How many studies.
+        seed: The same seed gives the same studies.
     """
-    result = failed.copy()
-    order = np.argsort(tasks, kind="stable")
-    starts = np.searchsorted(tasks[order], np.arange(int(tasks.max(initial=-1)) + 2))
-    sizes = np.diff(starts)
-    for size in np.unique(sizes[sizes > 0]):
-        own = starts[:-1][sizes == size][:, None] + np.arange(size)
-        outcomes = failed[order[own]][rng.permutation(len(own))]
-        result[order[own]] = rng.permuted(outcomes, axis=1)
-    return result
+    quick = sections.contrast.model_copy(update={"resamples": RESAMPLES, "permutations": PERMUTATIONS})
+    plan = replace(sections, contrast=quick)
+    return [run.n_kept for run in _on_shuffles(study, plan, shuffles, seed)]
+
+
+def _on_shuffles(study: Candidates, plan: Sections, shuffles: int, seed: int) -> Iterator[_Run]:
+    matrix = study.matrix
+    everything = np.arange(len(matrix.failed))
+    # Shuffles of a shuffle are shuffles of the study, so one null serves them all.
+    null = cache(partial(_null, study, matrix, everything, plan, SHUFFLES))
+    for turn in range(shuffles):
+        rng = np.random.default_rng([seed, 1, turn])
+        failed = shuffled(matrix.tasks, matrix.failed, rng, matrix.policy)
+        yield _once(study, replace(matrix, failed=failed), everything, plan, null)
 
 
 def columns_of(tasks: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -192,7 +194,25 @@ class _Run:
     n_kept: int
 
 
-def _once(study: Candidates, matrix: LabelMatrix, columns: NDArray[np.int64], sections: Sections) -> _Run:
+def _null(
+    study: Candidates, matrix: LabelMatrix, columns: NDArray[np.int64], sections: Sections, shuffles: int
+) -> Null:
+    """Return what shuffled outcomes come to, candidates picked anew where the study's are."""
+    findings = Findings.of_candidates(matrix)
+    if study.pool is not None:
+        own = [place for place, one in enumerate(study.capabilities) if one.detector is None]
+        codes, norms = study.pool.take(columns).normed(sections.discovery.support(int(matrix.failed.sum())))
+        findings = Findings.of_pool(codes, norms, sections.discovery.max_candidates, matrix.codes[own])
+    return chance_null(matrix, findings, sections.contrast, sections.selection, shuffles=shuffles)
+
+
+def _once(
+    study: Candidates,
+    matrix: LabelMatrix,
+    columns: NDArray[np.int64],
+    sections: Sections,
+    null: Callable[[], Null],
+) -> _Run:
     again, considered = matrix, study.considered
     if study.pool is not None:
         pool = study.pool.take(columns)
@@ -209,7 +229,7 @@ def _once(study: Candidates, matrix: LabelMatrix, columns: NDArray[np.int64], se
         )
         considered = pool.considered(passed, failed, sections.discovery) + len(own)
     rows = contrast_matrix(again, sections.contrast, study.target, considered=considered)
-    decided = select_matrix(rows, again, sections.selection)
+    decided = select_matrix(rows, again, sections.selection, null=null)
     chosen = {row.capability_id for row in decided if row.kept}
     places = [place for place, one in enumerate(again.capabilities) if one in chosen]
     alike = twins(matrix.codes, again.codes) if study.pool is not None else np.eye(len(rows), dtype=np.bool_)

@@ -110,7 +110,17 @@ def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
         rule=ruling.rule if ruling else "passed",
         evidence=ruling.evidence if ruling else (),
         detail=ruling.detail if ruling else "",
+        policy=player(trajectory.policy, trajectory.adapter),
     )
+
+
+def player(policy: str, adapter: str | None) -> str:
+    """Return who played, as tables name it.
+
+    >>> player("m", None), player("m", "m-lookup")
+    ('m', 'm + m-lookup')
+    """
+    return f"{policy} + {adapter}" if adapter else policy
 
 
 __all__ = ["RULES", "SECOND_LOOK", "Known", "Ruling", "SecondLook", "triage"]

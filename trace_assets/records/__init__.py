@@ -8,6 +8,7 @@ from trace_assets.records.capability import (
     LabelLeak,
     LabelValue,
     Proposal,
+    ProposedFinding,
     ShownTranscript,
 )
 from trace_assets.records.contrast import (
@@ -95,6 +96,7 @@ TABLES: tuple[type[Record], ...] = (
     SuspectTask,
     LuckyPass,
     Proposal,
+    ProposedFinding,
     Capability,
     BatchCapability,
     ShownTranscript,
@@ -193,6 +195,7 @@ __all__ = [
     "PilotPoint",
     "PolicyContrast",
     "Proposal",
+    "ProposedFinding",
     "Quarantined",
     "Record",
     "Repair",

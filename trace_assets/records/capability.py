@@ -37,6 +37,34 @@ class Capability(Record):
     """`half`: proposed from one half of the tasks, so the contrast is estimated on the other half alone."""
 
 
+class ProposedFinding(Record):
+    """Row of the table `findings`: all that detectors proposed and enough trajectories lack, picked or not.
+
+    It is known without a look at outcomes, so candidates can be picked anew on shuffled ones.
+    """
+
+    table: ClassVar[str] = "findings"
+    key: ClassVar[tuple[str, ...]] = ("target", "capability_id")
+
+    target: str
+    capability_id: str
+    """As the candidate is called that it became, or would have become."""
+    name: str
+    detector: str
+    picked: bool
+    """Whether it became a candidate: successes mostly show it, and it is among those that cover most."""
+    norm: float
+    """Share of relevant successes that must show it."""
+    n_lacking: int
+    """Trajectories that lack it."""
+    n_present: int
+    """Trajectories that needed it and show it."""
+    labels: str
+    """One character a trajectory, in the order of their ids: 0 for NA, 1 for PRESENT, 2 for LACKING."""
+    trajectories_hash: str
+    """Of the ids of these trajectories."""
+
+
 class Label(Record):
     """Row of the table `labels`: does this trajectory's task need the capability, and was it exercised."""
 

@@ -63,6 +63,12 @@ class Contrast(Record):
     varying_gap_low: float | None = None
     varying_gap_high: float | None = None
     n_varying_tasks: int = 0
+    policies: tuple[str, ...] = ()
+    """Who played. With several, p compares each policy's runs among themselves."""
+    policy_gap: float | None = None
+    """The gap within policies, over all of them together; null where one policy played all."""
+    policy_gap_low: float | None = None
+    policy_gap_high: float | None = None
     n_considered: int | None = None
     """Tests that q values are corrected for: findings of this target that were looked at, kept or not."""
     n_passed_aside: int = 0
@@ -85,8 +91,14 @@ class SelectedCapability(Record):
     """Why it was kept or rejected, in words with the figures."""
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
-    verdict: Literal["kept", "promising", "rejected"] | None = None
-    """`promising`: gap and coverage are what is asked for, and only their uncertainty speaks against it."""
+    verdict: Literal["kept", "override", "promising", "rejected"] | None = None
+    """`promising`: gap and coverage are what is asked for, and only their uncertainty speaks against it.
+    `override`: it is kept because `selection.overrides` names it, and was not found."""
+    overridden_by: str = ""
+    """The reason that `selection.overrides` gives; empty where it stands on its own."""
+    chance: float | None = None
+    """Share of studies with shuffled outcomes in which something at least as clear is found; null where
+    nothing passed the thresholds, so that nobody asked."""
     more_tasks: int | None = None
     """Where it is promising: about how many more tasks like these would decide; null where nobody can say."""
     expected_cost: float | None = None

@@ -244,6 +244,8 @@ class Triage(Record):
     evidence: tuple[int, ...] = ()
     """Message indices that show it."""
     detail: str = ""
+    policy: str = ""
+    """Who played: the policy, and the adapter where one was applied (`policy + adapter`)."""
 
 
 # A task: one thing an agent is asked to do in a target environment.

@@ -208,7 +208,10 @@ class ReportData:
     @property
     def kept(self) -> list[SelectedCapability]:
         """Kept capabilities, by target and rank."""
-        return sorted((row for row in self.selected if row.kept), key=lambda row: (row.target, row.rank))
+        return sorted(
+            (row for row in self.selected if row.kept and not row.overridden_by),
+            key=lambda row: (row.target, row.rank),
+        )
 
 
 def shown_names(capabilities: Sequence[Capability], adapters: Sequence[Adapter]) -> dict[str, str]:

@@ -42,6 +42,17 @@ def points(value: float | None, low: float | None = None, high: float | None = N
     return f"{100 * value:+.1f}{bounds}"
 
 
+def decision(verdict: str | None, kept: bool) -> str:
+    """Write what was decided on a candidate.
+
+    >>> decision("override", True), decision("promising", False), decision(None, False)
+    ('kept by override', 'promising', 'rejected')
+    """
+    if verdict == "override":
+        return "kept by override"
+    return "kept" if kept else verdict or "rejected"
+
+
 def p_value(value: float | None) -> str:
     """Write a p or q value.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from trace_assets.records import Triage
+from trace_assets.records import Contrast, Triage
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
 
@@ -86,3 +86,26 @@ def fault_shares(triage: Sequence[Triage]) -> dict[str, tuple[int, dict[str, int
         order = ["passed", *_FAULTS.values()]
         counted[target] = (len(own), {name: counts[name] for name in order if counts[name]})
     return counted
+
+
+def played(data: ReportData) -> dict[str, tuple[str, ...]]:
+    """Return by target whose runs were diagnosed, where that is known."""
+    return {row.target: row.policies for row in sorted(data.contrasts, key=_target) if row.policies}
+
+
+def _target(row: Contrast) -> str:
+    return row.target
+
+
+def who_played(policies: Sequence[str]) -> str:
+    """Say whose runs were diagnosed, and what that means where they are several policies'.
+
+    >>> who_played(["small"])
+    'played by small.'
+    """
+    if len(policies) == 1:
+        return f"played by {policies[0]}."
+    return (
+        f"played by {len(policies)} policies ({', '.join(policies)}), diagnosed together: p and the "
+        "gap within policies compare each with itself. `trace diagnose --policy NAME` diagnoses one."
+    )

@@ -14,7 +14,7 @@ from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
 from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData, stage_costs
-from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found
+from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found, played, who_played
 
 
 def print_diagnosis(data: ReportData, console: Console) -> None:
@@ -28,6 +28,8 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
     if not data.contrasts:
         console.print("Contrast: not run yet: run `trace sync`." if data.triage else "No trajectories yet.")
         return
+    for target, policies in played(data).items():
+        console.print(f"[bold]{escape(target)}[/]: {escape(who_played(policies))}", soft_wrap=True)
     console.print(capability_table(data, wide=console.width >= 110))
     for line in unmeasured(data):
         console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
@@ -117,7 +119,9 @@ def _stacked(value: float | None, low: float | None, high: float | None, n: int)
 def _decision(decision: SelectedCapability | None) -> str:
     if decision is None:
         return "not decided yet"
-    word = f"[bold green]kept, {decision.rank}[/]" if decision.kept else "[yellow]rejected[/]"
+    said = formatting.decision(decision.verdict, decision.kept)
+    found = decision.kept and not decision.overridden_by
+    word = f"[bold green]{said}, {decision.rank}[/]" if found else f"[yellow]{said}[/]"
     return f"{word}\n{escape(decision.reason)}"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from trace_assets.assets.result import Figure
 from trace_assets.assets.suspect_tasks import aside_tasks
@@ -14,13 +15,15 @@ from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, ModelServer
+from trace_assets.diagnosis.triage import player
 from trace_assets.environments.contract.description import (
     GivenTools,
     TargetDescription,
     read_description,
     write_description,
 )
-from trace_assets.records import Capability, Label, LuckyPass, Task, Trajectory, Triage
+from trace_assets.errors import InputError
+from trace_assets.records import Capability, Label, LuckyPass, Task, Trajectory, TrajectoryHead, Triage
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -88,6 +91,59 @@ def model_figures(server: ModelServer) -> dict[str, Figure]:
     return {**server.account.figures, "remembered_answers": server.remembered, **refused}
 
 
+# Whose runs are diagnosed: those of one policy where the settings name one, without tasks that are put aside.
+
+
+def chosen_policy(wanted: str, known: Collection[str]) -> str:
+    """Return the policy that a name means: itself, or the only one that begins so, provider or not.
+
+    Args:
+        wanted: A name or its beginning.
+        known: All policies that played.
+
+    Raises:
+        InputError: None or several begin so.
+
+    >>> chosen_policy("small", ["served/small-model", "large"]), chosen_policy("a", ["a", "ab"])
+    ('served/small-model', 'a')
+    """
+    if wanted in known:
+        return wanted
+    fitting = sorted(
+        name for name in known if name.startswith(wanted) or name.rpartition("/")[2].startswith(wanted)
+    )
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise InputError(f"several policies begin with '{wanted}': {', '.join(fitting)}; name one of them.")
+    near = get_close_matches(wanted, sorted(known), 1)
+    raise InputError(
+        f"no policy is called '{wanted}'"
+        + (f"; did you mean '{near[0]}'?" if near else ".")
+        + f" There are {', '.join(sorted(known)) or 'none'}."
+    )
+
+
+def players(study: Study) -> set[str]:
+    """Return all policies that played, as `Triage.policy` names them."""
+    heads = study.store.frame(TrajectoryHead).select("policy", "adapter").unique()
+    return {player(policy, adapter) for policy, adapter in heads.iter_rows()}
+
+
+def counted_outcomes(study: Study) -> list[Triage]:
+    """Return outcomes that enter discovery and contrast.
+
+    Raises:
+        InputError: `triage.policy` names no policy.
+    """
+    aside = aside_tasks(study)
+    rows = [row for row in study.store.read(Triage) if row.task_id not in aside]
+    if study.settings.triage.policy and rows:
+        who = chosen_policy(study.settings.triage.policy, players(study))
+        rows = [row for row in rows if row.policy == who]
+    return rows
+
+
 def by_target(trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
     """Group trajectories by target, targets sorted."""
     groups: dict[str, list[Trajectory]] = defaultdict(list)
@@ -132,8 +188,7 @@ def evidence_by_target(study: Study) -> list[Evidence]:
     for label in study.store.read(Label):
         if label.capability_id in target_of:
             labels[target_of[label.capability_id]].append(label)
-    aside = aside_tasks(study)
-    triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
+    triage = counted_outcomes(study)
     lucky = {row.trajectory_id for row in study.store.read(LuckyPass) if row.aside}
     found = []
     for target in sorted(labels):

@@ -57,7 +57,7 @@ class WriterServer(Analyst):
 class TriageSection(Section):
     """To whom failures are put down."""
 
-    added = frozenset({"suspect_tasks", "lucky_passes"})
+    added = frozenset({"suspect_tasks", "lucky_passes", "policy"})
 
     model: str = ""
     """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
@@ -70,6 +70,9 @@ class TriageSection(Section):
     """Kinds of lucky passes that are left out of ER+ and of all that follows: those whose task asks for no
     change, those that broke the policy, those whose changes are not the expected ones. None by default: left
     out, they take lacking successes along, so a gap is wider than it is (docs/results.md)."""
+    policy: str = ""
+    """Policy whose runs alone enter discovery and contrast, by its name or how that begins; empty: all, each
+    compared with itself. An adapter is named beside its policy: `policy + adapter`."""
 
 
 class Discovery(Section):
@@ -151,7 +154,7 @@ class Selection(Section):
 
     added = frozenset(
         {"min_gap_low", "min_coverage_low", "min_varying_tasks", "override_agreement"}
-        | {"cost", "cost_group_size", "prices", "min_decisive"}
+        | {"cost", "cost_group_size", "prices", "min_decisive", "max_chance", "overrides"}
     )
 
     min_gap: float = Field(0.20, ge=-1, le=1)
@@ -164,6 +167,9 @@ class Selection(Section):
     """What the lower bound of the coverage must reach."""
     max_q: float = Field(0.05, gt=0, le=1)
     """Greatest q-value (Benjamini-Hochberg) of the gap."""
+    max_chance: float = Field(0.01, gt=0, le=1)
+    """Greatest share of studies with shuffled outcomes in which anything as clear as the clearest candidate
+    is found: in so many studies of nothing at all something is kept. 1 does not ask."""
     min_relevant: int = Field(10, ge=1)
     """Relevant (not NA) trajectories required among failures and among successes."""
     min_marginal_coverage: float = Field(0.05, ge=0, le=1)
@@ -180,6 +186,9 @@ class Selection(Section):
     more could be repaired and replayed, and repairs are whole: nothing is rejected for want of a measure."""
     max_capabilities: int = Field(6, ge=1)
     """Most capabilities that are kept."""
+    overrides: dict[str, str] = {}
+    """Capability (id or name) that is kept whatever its figures say, with the reason in words. It stands in
+    every table and in the report as kept by override, and is never counted as found."""
     cost: Literal["equal", "signal"] = "equal"
     """What greedy coverage is divided by: nothing, or the rollouts it takes to get a training signal."""
     cost_group_size: int = Field(8, ge=2)
@@ -187,6 +196,14 @@ class Selection(Section):
     prices: dict[str, float] = {}
     """Price of one training by capability id or detector family, in any unit; 1 where none is given. What was
     measured comes in here, when you take it over (`trace sql training_prices`; docs/selection-costs.md)."""
+
+    @field_validator("overrides")
+    @classmethod
+    def _reasons_are_given(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, reason in value.items():
+            if len(reason.split()) < 2:
+                raise ValueError(f"say in a few words why '{name}' is kept")
+        return value
 
     @field_validator("prices")
     @classmethod

@@ -117,7 +117,7 @@ def selection_exhibit(
             {
                 "rank": row.rank if row.kept else "",
                 "capability": row.name,
-                "decision": "kept" if row.kept else "rejected",
+                "decision": formatting.decision(row.verdict, row.kept),
                 "reason": row.reason,
                 **_gap(by_id.get((target, row.capability_id))),
                 "decisive": decisive_words(shares.get((target, row.capability_id))),

@@ -13,7 +13,7 @@ from trace_assets.report import formatting
 from trace_assets.report.asset_report.failure_causes import cause_rows
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
 from trace_assets.report.data import ReportData
-from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found
+from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found, who_played
 from trace_assets.report.plots import Point, scatter
 from trace_assets.report.views.evidence import capability_anchor, evidence_links
 
@@ -146,6 +146,7 @@ def _group(data: ReportData, target: str) -> dict[str, Any]:
         "target": target,
         "decided": bool(decisions),
         "plot": Markup(gap_plot(data, target)),
+        "played": who_played(policies) if (policies := contrasts[0].policies) else "",
         "n_failed": max(row.n_failed for row in contrasts),
         "n_tasks": max(row.n_tasks for row in contrasts),
         "kept": [row for row in rows if row["kept"]],
@@ -167,6 +168,7 @@ def _row(
         "anchor": capability_anchor(contrast.target, contrast.capability_id) if decision else "",
         "links": links,
         "kept": decision is not None and decision.kept,
+        "decision": formatting.decision(decision.verdict, decision.kept) if decision else "",
         "rank": decision.rank if decision else 10_000,
         "reason": decision.reason if decision else "not decided yet",
     }

@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from trace_assets.records import Capability, Contrast, MessageRow, SelectedCapability, ToolCall
+from trace_assets.report import formatting
 from trace_assets.report.data import ReportData, Sample
 
 MOST_LINKED = 6
@@ -94,6 +95,7 @@ def _candidate(
         "name": one.name,
         "target": one.target if several else "",
         "kept": one.kept,
+        "decision": formatting.decision(one.verdict, one.kept),
         "reason": one.reason,
         "description": capability.description if capability else "",
         "analyst": capability.analyst if capability else "",

@@ -1,0 +1,232 @@
+"""What would be kept if outcomes had nothing to do with labels: the null that selection is held against.
+
+Benjamini and Hochberg's q bounds the share of false ones among what is found. Where nothing at all is behind
+the outcomes, all that is found is false, and a limit of 0.05 on q lets something through in up to one study
+in twenty; where few candidates can be tested, it does. That something is found at all is therefore tested
+by itself, by the whole procedure repeated on shuffled outcomes (Westfall and Young 1993, "Resampling-based
+multiple testing", with the smallest p-value as statistic): candidates are picked anew, from all findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trace_assets.diagnosis.candidates import MIN_NORM
+from trace_assets.diagnosis.contrast import can_be_tested, contrast_matrix
+from trace_assets.diagnosis.detector_analyst import DETECTORS, trajectories_hash
+from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, Codes, LabelMatrix
+from trace_assets.diagnosis.thresholds import stands_alone
+from trace_assets.records import Capability, ProposedFinding
+from trace_assets.settings import ContrastSection, Discovery, Selection
+
+SHUFFLES = 999
+RESAMPLES = 200
+"""Bootstrap draws behind the bounds that the selection asks for, in each shuffle."""
+_AT_ONCE = 64
+_ROUNDING = 1e-9
+"""P-values are sums of many terms: equal ones may differ by this part of themselves."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that could have become a candidate, labelled without a look at outcomes.
+
+    Attributes:
+        codes: Labels, shape `(findings, columns)`, columns as in the matrix.
+        norms: Share of relevant successes that must show a finding for it to be picked, shape `(findings,)`;
+            0 where it is a candidate whatever the outcomes are.
+        most: How many of those with a norm are picked at most.
+    """
+
+    codes: Codes
+    norms: NDArray[np.float64]
+    most: int
+
+    @classmethod
+    def of_candidates(cls, matrix: LabelMatrix) -> Findings:
+        """Return a study's candidates as they stand, where nobody can say what else was looked at."""
+        return cls(matrix.codes, np.zeros(len(matrix.codes)), 0)
+
+    @classmethod
+    def of_tables(
+        cls,
+        matrix: LabelMatrix,
+        rows: Sequence[ProposedFinding],
+        capabilities: Sequence[Capability],
+        section: Discovery,
+    ) -> Findings:
+        """Return what a study's candidates were picked among, as its tables have it.
+
+        Candidates stand as they are where they were proposed from other trajectories than these (one half of
+        the tasks), or where somebody else than the detectors labelled them.
+        """
+        order = sorted(range(len(matrix.trajectories)), key=lambda place: matrix.trajectories[place])
+        hashed = trajectories_hash(matrix.trajectories[place] for place in order)
+        by_rule = {row.capability_id for row in capabilities if row.detector is not None}
+        mine = [row for row in rows if row.trajectories_hash == hashed and len(row.labels) == len(order)]
+        if not mine or any(labeller not in ("", DETECTORS) for labeller, _ in matrix.coders):
+            return cls.of_candidates(matrix)
+        codes = np.empty((len(mine), len(order)), dtype=np.int8)
+        for place, row in enumerate(mine):
+            codes[place, order] = [int(code) for code in row.labels]
+        others = [place for place, name in enumerate(matrix.capabilities) if name not in by_rule]
+        return cls.of_pool(
+            codes, np.array([row.norm for row in mine]), section.max_candidates, matrix.codes[others]
+        )
+
+    @classmethod
+    def of_pool(cls, codes: Codes, norms: NDArray[np.float64], most: int, others: Codes) -> Findings:
+        """Return detectors' findings, and beside them candidates that are there whatever the outcomes are.
+
+        Args:
+            codes: Labels of the findings.
+            norms: Their families' norms.
+            most: How many of them are picked at most.
+            others: Labels of the other candidates.
+        """
+        return cls(np.concatenate([codes, others]), np.concatenate([norms, np.zeros(len(others))]), most)
+
+
+@dataclass(frozen=True)
+class Null:
+    """What shuffled outcomes come to.
+
+    Attributes:
+        least: Smallest p-value of each shuffle among what passes the thresholds (or 1), in order.
+    """
+
+    least: NDArray[np.float64]
+
+    def share(self, p_value: float) -> float:
+        """Return in which share of studies without any effect something at least as clear is found.
+
+        The study itself is one of them, so it is never 0 (Phipson and Smyth 2010).
+
+        >>> Null(np.array([0.001, 0.2, 1.0, 1.0])).share(0.01)
+        0.4
+        """
+        as_clear = int(np.searchsorted(self.least, p_value * (1 + _ROUNDING), side="right"))
+        return (1 + as_clear) / (1 + len(self.least))
+
+
+def chance_null(
+    matrix: LabelMatrix,
+    findings: Findings,
+    contrast: ContrastSection,
+    selection: Selection,
+    *,
+    shuffles: int = SHUFFLES,
+    seed: int = 0,
+) -> Null:
+    """Repeat picking, contrast and thresholds on shuffled outcomes, and note the clearest find of each.
+
+    Args:
+        matrix: Tasks and outcomes; its own labels are not used.
+        findings: What candidates are picked from.
+        contrast: Settings of p-values and intervals.
+        selection: Thresholds; its limit on q is left out, as q rises with p.
+        shuffles: How often outcomes are shuffled.
+        seed: The same seed gives the same null.
+    """
+    quick = contrast.model_copy(update={"resamples": min(RESAMPLES, contrast.resamples)})
+    lacking = (findings.codes == LACKING).astype(np.float32)
+    relevant = lacking + (findings.codes == PRESENT)
+    least = np.ones(shuffles)
+    for start in range(0, shuffles, _AT_ONCE):
+        turns = range(start, min(shuffles, start + _AT_ONCE))
+        drawn = np.array(
+            [
+                shuffled(matrix.tasks, matrix.failed, np.random.default_rng([seed, 2, turn]), matrix.policy)
+                for turn in turns
+            ]
+        ).reshape(len(turns), len(matrix.failed))
+        hopeful = _hopeful(lacking, relevant, drawn, findings, selection)
+        for place in np.flatnonzero(hopeful.any(axis=0)):
+            rows = np.flatnonzero(hopeful[:, place])
+            study = replace(
+                matrix,
+                capabilities=tuple(f"{row:05}" for row in rows),
+                failed=drawn[place],
+                codes=findings.codes[rows],
+                evidence=np.zeros((len(rows), 0), dtype=np.int32),
+                votes=None,
+                posterior=None,
+            )
+            clear = [
+                row.p_value
+                for row in contrast_matrix(study, quick, "")
+                if row.p_value is not None and stands_alone(row, selection)
+            ]
+            least[turns[place]] = min(clear, default=1.0)
+    return Null(np.sort(least))
+
+
+def _hopeful(
+    lacking: NDArray[np.float32],
+    relevant: NDArray[np.float32],
+    failed: NDArray[np.bool_],
+    findings: Findings,
+    selection: Selection,
+) -> NDArray[np.bool_]:
+    """Return which findings would be candidates that reach gap and coverage, shape `(findings, shuffles)`."""
+    outcomes = failed.T.astype(np.float32)
+    lf, rf = lacking @ outcomes, relevant @ outcomes
+    lp, rp = lacking.sum(axis=1)[:, None] - lf, relevant.sum(axis=1)[:, None] - rf
+    n_failed = np.maximum(outcomes.sum(axis=0), 1)
+    n_passed = np.maximum((1 - outcomes).sum(axis=0), 1)
+    norms = findings.norms[:, None]
+    normal = (norms > 0) & (rp >= MIN_NORM) & (rp - lp >= norms * rp)
+    score = np.where(normal, lf / n_failed - lp / n_passed, -np.inf)
+    place = np.argsort(np.argsort(-score, axis=0, kind="stable"), axis=0, kind="stable")
+    picked = (norms == 0) | (normal & (place < findings.most))
+    gap = lf / np.maximum(rf, 1) - lp / np.maximum(rp, 1)
+    sides = np.rint(rf).astype(np.int64), np.rint(rp).astype(np.int64)
+    enough = can_be_tested(*sides) & (np.minimum(*sides) >= selection.min_relevant)
+    wide = (gap >= selection.min_gap - 1e-6) & (lf / n_failed >= selection.min_coverage - 1e-6)
+    return np.asarray(picked & enough & wide)
+
+
+def shuffled(
+    tasks: NDArray[np.int64],
+    failed: NDArray[np.bool_],
+    rng: np.random.Generator,
+    policy: NDArray[np.int64] | None = None,
+) -> NDArray[np.bool_]:
+    """Return outcomes that know nothing of the labels: swapped between tasks, then within them.
+
+    Where several policies played, tasks swap only with tasks that the same policies played as often, each
+    policy its own outcomes: what a policy fails more often and lacks more often stays beside each other.
+
+    Args:
+        tasks: Task of each trajectory, counted from 0, shape `(columns,)`.
+        failed: Outcomes, same shape.
+        rng: Source of randomness.
+        policy: Policy of each trajectory, counted from 0; None where one played all.
+
+    >>> rng = np.random.default_rng(0)
+    >>> failed = shuffled(np.array([0, 0, 1, 1, 2]), np.array([True, True, False, False, True]), rng)
+    >>> int(failed.sum()), bool(failed[4])  # the only task with one trial keeps its outcome
+    (3, True)
+    >>> both = shuffled(np.array([0, 0, 1, 1]), np.array([True, False] * 2), rng, np.array([0, 1, 0, 1]))
+    >>> both.tolist()  # here the first policy always fails and the second never
+    [True, False, True, False]
+    """
+    who = np.zeros(len(tasks), dtype=np.int64) if policy is None else policy
+    result = failed.copy()
+    order = np.lexsort((who, tasks))
+    starts = np.searchsorted(tasks[order], np.arange(int(tasks.max(initial=-1)) + 2))
+    sizes = np.diff(starts)
+    for size in np.unique(sizes[sizes > 0]):
+        own = order[starts[:-1][sizes == size][:, None] + np.arange(size)]
+        players, group = np.unique(who[own], axis=0, return_inverse=True)
+        for number, line in enumerate(players):
+            cells = own[group.ravel() == number]
+            outcomes = failed[cells][rng.permutation(len(cells))]
+            for one in np.unique(line):
+                outcomes[:, line == one] = rng.permuted(outcomes[:, line == one], axis=1)
+            result[cells] = outcomes
+    return result

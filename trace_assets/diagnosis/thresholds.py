@@ -1,0 +1,147 @@
+"""Thresholds: does a candidate stand on its own, and if not, how much more would decide?"""
+
+from __future__ import annotations
+
+from math import ceil
+from statistics import NormalDist
+
+from trace_assets.diagnosis.contrast import TESTABLE
+from trace_assets.records import Contrast
+from trace_assets.settings import Selection
+
+
+def shortcoming(row: Contrast, section: Selection, chance: float | None = None) -> str:
+    """Return why a candidate fails on its own, all reasons with their figures; empty when it passes.
+
+    Args:
+        row: Its figures.
+        section: Thresholds.
+        chance: In which share of studies with shuffled outcomes anything as clear is found, where known.
+            Where that is rare enough q may be above its limit: then not one of a hundred such studies would
+            show anything like it, whatever was looked at.
+    """
+    if row.gap is None or row.coverage is None:
+        return (
+            f"gap undefined: relevant to {row.n_failed_relevant} of {row.n_failed} failures and "
+            f"{row.n_passed_relevant} of {row.n_passed} successes"
+        )
+    reasons = []
+    for side, n in (("failures", row.n_failed_relevant), ("successes", row.n_passed_relevant)):
+        if n < section.min_relevant:
+            reasons.append(f"only {n} relevant {side}, {section.min_relevant} are needed")
+    gap = interval_words(row.gap, row.gap_low, row.gap_high)
+    if row.gap < section.min_gap:
+        reasons.append(f"gap {gap} is below {section.min_gap:.2f}")
+    elif row.gap_low is None or row.gap_low < section.min_gap_low:
+        reasons.append(f"the lower bound of the gap {gap} is below {section.min_gap_low:.2f}")
+    if len(row.policies) > 1 and row.gap >= section.min_gap:
+        within = interval_words(row.policy_gap or 0.0, row.policy_gap_low, row.policy_gap_high)
+        if (row.policy_gap or 0.0) < section.min_gap:
+            reasons.append(
+                f"within policies the gap {within} is below {section.min_gap:.2f}: it is rather one policy "
+                "against another"
+            )
+    coverage = interval_words(row.coverage, row.coverage_low, row.coverage_high)
+    if row.coverage < section.min_coverage:
+        reasons.append(f"coverage {coverage} is below {section.min_coverage:.2f}")
+    elif row.coverage_low is None or row.coverage_low < section.min_coverage_low:
+        reasons.append(f"the lower bound of the coverage {coverage} is below {section.min_coverage_low:.2f}")
+    if row.q_value is None:
+        reasons.append(f"not tested: fewer than {TESTABLE} relevant on one side")
+    elif row.q_value > section.max_q and (chance is None or chance > section.max_chance):
+        reasons.append(
+            f"q value {row.q_value:.3f} is above {section.max_q:.2f} (p {row.p_value:.3f}, "
+            f"{row.n_considered or 1} considered)"
+        )
+    if row.alpha is not None and row.alpha < section.min_alpha and not section.override_agreement:
+        alpha = interval_words(row.alpha, row.alpha_low, row.alpha_high)
+        reasons.append(f"labels agree to alpha {alpha} only, {section.min_alpha:.2f} is needed")
+    if row.gap >= section.min_gap and _difficulty(row, section):
+        varying = interval_words(row.varying_gap or 0.0, row.varying_gap_low, row.varying_gap_high)
+        reasons.append(
+            f"in the {row.n_varying_tasks} tasks with runs that lack it and runs that do not, the former do "
+            f"not fail more often (gap {varying}): hard tasks are behind the gap, not the lack"
+        )
+    return "; ".join(reasons)
+
+
+def stands_alone(row: Contrast, section: Selection) -> bool:
+    """Tell whether a candidate passes all thresholds but the one on q."""
+    return row.q_value is not None and not shortcoming(row.model_copy(update={"q_value": 0.0}), section)
+
+
+def is_promising(row: Contrast, section: Selection) -> bool:
+    """Tell whether a candidate that fails on its own may do so for too little data alone.
+
+    Gap and coverage are what is asked for, labels agree, and runs of the same tasks do not speak against it.
+    """
+    if row.gap is None or row.coverage is None:
+        return False
+    agreed = row.alpha is None or row.alpha >= section.min_alpha or section.override_agreement
+    wide = row.gap >= section.min_gap and row.coverage >= section.min_coverage
+    return wide and agreed and not _difficulty(row, section) and not _policies(row, section)
+
+
+def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -> int | None:
+    """Return about how many more tasks would let a promising candidate be kept, if its figures stay.
+
+    Half-widths of intervals, and the z value of the test, go with the root of the number of tasks. None
+    where there is no interval to go by, or where nothing is gained.
+
+    Args:
+        row: Its figures.
+        section: Thresholds.
+        chance: In which share of studies with shuffled outcomes something as clear is found, where known.
+
+    >>> from trace_assets.settings import Selection
+    >>> row = Contrast.model_construct(gap=0.4, gap_low=-0.1, coverage=0.3, coverage_low=0.2, q_value=0.2,
+    ...                                p_value=0.1, n_failed_relevant=20, n_passed_relevant=8, n_tasks=40)
+    >>> more_tasks(row, Selection())
+    35
+    """
+    factors = [section.min_relevant / max(n, 1) for n in (row.n_failed_relevant, row.n_passed_relevant)]
+    if row.gap_low is None or row.coverage_low is None or row.gap is None or row.coverage is None:
+        return None
+    for value, low, least in (
+        (row.gap, row.gap_low, section.min_gap_low),
+        (row.coverage, row.coverage_low, section.min_coverage_low),
+    ):
+        if low < least:
+            if value <= least:
+                return None
+            factors.append(((value - low) / (value - least)) ** 2)
+    # By how much q (or the share by chance) is too large, p is too: what it is corrected for stays.
+    found, most = (row.q_value, section.max_q) if chance is None else (chance, section.max_chance)
+    if row.p_value is not None and found is not None and found > most:
+        z, needed = (
+            NormalDist().inv_cdf(1 - min(p, 0.999) / 2) for p in (row.p_value, row.p_value * most / found)
+        )
+        factors.append((needed / z) ** 2)
+    more = ceil(row.n_tasks * (max(factors) - 1) - 1e-9)
+    return more if more > 0 else None
+
+
+def _policies(row: Contrast, section: Selection) -> bool:
+    """Whether policies compared with themselves show no such gap, on enough runs to tell."""
+    enough = min(row.n_failed_relevant, row.n_passed_relevant) >= section.min_relevant
+    return enough and len(row.policies) > 1 and (row.policy_gap or 0.0) < section.min_gap
+
+
+def _difficulty(row: Contrast, section: Selection) -> bool:
+    """Whether runs of the same tasks say that the lack costs nothing, on enough tasks to tell."""
+    return (
+        row.n_varying_tasks >= section.min_varying_tasks
+        and row.varying_gap_high is not None
+        and row.varying_gap_high < section.min_gap
+    )
+
+
+def interval_words(value: float, low: float | None, high: float | None) -> str:
+    """Write a figure with its interval.
+
+    >>> interval_words(0.5, 0.25, 0.75), interval_words(1.0, None, None)
+    ('0.50 [0.25, 0.75]', '1.00 [no interval: one task]')
+    """
+    if low is None or high is None:
+        return f"{value:.2f} [no interval: one task]"
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
