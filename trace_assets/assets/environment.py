@@ -286,7 +286,7 @@ def shown_excerpts(study: Study, spec: CapabilitySpec) -> tuple[str, str]:
     if not section.excerpts:
         return "", shown_of
     rows = study.store.frame(Label).filter(
-        (pl.col("capability_id") == spec.capability_id) & (pl.col("label") != "NA")
+        (pl.col("capability_id") == spec.capability_id) & pl.col("label").is_in(["PRESENT", "LACKING"])
     )
     trajectories = read_trajectories(study.store, target=spec.target) if rows.height else []
     chosen = pick(from_frame(rows, Label), trajectories, section.excerpts)

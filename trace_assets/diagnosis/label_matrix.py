@@ -74,7 +74,7 @@ def majority(votes: Codes) -> Codes:
 
 __all__ = ["LACKING", "MISSING", "NA", "NO_EVIDENCE", "PRESENT", "LabelMatrix"]
 
-CODES = {"NA": NA, "PRESENT": PRESENT, "LACKING": LACKING}
+CODES = {"NA": NA, "PRESENT": PRESENT, "LACKING": LACKING, "CANNOT_TELL": MISSING}
 NO_EVIDENCE = np.iinfo(np.int32).max
 """Stands for the place of evidence that is an absence: later than any message."""
 

@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 
 from trace_assets.records.base import Json, Record
 
-LabelValue = Literal["NA", "PRESENT", "LACKING"]
+LabelValue = Literal["NA", "PRESENT", "LACKING", "CANNOT_TELL"]
+"""`CANNOT_TELL`: the labeller abstains; it counts as no label, which is not the same as NA."""
 
 
 class Capability(Record):
@@ -35,6 +36,8 @@ class Capability(Record):
     """Findings, made blind to the outcome, among which this one was picked; null where nobody counted."""
     discovered_on: Literal["all", "half"] = "all"
     """`half`: proposed from one half of the tasks, so the contrast is estimated on the other half alone."""
+    parent: str | None = None
+    """Capability id of a broader one of which this is a case; a parent's labels follow from its cases'."""
 
 
 class Label(Record):
@@ -50,7 +53,7 @@ class Label(Record):
     labeller: str
     """`detectors`, or `model:<name>`."""
     label: LabelValue
-    """NA: not needed; PRESENT: needed and exercised; LACKING: needed and not exercised."""
+    """NA: not needed; PRESENT: needed and exercised; LACKING: needed and not exercised; CANNOT_TELL."""
     evidence: tuple[int, ...] = ()
     """Message indices that show it; empty only for NA, or when the evidence is an absence."""
     rationale: str = ""
@@ -114,6 +117,7 @@ class BatchCapability(Record):
     analyst: str
     detector: str | None = None
     detector_args: Json = {}
+    parent: str | None = None
 
 
 class ShownTranscript(Record):

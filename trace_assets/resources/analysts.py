@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,8 @@ from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, ModelServer
+from trace_assets.diagnosis.llm.context import Context
+from trace_assets.diagnosis.llm.discovery import Known
 from trace_assets.environments.contract.description import (
     GivenTools,
     TargetDescription,
@@ -61,9 +63,31 @@ def keep_described(study: Study) -> None:
     write_description(study.home.descriptions, known)
 
 
+def context_of(study: Study, target: str, *, outcomes_known: bool = False) -> Context:
+    """Return what the agents of a target knew: of the live one, as it says, else as it is kept in the home.
+
+    Args:
+        study: With the home.
+        target: Its name.
+        outcomes_known: Whether tasks, which hold the ground truth, may be opened for the policy they record:
+            for discovery and triage, never for labels.
+    """
+    if target == study.settings.targets.name:
+        live = study.target
+        return Context(live.policy, tuple(live.tools))
+    known = read_description(study.home.descriptions, target)
+    policy = known.policy or (_recorded_policy(study, target) if outcomes_known else "")
+    return Context(policy, known.tools.agent, known.tools.user)
+
+
 @contextmanager
 def open_model(
-    study: Study, asset: str, partition: str = "", known: Sequence[Capability] = ()
+    study: Study,
+    asset: str,
+    partition: str = "",
+    known: Sequence[Capability] = (),
+    contexts: Mapping[str, Context] | None = None,
+    told: Mapping[str, Known] | None = None,
 ) -> Iterator[tuple[ModelAnalyst, ModelServer]]:
     """Open the model analyst for one stage: takes the home's account, and books what was spent at the end.
 
@@ -72,6 +96,8 @@ def open_model(
         asset: For which it is spent.
         partition: The same.
         known: The dictionary as it is, for discovery.
+        contexts: By target: what its agent knew, see `context_of`.
+        told: By target: what discovery is told beside the runs.
 
     Raises:
         InputError: No server is set.
@@ -79,7 +105,7 @@ def open_model(
     settings = study.settings
     with open_account(study.store, study.home.answers, settings.analyst, asset, partition) as account:
         server = ModelServer(settings.analyst, Answers(study.home.answers), account)
-        yield ModelAnalyst(server, settings.discovery, settings.labels, known), server
+        yield ModelAnalyst(server, settings.discovery, settings.labels, known, contexts, told), server
 
 
 def model_figures(server: ModelServer) -> dict[str, Figure]:

@@ -136,7 +136,7 @@ def test_stored_labels_are_kept_and_only_what_is_new_is_asked(
         names = {
             json.loads(line)["name"]
             for body in honest.bodies
-            for line in body["messages"][0]["content"]
+            for line in body["messages"][1]["content"]
             .split("one JSON object a line:")[1]
             .strip()
             .splitlines()
