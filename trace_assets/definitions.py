@@ -19,7 +19,7 @@ from trace_assets.study import Study
 
 ASSETS = (
     *("tasks", "base_model", "trajectories", "triage", "suspect_tasks"),
-    *("capability_dictionary", "batch_capabilities", "labels", "label_leak"),
+    *("capability_dictionary", "batch_capabilities", "labels", "lack_causes", "label_leak"),
     *("contrast", "selected_capabilities", "stability", "policy_contrast", "drift"),
     *("target_contract", "environment", "environment_audit", "environment_verdict"),
     *("pilot", "adapter", "learnability", "curriculum"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,12 +9,11 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import in_first_half
-from trace_assets.diagnosis.llm.discovery import Known
-from trace_assets.records import ActionDiff, Capability, Proposal, Task, Trajectory, Triage
+from trace_assets.records import Capability, Proposal, Trajectory, Triage
 from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
 from trace_assets.resources.analysts import (
     by_target,
-    context_of,
+    known_of,
     model_figures,
     open_detectors,
     open_model,
@@ -90,7 +87,7 @@ def discover(study: Study) -> StageResult:
 def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
     done, passes, groups_made, compacted, recognised = _Model(), 0, 0, 0, 0
     known = [one for one in study.store.read(Capability) if one.detector is None]
-    told = {target: _told(study, target, group) for target, group in groups.items()}
+    told = {target: known_of(study, target, group) for target, group in groups.items()}
     with open_model(study, "capability_dictionary", known=known, told=told) as (analyst, server):
         for target, group in groups.items():
             done.capabilities += analyst.discover(group)
@@ -129,18 +126,6 @@ def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
         **model_figures(server),
     }
     return done
-
-
-def _told(study: Study, target: str, group: Sequence[Trajectory]) -> Known:
-    """Return what discovery is told of a target: what its agent knew, and what was expected of its runs."""
-    own = {one.trajectory_id: one.task_id for one in group if one.success is False}
-    diffs: dict[str, list[ActionDiff]] = defaultdict(list)
-    for row in study.store.read(ActionDiff):
-        if row.trajectory_id in own:
-            diffs[row.trajectory_id].append(row)
-    expecting = {row.task_id for row in study.store.read(Task) if row.has_expected}
-    expected = frozenset(name for name, task in own.items() if task in expecting)
-    return Known(context_of(study, target, outcomes_known=True), dict(diffs), expected)
 
 
 def _complete(model: _Model) -> StageCheck:

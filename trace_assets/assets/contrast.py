@@ -28,7 +28,7 @@ def _names(study: Study) -> dict[str, str]:
     "contrast",
     group="diagnosis",
     records=(Contrast, Agreement, Consensus),
-    deps=["labels", "triage", "suspect_tasks", "capability_dictionary", "config/contrast"],
+    deps=["labels", "lack_causes", "triage", "suspect_tasks", "capability_dictionary", "config/contrast"],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
         "may follow the outcome. Stops the selection where a model labelled, warns where detectors did."
@@ -43,9 +43,9 @@ def estimate_contrast(study: Study) -> StageResult:
     rows: list[Contrast] = []
     agreement: list[Agreement] = []
     consensus: list[Consensus] = []
-    evidence = evidence_by_target(study)
+    evidence = evidence_by_target(study, with_causes=True)
     for one in evidence:
-        matrix = LabelMatrix.build(one.labels, one.triage, one.target)
+        matrix = LabelMatrix.build(one.labels, one.triage, one.target, one.causes)
         considered = considered_tests(one.capabilities)
         rows += contrast_matrix(matrix, section, one.target, considered=considered)
         agreement += agreement_of(matrix, section, one.target)

@@ -224,7 +224,7 @@ class WriterDesk:
             TraceError: The server cannot be used.
         """
         home, section = self.study.home, self.study.settings.writer_server
-        if not section.base_url:
+        if not section.base_url and not section.recording:
             raise InputError(
                 "a model that writes environments needs a server: set writer.base_url (or analyst.base_url), "
                 "such as http://127.0.0.1:8000/v1."

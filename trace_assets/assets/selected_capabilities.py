@@ -26,7 +26,7 @@ from trace_assets.study import Study
     group="diagnosis",
     records=(SelectedCapability,),
     deps=[
-        *("contrast", "labels", "triage", "suspect_tasks", "capability_dictionary"),
+        *("contrast", "labels", "lack_causes", "triage", "suspect_tasks", "capability_dictionary"),
         *("config/selection", "config/targets"),
     ],
     light=True,
@@ -37,9 +37,11 @@ def select_capabilities(study: Study) -> StageResult:
     for row in study.store.read(Contrast):
         contrasts[row.target].append(row)
     rows: list[SelectedCapability] = []
-    for one in evidence_by_target(study):
+    for one in evidence_by_target(study, with_causes=True):
         own = contrasts.get(one.target, [])
-        rows += select(own, one.capabilities, one.labels, one.triage, study.settings.selection)
+        rows += select(
+            own, one.capabilities, one.labels, one.triage, study.settings.selection, causes=one.causes
+        )
     version = study.store.write(rows, SelectedCapability)
     every = [row for own in contrasts.values() for row in own]
     kept = [row for row in rows if row.kept]

@@ -321,7 +321,8 @@ def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:
     Raises:
         Exit: The person said no.
     """
-    if not asks_model(study):
+    section = study.settings.analyst
+    if not asks_model(study) or (section.recording and not section.base_url):
         return
     rows = forecast(study)
     if not quiet:

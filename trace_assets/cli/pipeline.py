@@ -34,6 +34,7 @@ DIAGNOSIS = (
     "capability_dictionary",
     "batch_capabilities",
     "labels",
+    "lack_causes",
     "label_leak",
     "contrast",
     "drift",

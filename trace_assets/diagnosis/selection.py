@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.contrast import TESTABLE
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
-from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
+from trace_assets.records import Capability, Contrast, Label, LackCause, SelectedCapability, Triage
 from trace_assets.settings import Selection
 
 EMPTY_RELEVANT = 10
@@ -45,6 +45,8 @@ def select(
     labels: Sequence[Label],
     triage: Sequence[Triage],
     section: Selection,
+    *,
+    causes: Sequence[LackCause] = (),
 ) -> list[SelectedCapability]:
     """Decide on every candidate, target by target.
 
@@ -58,12 +60,16 @@ def select(
       before its own in most failures that lack both: of two that go together, the earlier is the cause;
     - after a candidate is taken, the others must still show the gap outside of what it explains.
 
+    Where it is known of a lack that it did not decide the end of a failed run, it explains nothing of that
+    run. Of candidates that explain equally many failures the one that fewer successes lack goes first.
+
     Args:
         contrasts: One row a candidate.
         capabilities: The candidates' names.
         labels: Labels behind the contrasts.
         triage: Outcomes of all trajectories.
         section: Thresholds.
+        causes: Which lacks decided the end, where somebody said.
 
     Returns:
         One row a candidate, the kept ones first by the order in which they were taken, rejected ones by
@@ -76,7 +82,7 @@ def select(
         groups[row.target].append(row)
     decided: list[SelectedCapability] = []
     for target, own in groups.items():
-        matrix = LabelMatrix.build(labels, triage, target)
+        matrix = LabelMatrix.build(labels, triage, target, causes)
         decided += select_matrix(own, matrix, section, names, detectors)
     return decided
 
@@ -296,6 +302,8 @@ class Cover:
         line = {capability: place for place, capability in enumerate(matrix.capabilities)}
         codes = {row.capability_id: matrix.codes[line[row.capability_id]] for row in passing}
         self.lacking = {capability: code == LACKING for capability, code in codes.items()}
+        deciding = matrix.deciding
+        self.deciding = {capability: deciding[line[capability]] for capability in codes}
         self.present = {capability: code == PRESENT for capability, code in codes.items()}
         self.evidence = {row.capability_id: matrix.evidence[line[row.capability_id]] for row in passing}
         self.n_failed = int(matrix.failed.sum())
@@ -313,8 +321,9 @@ class Cover:
             capability = best.capability_id
             new = self._new(capability, explained)
             taken.order.append(capability)
-            taken.verdicts[capability] = (True, new / self.n_failed, self._praise(best, new))
-            explained |= self.lacking[capability]
+            words = self._praise(best, new) + self._overlaps(capability)
+            taken.verdicts[capability] = (True, new / self.n_failed, words)
+            explained |= self._explained_by(capability)
             left = [row for row in left if row is not best]
         for row in left:
             new = self._new(row.capability_id, explained)
@@ -323,7 +332,11 @@ class Cover:
         return taken
 
     def _new(self, capability: str, explained: NDArray[np.bool_]) -> int:
-        return int((self.lacking[capability] & ~explained & self.matrix.failed).sum())
+        return int((self.deciding[capability] & ~explained & self.matrix.failed).sum())
+
+    def _explained_by(self, capability: str) -> NDArray[np.bool_]:
+        """Runs that it explains: failures that it decided, and every success that lacks it."""
+        return np.where(self.matrix.failed, self.deciding[capability], self.lacking[capability])
 
     def _gap(self, capability: str, aside: NDArray[np.bool_]) -> float | None:
         """Gap on the trajectories that are not set aside; None where a side has none that is relevant."""
@@ -349,6 +362,7 @@ class Cover:
             fit,
             key=lambda row: (
                 -self._new(row.capability_id, explained) / self.costs.get(row.capability_id, 1.0),
+                row.er_passed or 0.0,
                 -(row.gap or 0.0),
                 row.capability_id,
             ),
@@ -359,11 +373,11 @@ class Cover:
                 row
                 for row in order[1:]
                 if self._precedes(row.capability_id, best)
-                or self._stands(row.capability_id, explained | self.lacking[best])
+                or self._stands(row.capability_id, explained | self._explained_by(best))
             ]
             together = explained.copy()
             for row in others:
-                together |= self.lacking[row.capability_id]
+                together |= self._explained_by(row.capability_id)
             if not others or self._stands(best, together):
                 return order[0]
             order = others
@@ -387,6 +401,17 @@ class Cover:
             )
         return words
 
+    def _overlaps(self, capability: str) -> str:
+        """Say with which other candidates that passed alone it shares failures, most first."""
+        own = self.deciding[capability] & self.matrix.failed
+        shared = {
+            other: int((own & self.deciding[other]).sum()) for other in self.deciding if other != capability
+        }
+        most = sorted((n, other) for other, n in shared.items() if n)[::-1][:3]
+        if not most:
+            return ""
+        return "; shares " + ", ".join(f"{n} with '{self.names.get(other, other)}'" for n, other in most)
+
     def _excuse(self, row: Contrast, new: int, explained: NDArray[np.bool_], kept: Sequence[str]) -> str:
         capability = row.capability_id
         if self._stands(capability, explained):
@@ -395,8 +420,16 @@ class Cover:
                 f"it would add {new} of {self.n_failed} failures"
             )
         overlap = [
-            int((self.lacking[capability] & self.lacking[one] & self.matrix.failed).sum()) for one in kept
+            int((self.deciding[capability] & self.deciding[one] & self.matrix.failed).sum()) for one in kept
         ]
+        aside = int((self.lacking[capability] & self.matrix.failed).sum()) - int(
+            (self.deciding[capability] & self.matrix.failed).sum()
+        )
+        if aside and (not kept or max(overlap) == 0):
+            return (
+                f"it decided {new} of {self.n_failed} failures, {self._least} are needed: in {aside} that "
+                "lack it, exercising it would not have changed the end"
+            )
         if not kept or max(overlap) == 0:
             return f"it covers {new} of {self.n_failed} failures, {self._least} are needed"
         other = self.names.get(kept[int(np.argmax(overlap))], kept[int(np.argmax(overlap))])

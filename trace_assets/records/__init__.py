@@ -7,6 +7,7 @@ from trace_assets.records.capability import (
     Label,
     LabelLeak,
     LabelValue,
+    LackCause,
     Proposal,
     ShownTranscript,
 )
@@ -95,6 +96,7 @@ TABLES: tuple[type[Record], ...] = (
     Proposal,
     Capability,
     BatchCapability,
+    LackCause,
     ShownTranscript,
     Label,
     LabelLeak,
@@ -172,6 +174,7 @@ __all__ = [
     "Label",
     "LabelLeak",
     "LabelValue",
+    "LackCause",
     "Learnability",
     "LedgerEntry",
     "Lesson",

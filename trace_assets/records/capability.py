@@ -62,6 +62,25 @@ class Label(Record):
     labeller's code, prompt and model. A stored label with the same hash is not asked for again."""
 
 
+class LackCause(Record):
+    """Row of the table `lack_causes`: whether what one failed run lacked decided its end, as a model says."""
+
+    table: ClassVar[str] = "lack_causes"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "trajectory_id")
+
+    trajectory_id: str
+    capability_id: str
+    target: str
+    decisive: Literal["yes", "no", "cannot_tell"]
+    """Whether exercising the capability, and nothing else, would have changed the end."""
+    evidence: tuple[int, ...] = ()
+    """Message indices that show it."""
+    rationale: str = ""
+    """What would have happened instead, in a sentence."""
+    judge: str
+    """Who said so: `model:<name>`."""
+
+
 # What a model proposed in one discovery pass, and what became of it.
 
 

@@ -22,7 +22,7 @@ from trace_assets.environments.contract.description import (
     read_description,
     write_description,
 )
-from trace_assets.records import Capability, Label, Task, Trajectory, Triage
+from trace_assets.records import ActionDiff, Capability, Label, LackCause, Task, ToldTask, Trajectory, Triage
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -80,6 +80,29 @@ def context_of(study: Study, target: str, *, outcomes_known: bool = False) -> Co
     return Context(policy, known.tools.agent, known.tools.user)
 
 
+def known_of(study: Study, target: str, runs: Sequence[Trajectory], batch: str | None = None) -> Known:
+    """Return what is told where outcomes are known: what the agent knew, and what was expected of its runs.
+
+    Args:
+        study: With the home.
+        target: Of the runs.
+        runs: Passed and failed ones.
+        batch: The only batch whose tables are read; all of them unless given.
+    """
+    own = {one.trajectory_id: one.task_id for one in runs if one.success is False}
+    diffs: dict[str, list[ActionDiff]] = defaultdict(list)
+    for row in study.store.read(ActionDiff, batch) if batch else study.store.read(ActionDiff):
+        if row.trajectory_id in own:
+            diffs[row.trajectory_id].append(row)
+    told: list[Task | ToldTask] = [
+        *(study.store.read(Task, batch) if batch else study.store.read(Task)),
+        *(study.store.read(ToldTask, batch) if batch else study.store.read(ToldTask)),
+    ]
+    expecting = {row.task_id for row in told if row.has_expected}
+    expected = frozenset(name for name, task in own.items() if task in expecting)
+    return Known(context_of(study, target, outcomes_known=True), dict(diffs), expected)
+
+
 @contextmanager
 def open_model(
     study: Study,
@@ -100,7 +123,7 @@ def open_model(
         told: By target: what discovery is told beside the runs.
 
     Raises:
-        InputError: No server is set.
+        InputError: No server is set, and no recording.
     """
     settings = study.settings
     with open_account(study.store, study.home.answers, settings.analyst, asset, partition) as account:
@@ -110,7 +133,11 @@ def open_model(
 
 def model_figures(server: ModelServer) -> dict[str, Figure]:
     """Return what a stage's calls were and cost, under stable names."""
-    refused = {"server_refuses": ", ".join(sorted(server.refused))} if server.refused else {}
+    refused: dict[str, Figure] = {"server_refuses": ", ".join(sorted(server.refused))}
+    refused = refused if server.refused else {}
+    if server.recording is not None and server.recording.replays:
+        refused |= {"replayed_answers": server.recording.replayed}
+        refused |= {"recorded_on": str(server.recording.origin.get("server", ""))}
     return {**server.account.figures, "remembered_answers": server.remembered, **refused}
 
 
@@ -133,10 +160,11 @@ class Evidence:
     capabilities: list[Capability]
     labels: list[Label]
     triage: list[Triage]
+    causes: list[LackCause]
 
 
-def evidence_by_target(study: Study) -> list[Evidence]:
-    """Return candidates, labels and outcomes by target.
+def evidence_by_target(study: Study, *, with_causes: bool = False) -> list[Evidence]:
+    """Return candidates, labels and outcomes by target, and which lacks decided an end if that is asked for.
 
     Outcomes of the half that proposed are left out, and those of tasks that are put aside.
     """
@@ -148,6 +176,9 @@ def evidence_by_target(study: Study) -> list[Evidence]:
     for label in study.store.read(Label):
         if label.capability_id in target_of:
             labels[target_of[label.capability_id]].append(label)
+    causes: dict[str, list[LackCause]] = defaultdict(list)
+    for cause in study.store.read(LackCause) if with_causes else ():
+        causes[cause.target].append(cause)
     aside = aside_tasks(study)
     triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
     return [
@@ -156,6 +187,7 @@ def evidence_by_target(study: Study) -> list[Evidence]:
             candidates[target],
             labels[target],
             estimation_share((row for row in triage if row.target == target), candidates[target]),
+            causes[target],
         )
         for target in sorted(labels)
     ]

@@ -46,6 +46,9 @@ class Analyst(Section):
     """Further fields of every request, for servers that want some: such as `{top_k = 20}`."""
     stream: bool = False
     """Have answers sent as they are written: `timeout_seconds` is then the longest pause within one."""
+    recording: str = ""
+    """File of a model's answers by the hash of their prompts. With `base_url` answers are added to it,
+    without it they are replayed from it, with no key, at no cost; a prompt that is not in it is reported."""
     prompt_usd: float = Field(0.0, ge=0)
     """Price of a million prompt tokens, in USD."""
     cached_usd: float | None = Field(None, ge=0)
@@ -132,8 +135,11 @@ class Discovery(Section):
 class Labels(Section):
     """How trajectories are labelled. Detectors are deterministic: one pass of theirs says all."""
 
-    added = frozenset({"model", "temperature", "transcript_tokens"})
+    added = frozenset({"model", "temperature", "transcript_tokens", "causes"})
 
+    causes: bool = True
+    """Have the model that labels say of each failed run which of its lacks decided the end: a request a
+    run, after the labels, which stay blind."""
     model: str = ""
     """The model that labels. Empty: detectors alone label. Otherwise it labels every capability, those of
     detectors too, so that the two can be compared."""

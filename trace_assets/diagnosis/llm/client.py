@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
 from trace_assets.diagnosis.llm.budget import Account, CapReached
-from trace_assets.diagnosis.llm.reading import refusal_in
+from trace_assets.diagnosis.llm.reading import dumped, refusal_in
+from trace_assets.diagnosis.llm.recording import Recording, prompt_hash
 from trace_assets.diagnosis.llm.request import A, Question, render
 from trace_assets.errors import InputError
 from trace_assets.policies.openai_connection import Connection, Retries
-from trace_assets.policies.openai_faults import ServerFault, longest_reply
+from trace_assets.policies.openai_faults import ServerFault, longest_reply, public_url
 from trace_assets.settings import Analyst
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.store.lines import sealed, unsealed
@@ -31,6 +32,8 @@ LONGEST_TOKEN = 64
 LONGEST_ECHO = 4000
 """Characters of an unusable answer that are sent back with the complaints."""
 
+NO_SERVER = "http://127.0.0.1:9/v1"
+"""Stands for the address where answers come from a recording; nothing is sent there."""
 CUT_OFF = "it is too long and was cut off; be brief"
 OPTIONAL = ("temperature", "seed", "response_format", "reasoning_effort", "stream_options", "stream")
 """What a request can do without, where a server refuses it by name."""
@@ -70,6 +73,10 @@ class Unanswered(Exception):
         self.reason = reason
 
 
+class Unrecorded(Exception):
+    """A prompt that the recording does not hold."""
+
+
 class Incomplete(Unanswered):
     """A question of which a part stayed open in all rounds.
 
@@ -102,11 +109,13 @@ class ModelServer:
     setting = "analyst.base_url"
 
     def __init__(self, section: Analyst, answers: Answers, account: Account) -> None:
-        if not section.base_url:
+        if not section.base_url and not section.recording:
             raise InputError(
-                "a model analyst needs a server: set analyst.base_url, such as http://127.0.0.1:8000/v1."
+                "a model analyst needs a server: set analyst.base_url, such as http://127.0.0.1:8000/v1, or "
+                "analyst.recording to a file of recorded answers."
             )
-        if section.cap_usd is not None and not (section.prompt_usd or section.completion_usd):
+        priced = section.prompt_usd or section.completion_usd or not section.base_url
+        if section.cap_usd is not None and not priced:
             raise InputError(
                 "analyst.cap_usd cannot hold without prices: set analyst.prompt_usd and "
                 "analyst.completion_usd, or use analyst.cap_calls."
@@ -121,14 +130,21 @@ class ModelServer:
             first_pause=section.pause_seconds,
             longest_wait=section.longest_wait_seconds,
         )
+        self.recording = (
+            Recording(Path(section.recording).expanduser(), public_url(section.base_url))
+            if section.recording
+            else None
+        )
+        self._unrecorded: list[tuple[str, str]] = []
         self._connection = Connection(
-            section.base_url,
+            section.base_url or NO_SERVER,
             key_variable=section.key_variable,
             timeout_seconds=section.timeout_seconds,
             retries=retries,
             on_fault=lambda fault: account.faults.update([fault.kind]),
         )
         self._asked: dict[str, asyncio.Lock] = {}
+        self._begun: dict[str, asyncio.Event] = {}
         self._ended = asyncio.Event()
         self._served = 0
 
@@ -167,7 +183,7 @@ class ModelServer:
     async def _run(self, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> bool:
         left = iter(items)
         stopped: list[Exception] = []
-        self._asked, self._ended = {}, asyncio.Event()
+        self._asked, self._begun, self._ended = {}, {}, asyncio.Event()
 
         async def worker() -> None:
             for item in left:
@@ -175,6 +191,8 @@ class ModelServer:
                     return
                 try:
                     await work(item)
+                except Unrecorded:
+                    continue  # all of them are told of together
                 except Exception as error:  # whatever it is, the others end what they have begun
                     stopped.append(error)
                     return
@@ -183,6 +201,9 @@ class ModelServer:
             await asyncio.gather(*(worker() for _ in range(self.section.concurrency)))
         finally:
             await self._connection.close()
+            missed, self._unrecorded = self._unrecorded, []
+        if missed and self.recording is not None:
+            raise InputError(self.recording.unrecorded(missed))
         real = [error for error in stopped if not isinstance(error, CapReached)]
         if real:
             raise real[0]
@@ -200,12 +221,25 @@ class ModelServer:
             known = self.answers.get(question)
             if known is not None:
                 self.remembered += 1
+                self._record_remembered(question, known)
                 if isinstance(known, str):
                     raise Unanswered(known)
                 return known
-            answer = await self._rounds(question)
+            answer = await self._behind_the_first(question)
             self.answers.put(question, answer)
             return answer
+
+    async def _behind_the_first(self, question: Question[A]) -> A:
+        """Ask; of questions that begin alike the first alone, so that the server has that in its cache."""
+        begun = self._begun.get(question.system)
+        if begun is not None:
+            await begun.wait()
+            return await self._rounds(question)
+        self._begun[question.system] = answered = asyncio.Event()
+        try:
+            return await self._rounds(question)
+        finally:
+            answered.set()
 
     async def _rounds(self, question: Question[A]) -> A:
         """Ask until nothing is open, each time only for what still is."""
@@ -252,6 +286,8 @@ class ModelServer:
     async def _complete(self, question: Question[A], messages: list[dict[str, str]]) -> Spoken:
         """Make one request; return what was said and why it ended."""
         full, before = 0, self._served
+        if self.recording is not None and self.recording.replays:
+            return self._replayed(question, messages)
         while True:
             body = self._body(question, messages)
             paid = _Paid(self, question.kind, body, messages)
@@ -285,13 +321,57 @@ class ModelServer:
                 "it was stopped by the server's filter" if choice.finish_reason == "content_filter" else ""
             )
             refused = choice.message.refusal or filtered
-            return Spoken(
+            spoken = Spoken(
                 text=said[:longest],
                 cut=len(said) > longest or choice.finish_reason == "length",
                 refused=(refused or refusal_in(said))[:200],
                 by_server=bool(refused),
                 thought=bool(choice.message.thoughts) or "<think" in said[:200],
             )
+            if self.recording is not None:
+                key = prompt_hash(self._whole_body(question, messages))
+                self.recording.add(key, question.kind, body, asdict(spoken), _counts(answer.usage))
+            return spoken
+
+    def _replayed(self, question: Question[A], messages: list[dict[str, str]]) -> Spoken:
+        """Return what was recorded of a request.
+
+        Raises:
+            Unrecorded: Nothing was.
+        """
+        assert self.recording is not None
+        key = prompt_hash(self._whole_body(question, messages))
+        row = self.recording.get(key)
+        if row is None:
+            self._unrecorded.append((question.kind, key))
+            raise Unrecorded(key)
+        self.recording.replayed += 1
+        return Spoken(
+            row["text"],
+            bool(row.get("cut")),
+            str(row.get("refused") or ""),
+            bool(row.get("by_server")),
+            bool(row.get("thought")),
+        )
+
+    def _record_remembered(self, question: Question[A], known: A | str) -> None:
+        """Put an answer that this home remembers into the recording, or it would lack what it rests on."""
+        if self.recording is None or self.recording.replays or isinstance(known, str):
+            return
+        body = self._whole_body(question, question.messages)
+        key = prompt_hash(body)
+        if self.recording.get(key) is None:
+            text = str(getattr(known, "text", "")) or dumped(known)
+            self.recording.add(key, question.kind, body, asdict(Spoken(text)), None)
+
+    def _whole_body(self, question: Question[A], messages: list[dict[str, str]]) -> dict[str, Any]:
+        """Return what decides an answer, whatever of it a server refuses."""
+        return {
+            "model": question.model,
+            "messages": messages,
+            "temperature": question.temperature,
+            "seed": question.seed,
+        }
 
     async def ticket(self, kind: str, size: int) -> str:
         """Set a request's highest price aside; wait for room that requests in flight still hold."""
@@ -336,6 +416,14 @@ class ModelServer:
             named = ["response_format"]  # servers word a schema that they cannot use in many ways
         self.refused.update(named[:1])
         return bool(named)
+
+
+def _counts(usage: object) -> dict[str, int] | None:
+    """Return what a server says of its tokens, as far as that is numbers."""
+    names = ("prompt_tokens", "completion_tokens")
+    given = usage if isinstance(usage, dict) else {}
+    found = {name: given[name] for name in names if isinstance(given.get(name), int)}
+    return found or None
 
 
 def _spent_on_thoughts(said: Spoken) -> str:
