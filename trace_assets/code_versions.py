@@ -33,6 +33,7 @@ PASSED = (
         "diagnosis.llm.budget",
         "diagnosis.llm.client",
         "diagnosis.llm.recording",
+        "diagnosis.llm.prices",
         "environments.templates.page",
     ),
     *("policies.openai_connection", "policies.openai_faults"),

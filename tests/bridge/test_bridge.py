@@ -50,9 +50,7 @@ def sit_at(bridge: Bridge, answers: dict[str, list[str]], stop: threading.Event)
         for request in bridge.open_requests:
             body = json.loads(request.read_text(encoding="utf-8"))
             asked = body["messages"][1]["content"]
-            bridge.answer(
-                request, answers[asked][(len(body["messages"]) - 1) // 2 - (len(body["messages"]) == 2)]
-            )
+            bridge.answer(request, answers[asked][0 if len(body["messages"]) == 2 else 1])
         time.sleep(0.02)
 
 

@@ -14,6 +14,7 @@ from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, Unanswered
+from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers.drafting import Drafted, Examiner, draft_environment
@@ -223,7 +224,8 @@ class WriterDesk:
             CheckFailed: The cap was reached; what was answered is kept.
             TraceError: The server cannot be used.
         """
-        home, section = self.study.home, self.study.settings.writer_server
+        home = self.study.home
+        section = with_prices(self.study.settings.writer_server, (self.study.settings.synthesis.model,))
         if not section.base_url and not section.recording:
             raise InputError(
                 "a model that writes environments needs a server: set writer.base_url (or analyst.base_url), "

@@ -20,7 +20,7 @@ from trace_assets.system.progress import progress
     records=(Stability,),
     deps=[
         "tasks",
-        *("selected_capabilities", "trajectories", "labels", "triage", "suspect_tasks"),
+        *("selected_capabilities", "trajectories", "labels", "lack_causes", "triage", "suspect_tasks"),
         "capability_dictionary",
         *("config/discovery", "config/contrast", "config/selection", "config/stability"),
     ],

@@ -273,7 +273,9 @@ def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = 
     """Print what the model calls of `trace diagnose` would cost now; makes none."""
     study = open_study(config, overrides)
     if not asks_model(study):
-        raise InputError("no model is set: set discovery.analyst and discovery.model, or labels.model.")
+        raise InputError(
+            "no model is set: set discovery.analyst and discovery.model, labels.model or triage.model."
+        )
     rows = forecast(study)
     if as_json:
         print(

@@ -98,7 +98,9 @@ def shares(votes: Codes) -> NDArray[np.float64]:
     """
     counts = np.stack([(votes == code).sum(axis=-1) for code in (NA, PRESENT, LACKING)], axis=-1)
     given = counts.sum(axis=-1, keepdims=True)
-    return np.divide(counts, given, out=np.full(counts.shape, np.nan), where=given > 0)
+    found = np.full(counts.shape, np.nan)
+    np.divide(counts, given, out=found, where=given > 0)
+    return found
 
 
 __all__ = ["LACKING", "MISSING", "NA", "NO_EVIDENCE", "PRESENT", "LabelMatrix"]
@@ -136,13 +138,15 @@ class LabelMatrix:
     votes: Codes | None = None
     posterior: NDArray[np.float64] | None = None
     decisive: NDArray[np.int8] | None = None
-    """1 where a lack decided the end, -1 where it did not, 0 where nobody can say; None if nobody was asked."""
+    """1 where a lack decided the end, -1 where it did not, 0 where nobody can say; None if none was asked."""
 
     @property
     def deciding(self) -> NDArray[np.bool_]:
         """Where a capability is lacking and nobody says that this did not decide the end."""
-        lacking = self.codes == LACKING
-        return lacking if self.decisive is None else lacking & (self.decisive >= 0)
+        lacking: NDArray[np.bool_] = self.codes == LACKING
+        if self.decisive is not None:
+            lacking &= self.decisive >= 0
+        return lacking
 
     @classmethod
     def build(

@@ -336,7 +336,9 @@ class Cover:
 
     def _explained_by(self, capability: str) -> NDArray[np.bool_]:
         """Runs that it explains: failures that it decided, and every success that lacks it."""
-        return np.where(self.matrix.failed, self.deciding[capability], self.lacking[capability])
+        found = self.lacking[capability].copy()
+        found[self.matrix.failed] = self.deciding[capability][self.matrix.failed]
+        return found
 
     def _gap(self, capability: str, aside: NDArray[np.bool_]) -> float | None:
         """Gap on the trajectories that are not set aside; None where a side has none that is relevant."""

@@ -16,6 +16,7 @@ from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, ModelServer
 from trace_assets.diagnosis.llm.context import Context
 from trace_assets.diagnosis.llm.discovery import Known
+from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.environments.contract.description import (
     GivenTools,
     TargetDescription,
@@ -23,6 +24,7 @@ from trace_assets.environments.contract.description import (
     write_description,
 )
 from trace_assets.records import ActionDiff, Capability, Label, LackCause, Task, ToldTask, Trajectory, Triage
+from trace_assets.settings import Analyst
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -103,6 +105,13 @@ def known_of(study: Study, target: str, runs: Sequence[Trajectory], batch: str |
     return Known(context_of(study, target, outcomes_known=True), dict(diffs), expected)
 
 
+def analyst_section(study: Study) -> Analyst:
+    """Return the section `analyst`, with prices where its models are known and it names none."""
+    settings = study.settings
+    proposing = settings.discovery.model if settings.discovery.analyst != "detectors" else ""
+    return with_prices(settings.analyst, (proposing, settings.labels.model, settings.triage.model))
+
+
 @contextmanager
 def open_model(
     study: Study,
@@ -125,9 +134,9 @@ def open_model(
     Raises:
         InputError: No server is set, and no recording.
     """
-    settings = study.settings
-    with open_account(study.store, study.home.answers, settings.analyst, asset, partition) as account:
-        server = ModelServer(settings.analyst, Answers(study.home.answers), account)
+    settings, section = study.settings, analyst_section(study)
+    with open_account(study.store, study.home.answers, section, asset, partition) as account:
+        server = ModelServer(section, Answers(study.home.answers), account)
         yield ModelAnalyst(server, settings.discovery, settings.labels, known, contexts, told), server
 
 

@@ -273,10 +273,16 @@ def test_a_question_that_nobody_answers_is_named_and_the_rest_is_kept(
         } - open_ones
 
 
+def meant(message: Message) -> Any:
+    """Return what a message says; of JSON the blanks say nothing."""
+    text = message.content or ""
+    return json.loads(text) if message.role == "tool" and text[:1] in ("{", "[") else text
+
+
 def test_what_was_rendered_can_be_read_back(trajectories: list[Trajectory]) -> None:
     for one in trajectories:
         again = read_transcript(view(one, 10**6).text)
-        assert [m.content or "" for m in again.messages] == [m.content or "" for m in one.messages]
+        assert [meant(m) for m in again.messages] == [meant(m) for m in one.messages]
         assert [[(c.name, c.arguments) for c in m.tool_calls] for m in again.messages] == [
             [(c.name, c.arguments) for c in m.tool_calls] for m in one.messages
         ]

@@ -316,7 +316,10 @@ def test_the_forecast_is_close_and_falls_to_nothing(honest: ChatServer, make_stu
     result = label(study)
     assert labelling.calls == result.figures["model_calls"]
     assert labelling.prompt_tokens == pytest.approx(result.figures["prompt_tokens"], rel=0.1)
-    assert [row.calls for row in forecast(study)] == [0, 0]
+    left = {row.stage: row.calls for row in forecast(study)}
+    assert (left["discovery"], left["labels"]) == (0, 0)
+    failed = sum(row.fault == "agent" for row in study.store.read(Triage))
+    assert left["lack_causes"] == failed, "one request a failure, at the most"
 
 
 def test_connection_prices_and_caps_feed_no_stage() -> None:

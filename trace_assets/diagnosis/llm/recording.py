@@ -100,7 +100,7 @@ class Recording:
         when = f", begun {self.origin['begun']} on {self.origin['server']}" if self.origin else ""
         return (
             f"{len(prompts)} prompts ({kinds}) are not recorded in {self.path}{when}, such as "
-            f"{prompts[0][1][:16]}: what is asked has changed since. Record them with analyst.base_url set, or "
+            f"{prompts[0][1][:16]}: what is asked has changed. Record them with analyst.base_url set, or "
             "use the settings, data and version that it was made with."
         )
 
