@@ -160,9 +160,9 @@ def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
         patch.setattr(detector_analyst.DetectorAnalyst, "label", reworded)
         patch.setattr(detector_analyst, "_sources_hash", lambda: "another")
         loop.recode = {"labels": "a third prompt"}
-        assert loop.sync() == {"labels[embedded]"} | READ_LABELS
+        assert loop.sync() == {"labels[embedded]", "lack_causes[embedded]"} | READ_LABELS
     loop.recode = {}
-    assert loop.sync() == {"labels[embedded]"} | READ_LABELS
+    assert loop.sync() == {"labels[embedded]", "lack_causes[embedded]"} | READ_LABELS
 
 
 def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
@@ -265,7 +265,7 @@ def test_tasks_that_were_lost_from_the_inbox_stop_nothing_else(
 
 
 def _own(batch: str) -> set[str]:
-    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels")
+    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels", "lack_causes")
     return {f"{asset}[{batch}]" for asset in assets}
 
 
@@ -293,7 +293,7 @@ def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing
     assert ran == (
         _own("hard")
         | READ_ALL
-        | {"batch_capabilities[embedded]", "labels[embedded]", "curriculum"}
+        | {"batch_capabilities[embedded]", "labels[embedded]", "lack_causes[embedded]", "curriculum"}
         | each("capability_spec", *ALL)
         | each("environment", *redefined)
         | each("pilot", *redefined)  # from its file, unless the detector is another one

@@ -336,7 +336,7 @@ class Cover:
 
     def _explained_by(self, capability: str) -> NDArray[np.bool_]:
         """Runs that it explains: failures that it decided, and every success that lacks it."""
-        found = self.lacking[capability].copy()
+        found: NDArray[np.bool_] = self.lacking[capability].copy()
         found[self.matrix.failed] = self.deciding[capability][self.matrix.failed]
         return found
 

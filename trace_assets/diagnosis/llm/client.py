@@ -305,7 +305,8 @@ class ModelServer:
                     raise Unanswered("full") from None
                 if fault.kind == "request" and self._does_without(fault, body):
                     continue
-                if fault.kind in _ONE_QUESTION and self._served > before:
+                again = len(messages) > len(question.messages) and fault.kind == "request"
+                if again or (fault.kind in _ONE_QUESTION and self._served > before):
                     raise Unanswered(f"the server failed on it ({fault.said})") from None
                 times = f"{self.section.retries + 1} times "
                 raise self._connection.explain(
