@@ -137,6 +137,7 @@ class BatchCapability(Record):
     detector: str | None = None
     detector_args: Json = {}
     parent: str | None = None
+    """Capability id of a broader one of which this is a case."""
 
 
 class ShownTranscript(Record):
