@@ -145,7 +145,7 @@ def _environment() -> Environment:
 def render(name: str, **values: Any) -> str:
     """Return a prompt with its values filled in; a value that is missing is an error.
 
-    >>> "ends too early" in render("repair.md", complaints=["it ends too early"])
+    >>> "ends too early" in render("repair.md", complaints=["it ends too early"], in_parts=False)
     True
     """
     return _environment().get_template(name).render(**values).strip()
