@@ -29,7 +29,13 @@ PASSED = (
     *("assets.asset", "assets.result", "cli", "code_graph", "code_versions", "definitions", "errors"),
     *("orchestration", "records", "report", "resources", "sandbox", "serving", "settings", "store", "study"),
     *("rollouts.parallel", "shipped", "system", "workflows"),
-    *("diagnosis.llm.budget", "diagnosis.llm.client", "environments.templates.page"),
+    *(
+        "diagnosis.llm.budget",
+        "diagnosis.llm.client",
+        "diagnosis.llm.recording",
+        "diagnosis.llm.prices",
+        "environments.templates.page",
+    ),
     *("policies.openai_connection", "policies.openai_faults"),
 )
 """What only shows, moves, opens or waits; records and settings count by their content."""
@@ -40,26 +46,38 @@ _WORKER = ("__main__", "leaf", "machine", "modules", "supervisor", "vdso", "wire
 _PROMPTS = "diagnosis/llm/prompts"
 _SHARED = (
     *("diagnosis.llm.request", "diagnosis.llm.transcript"),
-    *(f"{_PROMPTS}/repair.md", f"{_PROMPTS}/transcript.md"),
+    *("diagnosis.llm.context", "diagnosis.llm.reading", "diagnosis.llm.json_reply"),
+    *(f"{_PROMPTS}/{name}.md" for name in ("repair", "transcript", "context")),
 )
 _DETECTORS = ("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.candidates")
 _DISCOVERY = (
     *(*_SHARED, "diagnosis.llm.discovery", "diagnosis.llm.merging"),
     *(f"{_PROMPTS}/{name}.md" for name in ("discover", "discover_batch", "merge", "recognise")),
 )
-_LABELLING = (*_SHARED, "diagnosis.llm.labelling:ModelLabeller", f"{_PROMPTS}/label.md")
+_LABELLING = (
+    *_SHARED,
+    "diagnosis.llm.labelling:ModelLabeller",
+    *(f"{_PROMPTS}/{name}.md" for name in ("label", "label_ask", "blind")),
+)
 _WRITERS = "environments/writers/prompts"
 
 DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "tasks": ("assets.tasks:tasks_of", "targets"),
     "base_model": ("training.demo_agent.pretraining:train_base", "targets.embedded"),
     "trajectories": (*_PLAYED, "targets"),
-    "triage": ("assets.triage:triage_batch", f"{_PROMPTS}/triage.md"),
+    "triage": (
+        "assets.triage:triage_batch",
+        *(f"{_PROMPTS}/{name}.md" for name in ("triage", "triage_ask", "context", "transcript")),
+    ),
     "suspect_tasks": ("assets.suspect_tasks:write_suspects",),
     "lucky_passes": ("assets.lucky_passes:write_lucky",),
     "capability_dictionary": ("assets.capability_dictionary:discover", *_DETECTORS, *_DISCOVERY),
     "batch_capabilities": ("assets.batch_capabilities:write_batch_capabilities",),
     "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),
+    "lack_causes": (
+        *(*_SHARED, "assets.lack_causes:judge_batch", "diagnosis.llm.causes"),
+        *(f"{_PROMPTS}/{name}.md" for name in ("cause", "cause_ask")),
+    ),
     "label_leak": ("assets.label_leak:write_leak",),
     "repairs": ("assets.repairs:write_repairs", "targets"),
     "contrast": ("assets.contrast:estimate_contrast",),

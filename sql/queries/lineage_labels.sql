@@ -12,7 +12,7 @@ LEFT JOIN trajectories AS t ON t.trajectory_id = m.trajectory_id
 LEFT JOIN (
     SELECT capability_id, trajectory_id, label, min(evidence) AS evidence, min(rationale) AS rationale
     FROM labels
-    WHERE label <> 'NA'
+    WHERE label IN ('PRESENT', 'LACKING')
     GROUP BY ALL
 ) AS l ON l.capability_id = m.capability_id AND l.trajectory_id = m.trajectory_id AND l.label = m.label
 WHERE a.kind = 'adapter' AND a.direct

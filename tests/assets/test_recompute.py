@@ -41,6 +41,8 @@ ALL = (CANCEL, MULTI, WINDOW)
 
 DECIDED = {"config/selection", "selected_capabilities", "stability"}
 """What reads the thresholds, and they themselves."""
+LABELLED = {"labels[embedded]", "lack_causes[embedded]", "repairs[embedded]"}
+"""The labels of a batch, and what reads them batch by batch."""
 READ_LABELS = {
     *("contrast", "selected_capabilities", "routing_trials", "drift", "stability", "policy_contrast"),
     "failure_causes",
@@ -202,9 +204,9 @@ def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
         patch.setattr(detector_analyst.DetectorAnalyst, "label", reworded)
         patch.setattr(detector_analyst, "_sources_hash", lambda: "another")
         loop.recode = {"labels": "a third prompt"}
-        assert loop.sync() == {"labels[embedded]", "repairs[embedded]"} | READ_LABELS | {"report"}
+        assert loop.sync() == LABELLED | READ_LABELS | {"report"}
     loop.recode = {}
-    assert loop.sync() == {"labels[embedded]", "repairs[embedded]"} | READ_LABELS | {"report"}
+    assert loop.sync() == LABELLED | READ_LABELS | {"report"}
 
 
 def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
@@ -307,7 +309,7 @@ def test_tasks_that_were_lost_from_the_inbox_stop_nothing_else(
 
 
 def _own(batch: str) -> set[str]:
-    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels", "repairs")
+    assets = ("tasks", "trajectories", "triage", "batch_capabilities", "labels", "lack_causes", "repairs")
     return {f"{asset}[{batch}]" for asset in assets}
 
 
@@ -335,7 +337,7 @@ def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing
     assert ran == (
         _own("hard")
         | READ_ALL
-        | {"batch_capabilities[embedded]", "labels[embedded]", "repairs[embedded]", "curriculum"}
+        | {"batch_capabilities[embedded]", *LABELLED, "curriculum"}
         | each("capability_spec", *ALL)
         | each("environment", *redefined)
         | each("pilot", *redefined)  # from its file, unless the detector is another one

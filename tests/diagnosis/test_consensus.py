@@ -76,6 +76,31 @@ def test_the_posterior_is_kept_and_contradictions_are_left_out() -> None:
     assert matrix.codes[0, 8] == MISSING
 
 
+def test_passes_of_one_model_that_contradict_each_other_never_make_a_label() -> None:
+    # The second pass says LACKING far too often: nobody may learn from that which of the two to believe.
+    first, second = "PPPPPPPPLLLLNNNN" * 4, "LLLLPPPPLLLLNNNN" * 4
+    alone = study({("model:m", 1): first, ("model:m", 2): second})
+    assert (alone.codes[0, :4] == MISSING).all()
+    beside = study({("model:m", 1): first, ("model:m", 2): second, ("detectors", 0): first})
+    assert (beside.codes[0, :4] == PRESENT).all(), "a tie says nothing, so the other labeller's word stands"
+    three = study({("model:m", 1): first, ("model:m", 2): second, ("model:m", 3): first})
+    assert (three.codes[0, :4] == PRESENT).all()
+    rows = {row.trajectory_id: row for row in consensus_of(three, "t")}
+    assert rows["r000"].p_present == pytest.approx(2 / 3) and rows["r000"].label == "PRESENT"
+
+
+def test_an_abstention_is_no_label() -> None:
+    matrix = study({("model:m", 1): "LLPP" * 4, ("model:m", 2): "LLPP" * 4})
+    row = Label(
+        trajectory_id="r000", capability_id="c", labeller="model:m", labelling_pass=1, label="CANNOT_TELL"
+    )
+    triage = [
+        Triage(trajectory_id="r000", target="t", task_id="t/0", outcome="failed", fault="agent", rule="r")
+    ]
+    assert matrix.codes[0, 0] == LACKING
+    assert LabelMatrix.build([row], triage, "t").codes[0, 0] == MISSING
+
+
 def test_an_item_that_one_coder_saw_has_that_coders_label() -> None:
     votes = np.full((1, 12, 2), PRESENT, dtype=np.int8)
     votes[0, :6] = LACKING

@@ -13,6 +13,7 @@ from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
 from trace_assets.resources.analysts import (
     by_target,
     counted_outcomes,
+    known_of,
     model_figures,
     open_detectors,
     open_model,
@@ -87,7 +88,8 @@ def discover(study: Study) -> StageResult:
 def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
     done, passes, groups_made, compacted, recognised = _Model(), 0, 0, 0, 0
     known = [one for one in study.store.read(Capability) if one.detector is None]
-    with open_model(study, "capability_dictionary", known=known) as (analyst, server):
+    told = {target: known_of(study, target, group) for target, group in groups.items()}
+    with open_model(study, "capability_dictionary", known=known, told=told) as (analyst, server):
         for target, group in groups.items():
             done.capabilities += analyst.discover(group)
             done.proposals += analyst.merged.proposals

@@ -31,8 +31,8 @@ def _names(study: Study) -> dict[str, str]:
     group="diagnosis",
     records=(Contrast, Agreement, Consensus),
     deps=[
-        *("trajectories", "labels", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary"),
-        *("config/triage", "config/contrast"),
+        *("trajectories", "labels", "lack_causes", "triage", "suspect_tasks", "lucky_passes"),
+        *("capability_dictionary", "config/triage", "config/contrast"),
     ],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
@@ -50,9 +50,9 @@ def estimate_contrast(study: Study) -> StageResult:
     rows: list[Contrast] = []
     agreement: list[Agreement] = []
     consensus: list[Consensus] = []
-    evidence = evidence_by_target(study)
+    evidence = evidence_by_target(study, with_causes=True)
     for one in evidence:
-        matrix = LabelMatrix.build(one.labels, one.triage, one.target)
+        matrix = LabelMatrix.build(one.labels, one.triage, one.target, one.causes)
         considered = considered_tests(one.capabilities)
         aside = Counter(
             capability

@@ -14,6 +14,7 @@ from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, Unanswered
+from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers.drafting import Drafted, Examiner, draft_environment
@@ -223,8 +224,9 @@ class WriterDesk:
             CheckFailed: The cap was reached; what was answered is kept.
             TraceError: The server cannot be used.
         """
-        home, section = self.study.home, self.study.settings.writer_server
-        if not section.base_url:
+        home = self.study.home
+        section = with_prices(self.study.settings.writer_server, (self.study.settings.synthesis.model,))
+        if not section.base_url and not section.recording:
             raise InputError(
                 "a model that writes environments needs a server: set writer.base_url (or analyst.base_url), "
                 "such as http://127.0.0.1:8000/v1."
@@ -286,7 +288,7 @@ def shown_excerpts(study: Study, spec: CapabilitySpec) -> tuple[str, str]:
     if not section.excerpts:
         return "", shown_of
     rows = study.store.frame(Label).filter(
-        (pl.col("capability_id") == spec.capability_id) & (pl.col("label") != "NA")
+        (pl.col("capability_id") == spec.capability_id) & pl.col("label").is_in(["PRESENT", "LACKING"])
     )
     trajectories = read_trajectories(study.store, target=spec.target) if rows.height else []
     chosen = pick(from_frame(rows, Label), trajectories, section.excerpts)

@@ -11,10 +11,17 @@ from trace_assets.assets.batch_capabilities import capabilities_of
 from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.diagnosis.detector_analyst import Analyst
 from trace_assets.diagnosis.llm.analyst import shortfall
+from trace_assets.diagnosis.llm.labelling import cases_and_parents, parent_labels
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
 from trace_assets.report.asset_report.diagnosis import labels_exhibit
-from trace_assets.resources.analysts import by_target, model_figures, open_detectors, open_model
+from trace_assets.resources.analysts import (
+    by_target,
+    context_of,
+    model_figures,
+    open_detectors,
+    open_model,
+)
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -82,6 +89,7 @@ class _Done:
 
     Attributes:
         labels: Kept and new ones.
+        derived: Those of parents, which follow from their cases'.
         shown: What the model was shown, by trajectory.
         kept: Labels that were stored already.
         wanted: Labels that there should be.
@@ -91,6 +99,7 @@ class _Done:
     """
 
     labels: list[Label] = field(default_factory=list)
+    derived: list[Label] = field(default_factory=list)
     shown: dict[str, ShownTranscript] = field(default_factory=dict)
     kept: int = 0
     wanted: int = 0
@@ -142,15 +151,16 @@ def label_batch(study: Study, batch: str) -> StageResult:
             "set discovery.analyst to 'detectors'."
         )
     study.store.write(done.shown.values(), ShownTranscript, batch)
-    version = study.store.write(done.labels, Label, batch)
-    counts = Counter(row.label.lower() for row in done.labels)
+    every = [*done.labels, *done.derived]
+    version = study.store.write(every, Label, batch)
+    counts = Counter(row.label.lower() for row in every)
     names = {one.capability_id: one.name for own in capabilities.values() for one in own}
-    n = len(done.labels)
+    n = len(every)
     return StageResult(
         version,
         n,
         {**dict(sorted(counts.items())), "n": n, "kept": done.kept, **done.figures},
-        tables=labels_exhibit(done.labels, names).tables,
+        tables=labels_exhibit(every, names).tables,
         checks=(_complete(done),),
     )
 
@@ -179,9 +189,11 @@ def _by_model(
     done: _Done,
 ) -> None:
     passes = tuple(range(1, study.settings.labels.passes + 1))
-    with open_model(study, "labels", batch) as (analyst, server):
+    contexts = {target: context_of(study, target) for target in groups}
+    with open_model(study, "labels", batch, contexts=contexts) as (analyst, server):
         for target, group in groups.items():
-            job = _Job(analyst, passes, capabilities.get(target, []))
+            asked_for, parents = cases_and_parents(capabilities.get(target, []))
+            job = _Job(analyst, passes, asked_for)
             done.begin(job, group, stored)
             asked: list[Label] = []
             for some, lacking in job.todo:
@@ -193,7 +205,9 @@ def _by_model(
                 done.stopped = not came.complete
                 done.remarks += [shortfall(came)] if shortfall(came) else []
             new = {_key(row) for row in asked}
-            done.labels += [*asked, *(row for row in job.spare if _key(row) not in new)]
+            came_in = [*asked, *(row for row in job.spare if _key(row) not in new)]
+            done.labels += came_in
+            done.derived += parent_labels([*job.kept, *came_in], asked_for, parents)
     done.figures = {**model_figures(server), **_compaction(done.shown)}
 
 

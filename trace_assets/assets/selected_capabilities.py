@@ -34,7 +34,7 @@ from trace_assets.study import Study
     group="diagnosis",
     records=(SelectedCapability, DecisiveShare),
     deps=[
-        *("trajectories", "contrast", "labels", "triage", "suspect_tasks", "lucky_passes"),
+        *("trajectories", "contrast", "labels", "lack_causes", "triage", "suspect_tasks", "lucky_passes"),
         *("capability_dictionary", "repairs"),
         *("config/triage", "config/discovery", "config/contrast", "config/selection", "config/targets"),
     ],
@@ -50,12 +50,14 @@ def select_capabilities(study: Study) -> StageResult:
     repairs = study.store.read(Repair)
     section = study.settings.selection
     _check_overrides(study)
-    for one in evidence_by_target(study):
+    for one in evidence_by_target(study, with_causes=True):
         own = contrasts.get(one.target, [])
         matrix = LabelMatrix.build(one.labels, one.triage, one.target)
         shares = decisive_shares(matrix, repairs, one.target, live=one.target == study.settings.targets.name)
         nulls = {one.target: cache(partial(_null, study, one))}
-        rows += select(own, one.capabilities, one.labels, one.triage, section, shares, nulls=nulls)
+        rows += select(
+            own, one.capabilities, one.labels, one.triage, section, shares, nulls=nulls, causes=one.causes
+        )
         decisive += shares
     version = text_version(
         study.store.write(rows, SelectedCapability), study.store.write(decisive, DecisiveShare)

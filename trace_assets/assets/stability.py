@@ -20,7 +20,8 @@ from trace_assets.system.progress import progress
     records=(Stability,),
     deps=[
         "tasks",
-        *("selected_capabilities", "trajectories", "labels", "triage", "suspect_tasks", "lucky_passes"),
+        *("selected_capabilities", "trajectories", "labels", "lack_causes", "triage", "suspect_tasks"),
+        "lucky_passes",
         "capability_dictionary",
         *("config/triage", "config/discovery", "config/contrast", "config/selection", "config/stability"),
     ],
@@ -30,7 +31,7 @@ def estimate_stability(study: Study) -> StageResult:
     settings = study.settings
     sections = Sections(settings.discovery, settings.contrast, settings.selection)
     rows: list[Stability] = []
-    everything = evidence_by_target(study)
+    everything = evidence_by_target(study, with_causes=True)
     turns = settings.stability.resamples + settings.stability.shuffles
     with progress("stability", turns * len(everything)) as bar:
         for one in everything:
@@ -59,7 +60,7 @@ def estimate_stability(study: Study) -> StageResult:
 
 
 def _candidates(study: Study, one: Evidence) -> Candidates:
-    matrix = LabelMatrix.build(one.labels, one.triage, one.target)
+    matrix = LabelMatrix.build(one.labels, one.triage, one.target, one.causes)
     by_id = {row.capability_id: row for row in one.capabilities}
     capabilities = [by_id[name] for name in matrix.capabilities]
     pool = None

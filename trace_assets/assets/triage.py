@@ -18,7 +18,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.report.asset_report.rollouts import triage_exhibit
-from trace_assets.resources.analysts import model_figures, open_model
+from trace_assets.resources.analysts import context_of, model_figures, open_model
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
@@ -43,10 +43,14 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     figures: dict[str, Figure] = {}
     complete = True
     if section.model:
+        targets = sorted({one.target for one in trajectories})
+        contexts = {name: context_of(study, name, outcomes_known=True) for name in targets}
         with open_model(study, "triage", batch) as (_, server):
-            look = ModelTriage(server, section.model, section.transcript_tokens)
+            look = ModelTriage(server, section.model, section.transcript_tokens, told, contexts)
             rows = triage(trajectories, look, tasks=told)
         figures, complete = model_figures(server), look.complete
+        if look.missing:
+            figures["left_to_the_rules"] = len(look.missing)
     else:
         rows = triage(trajectories, tasks=told)
     diffs, used = action_diffs(trajectories, told), tool_use(trajectories)

@@ -273,7 +273,9 @@ def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = 
     """Print what the model calls of `trace diagnose` would cost now; makes none."""
     study = open_study(config, overrides)
     if not asks_model(study):
-        raise InputError("no model is set: set discovery.analyst and discovery.model, or labels.model.")
+        raise InputError(
+            "no model is set: set discovery.analyst and discovery.model, labels.model or triage.model."
+        )
     rows = forecast(study)
     if as_json:
         print(
@@ -321,7 +323,8 @@ def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:
     Raises:
         Exit: The person said no.
     """
-    if not asks_model(study):
+    section = study.settings.analyst
+    if not asks_model(study) or (section.recording and not section.base_url):
         return
     rows = forecast(study)
     if not quiet:

@@ -35,6 +35,7 @@ DIAGNOSIS = (
     "capability_dictionary",
     "batch_capabilities",
     "labels",
+    "lack_causes",
     "label_leak",
     "contrast",
     "drift",

@@ -72,7 +72,7 @@ def consensus_of(matrix: LabelMatrix, target: str) -> list[Consensus]:
     """Return the settled label and the posterior of every item that was labelled more than once."""
     if matrix.votes is None or matrix.posterior is None:
         return []
-    names = {code: name for name, code in CODES.items()}
+    names = {code: name for name, code in CODES.items() if code != MISSING}
     given = (matrix.votes != MISSING).sum(axis=2)
     rows = []
     for line, column in np.argwhere(given > 1).tolist():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.records import Label, Triage
+from trace_assets.records import Label, LackCause, Triage
 from trace_assets.stats.agreement import dawid_skene
 
 # What several labellers and passes make of an item together, and how far they agree.
@@ -72,9 +72,40 @@ def majority(votes: Codes) -> Codes:
     return np.where(tie, MISSING, counts.argmax(axis=-1)).astype(np.int8)
 
 
+def by_labeller(votes: Codes, coders: Sequence[Coder]) -> Codes:
+    """Return what each labeller says, passes settled by their majority; MISSING where they tie.
+
+    Args:
+        votes: Codes, shape `(capabilities, trajectories, coders)`.
+        coders: Labeller and pass of each.
+
+    >>> votes = np.array([[[2, 2, 1], [2, 1, 1]]], dtype=np.int8)
+    >>> by_labeller(votes, [("m", 1), ("m", 2), ("n", 0)]).tolist()
+    [[[2, 1], [-1, 1]]]
+    """
+    names = sorted({name for name, _ in coders})
+    if len(names) == len(coders):
+        return votes
+    places = [[place for place, coder in enumerate(coders) if coder[0] == name] for name in names]
+    return np.stack([majority(votes[..., own]) for own in places], axis=-1)
+
+
+def shares(votes: Codes) -> NDArray[np.float64]:
+    """Return the share of the passes that gave each label; not a number where none gave any.
+
+    >>> shares(np.array([[[2, 2, 1, -1]]], dtype=np.int8)).round(2).tolist()
+    [[[0.0, 0.33, 0.67]]]
+    """
+    counts = np.stack([(votes == code).sum(axis=-1) for code in (NA, PRESENT, LACKING)], axis=-1)
+    given = counts.sum(axis=-1, keepdims=True)
+    found = np.full(counts.shape, np.nan)
+    np.divide(counts, given, out=found, where=given > 0)
+    return found
+
+
 __all__ = ["LACKING", "MISSING", "NA", "NO_EVIDENCE", "PRESENT", "LabelMatrix"]
 
-CODES = {"NA": NA, "PRESENT": PRESENT, "LACKING": LACKING}
+CODES = {"NA": NA, "PRESENT": PRESENT, "LACKING": LACKING, "CANNOT_TELL": MISSING}
 NO_EVIDENCE = np.iinfo(np.int32).max
 """Stands for the place of evidence that is an absence: later than any message."""
 
@@ -93,7 +124,8 @@ class LabelMatrix:
         evidence: First message that shows it, NO_EVIDENCE where none does, shape `(rows, columns)`.
         coders: Who labelled, as labeller and pass; one of them unless there are several.
         votes: What each coder said, shape `(rows, columns, coders)`; None with a single one.
-        posterior: Probability of NA, PRESENT and LACKING, shape `(rows, columns, 3)`; None with a single one.
+        posterior: Probability of NA, PRESENT and LACKING, shape `(rows, columns, 3)`: Dawid and Skene's over
+            labellers, or the share of one labeller's passes; None with a single coder.
         policy: Index of who played each column, shape `(columns,)`; None where one policy played all.
         policies: Their names, sorted.
     """
@@ -109,9 +141,25 @@ class LabelMatrix:
     posterior: NDArray[np.float64] | None = None
     policy: NDArray[np.int64] | None = None
     policies: tuple[str, ...] = ()
+    decisive: NDArray[np.int8] | None = None
+    """1 where a lack decided the end, -1 where it did not, 0 where nobody can say; None if none was asked."""
+
+    @property
+    def deciding(self) -> NDArray[np.bool_]:
+        """Where a capability is lacking and nobody says that this did not decide the end."""
+        lacking: NDArray[np.bool_] = self.codes == LACKING
+        if self.decisive is not None:
+            lacking &= self.decisive >= 0
+        return lacking
 
     @classmethod
-    def build(cls, labels: Sequence[Label], triage: Sequence[Triage], target: str) -> LabelMatrix:
+    def build(
+        cls,
+        labels: Sequence[Label],
+        triage: Sequence[Triage],
+        target: str,
+        causes: Sequence[LackCause] = (),
+    ) -> LabelMatrix:
         """Reconcile the coders and put labels beside outcomes.
 
         A failure that triage puts down to a simulator, environment or server is left out, and so is an
@@ -121,6 +169,7 @@ class LabelMatrix:
             labels: Of any number of labellers and passes, in any order, other targets' labels among them.
             triage: Outcomes; labels of trajectories that are not here are left out.
             target: Whose rows to use.
+            causes: Which lacks decided the end, where somebody said.
         """
         counted = sorted(
             (row.task_id, row.trajectory_id, row.outcome == "failed", row.policy)
@@ -142,7 +191,10 @@ class LabelMatrix:
             votes[(*where, coder[row.labeller, row.labelling_pass])] = CODES[row.label]
             if row.label == "LACKING" and row.evidence:
                 evidence[where] = min(int(evidence[where]), min(row.evidence))
-        codes, posterior = reconcile(votes)
+        # Passes of one model are exchangeable: none of them errs in a way of its own, as labellers do.
+        codes, posterior = reconcile(by_labeller(votes, coders))
+        if posterior is None and len(coders) > 1:
+            posterior = shares(votes)
         policies, policy = np.unique([who for *_, who in counted], return_inverse=True)
         return cls(
             capabilities=capabilities,
@@ -156,6 +208,7 @@ class LabelMatrix:
             posterior=posterior,
             policy=policy.astype(np.int64) if len(policies) > 1 else None,
             policies=tuple(str(one) for one in policies),
+            decisive=_decisive(causes, line, column),
         )
 
     def take(self, rows: Sequence[int]) -> LabelMatrix:
@@ -168,6 +221,7 @@ class LabelMatrix:
             evidence=self.evidence[places],
             votes=None if self.votes is None else self.votes[places],
             posterior=None if self.posterior is None else self.posterior[places],
+            decisive=None if self.decisive is None else self.decisive[places],
         )
 
     def draw(self, tasks: NDArray[np.int64]) -> LabelMatrix:
@@ -190,4 +244,18 @@ class LabelMatrix:
             votes=None if self.votes is None else self.votes[:, where],
             posterior=None if self.posterior is None else self.posterior[:, where],
             policy=None if self.policy is None else self.policy[where],
+            decisive=None if self.decisive is None else self.decisive[:, where],
         )
+
+
+def _decisive(
+    causes: Sequence[LackCause], line: Mapping[str, int], column: Mapping[str, int]
+) -> NDArray[np.int8] | None:
+    said = {"yes": 1, "no": -1, "cannot_tell": 0}
+    own = [row for row in causes if row.capability_id in line and row.trajectory_id in column]
+    if not own:
+        return None
+    found = np.zeros((len(line), len(column)), dtype=np.int8)
+    for row in own:
+        found[line[row.capability_id], column[row.trajectory_id]] = said[row.decisive]
+    return found

@@ -19,7 +19,15 @@ from trace_assets.diagnosis.thresholds import (
     shortcoming,
     stands_alone,
 )
-from trace_assets.records import Capability, Contrast, DecisiveShare, Label, SelectedCapability, Triage
+from trace_assets.records import (
+    Capability,
+    Contrast,
+    DecisiveShare,
+    Label,
+    LackCause,
+    SelectedCapability,
+    Triage,
+)
 from trace_assets.settings import Selection
 
 EMPTY_RELEVANT = 10
@@ -54,6 +62,7 @@ def select(
     decisive: Sequence[DecisiveShare] = (),
     *,
     nulls: Mapping[str, Callable[[], Null]] = {},
+    causes: Sequence[LackCause] = (),
 ) -> list[SelectedCapability]:
     """Decide on every candidate, target by target.
 
@@ -68,6 +77,9 @@ def select(
       before its own in most failures that lack both: of two that go together, the earlier is the cause;
     - after a candidate is taken, the others must still show the gap outside of what it explains.
 
+    Where it is known of a lack that it did not decide the end of a failed run, it explains nothing of that
+    run. Of candidates that explain equally many failures the one that fewer successes lack goes first.
+
     What `selection.overrides` names is kept at the end, whatever speaks against it, and marked as such.
 
     Args:
@@ -79,6 +91,7 @@ def select(
         decisive: What repairing the candidates does, where it was measured.
         nulls: What shuffled outcomes come to, by target; asked for only where something would be kept. A
             target without one is not held against it.
+        causes: Which lacks decided the end, where somebody said.
 
     Returns:
         One row a candidate, the kept ones first by the order in which they were taken, rejected ones by
@@ -92,7 +105,7 @@ def select(
         groups[row.target].append(row)
     decided: list[SelectedCapability] = []
     for target, own in groups.items():
-        matrix = LabelMatrix.build(labels, triage, target)
+        matrix = LabelMatrix.build(labels, triage, target, causes)
         decided += select_matrix(own, matrix, section, names, detectors, shares, null=nulls.get(target))
     return decided
 
@@ -274,6 +287,8 @@ class Cover:
         line = {capability: place for place, capability in enumerate(matrix.capabilities)}
         codes = {row.capability_id: matrix.codes[line[row.capability_id]] for row in passing}
         self.lacking = {capability: code == LACKING for capability, code in codes.items()}
+        deciding = matrix.deciding
+        self.deciding = {capability: deciding[line[capability]] for capability in codes}
         self.present = {capability: code == PRESENT for capability, code in codes.items()}
         self.evidence = {row.capability_id: matrix.evidence[line[row.capability_id]] for row in passing}
         self.n_failed = int(matrix.failed.sum())
@@ -291,8 +306,9 @@ class Cover:
             capability = best.capability_id
             new = self._new(capability, explained)
             taken.order.append(capability)
-            taken.verdicts[capability] = (True, new / self.n_failed, self._praise(best, new))
-            explained |= self.lacking[capability]
+            words = self._praise(best, new) + self._overlaps(capability)
+            taken.verdicts[capability] = (True, new / self.n_failed, words)
+            explained |= self._explained_by(capability)
             left = [row for row in left if row is not best]
         for row in left:
             new = self._new(row.capability_id, explained)
@@ -301,7 +317,13 @@ class Cover:
         return taken
 
     def _new(self, capability: str, explained: NDArray[np.bool_]) -> int:
-        return int((self.lacking[capability] & ~explained & self.matrix.failed).sum())
+        return int((self.deciding[capability] & ~explained & self.matrix.failed).sum())
+
+    def _explained_by(self, capability: str) -> NDArray[np.bool_]:
+        """Runs that it explains: failures that it decided, and every success that lacks it."""
+        found: NDArray[np.bool_] = self.lacking[capability].copy()
+        found[self.matrix.failed] = self.deciding[capability][self.matrix.failed]
+        return found
 
     def _gap(self, capability: str, aside: NDArray[np.bool_]) -> float | None:
         """Gap on the trajectories that are not set aside; None where a side has none that is relevant."""
@@ -327,6 +349,7 @@ class Cover:
             fit,
             key=lambda row: (
                 -self._new(row.capability_id, explained) / self.costs.get(row.capability_id, 1.0),
+                row.er_passed or 0.0,
                 -(row.gap or 0.0),
                 row.capability_id,
             ),
@@ -337,11 +360,11 @@ class Cover:
                 row
                 for row in order[1:]
                 if self._precedes(row.capability_id, best)
-                or self._stands(row.capability_id, explained | self.lacking[best])
+                or self._stands(row.capability_id, explained | self._explained_by(best))
             ]
             together = explained.copy()
             for row in others:
-                together |= self.lacking[row.capability_id]
+                together |= self._explained_by(row.capability_id)
             if not others or self._stands(best, together):
                 return order[0]
             order = others
@@ -365,6 +388,17 @@ class Cover:
             )
         return words
 
+    def _overlaps(self, capability: str) -> str:
+        """Say with which other candidates that passed alone it shares failures, most first."""
+        own = self.deciding[capability] & self.matrix.failed
+        shared = {
+            other: int((own & self.deciding[other]).sum()) for other in self.deciding if other != capability
+        }
+        most = sorted((n, other) for other, n in shared.items() if n)[::-1][:3]
+        if not most:
+            return ""
+        return "; shares " + ", ".join(f"{n} with '{self.names.get(other, other)}'" for n, other in most)
+
     def _excuse(self, row: Contrast, new: int, explained: NDArray[np.bool_], kept: Sequence[str]) -> str:
         capability = row.capability_id
         if self._stands(capability, explained):
@@ -373,8 +407,16 @@ class Cover:
                 f"it would add {new} of {self.n_failed} failures"
             )
         overlap = [
-            int((self.lacking[capability] & self.lacking[one] & self.matrix.failed).sum()) for one in kept
+            int((self.deciding[capability] & self.deciding[one] & self.matrix.failed).sum()) for one in kept
         ]
+        aside = int((self.lacking[capability] & self.matrix.failed).sum()) - int(
+            (self.deciding[capability] & self.matrix.failed).sum()
+        )
+        if aside and (not kept or max(overlap) == 0):
+            return (
+                f"it decided {new} of {self.n_failed} failures, {self._least} are needed: in {aside} that "
+                "lack it, exercising it would not have changed the end"
+            )
         if not kept or max(overlap) == 0:
             return f"it covers {new} of {self.n_failed} failures, {self._least} are needed"
         other = self.names.get(kept[int(np.argmax(overlap))], kept[int(np.argmax(overlap))])

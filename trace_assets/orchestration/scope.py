@@ -14,7 +14,7 @@ from trace_assets.workflows.task_inbox import lost_tasks, task_batches
 
 PLAYED = ("tasks", "trajectories")
 """Assets of which a task batch is rolled out on the live target, or taken from the inbox."""
-OF_BATCH = frozenset({*PLAYED, "triage", "batch_capabilities", "labels", "repairs"})
+OF_BATCH = frozenset({*PLAYED, "triage", "batch_capabilities", "labels", "lack_causes", "repairs"})
 """Assets that are made for each task batch."""
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}

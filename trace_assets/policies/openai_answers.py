@@ -47,6 +47,8 @@ class Said(msgspec.Struct):
     content: str | list[Any] | None = None
     refusal: str | None = None
     tool_calls: list[Call] | None = None
+    reasoning: str | list[Any] | dict[str, Any] | None = None
+    reasoning_content: str | list[Any] | dict[str, Any] | None = None
 
     @property
     def text(self) -> str:
@@ -55,6 +57,19 @@ class Said(msgspec.Struct):
             parts = [part.get("text") for part in self.content if isinstance(part, dict)]
             return "".join(part for part in parts if isinstance(part, str))
         return self.content or self.refusal or ""
+
+    @property
+    def thoughts(self) -> bool:
+        """Whether the server tells of reasoning beside the words."""
+        return bool(self.reasoning or self.reasoning_content)
+
+    @property
+    def answer(self) -> str:
+        """What was said in words, or the arguments of the calls that were made instead."""
+        if self.text.strip() or not self.tool_calls:
+            return self.text
+        given = [call.function.arguments for call in self.tool_calls if call.function is not None]
+        return "\n".join(one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in given)
 
 
 class Logprob(msgspec.Struct):
@@ -132,6 +147,73 @@ def read_answer(content: bytes, kind: type[A]) -> A:
     if len(answer.choices) > MOST_CHOICES:
         raise ValueError(f"it holds {len(answer.choices):,} choices where one was asked for")
     return answer
+
+
+def joined_pieces(body: bytes) -> bytes:
+    r"""Return the chat completion that a stream of server-sent events adds up to.
+
+    Args:
+        body: The whole stream.
+
+    Raises:
+        ValueError: It broke off before the answer ended, or a piece is no JSON object.
+
+    >>> joined_pieces(b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n')
+    b'{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}'
+    """
+    words: dict[str, str] = {}
+    calls: dict[int, dict[str, Any]] = {}
+    answer: dict[str, Any] = {}
+    finish: str | None = None
+    ended = False
+    for line in body.decode("utf-8", "replace").splitlines():
+        if not line.startswith("data:"):
+            continue
+        data = line.removeprefix("data:").strip()
+        if data == "[DONE]":
+            ended = True
+            break
+        piece = read_json(data.encode(), _MEMORY)
+        if not isinstance(piece, dict):
+            raise ValueError("a piece of the stream is no JSON object")
+        if piece.get("error"):
+            raise ValueError(f"the stream ended in an error ({str(piece['error'])[:200]})")
+        for name in ("model", "usage"):
+            if piece.get(name) is not None:
+                answer[name] = piece[name]
+        choices = piece.get("choices")
+        for choice in choices[:1] if isinstance(choices, list) else ():
+            if not isinstance(choice, dict):
+                continue
+            finish = choice.get("finish_reason") or finish
+            given = choice.get("delta")
+            delta: dict[str, Any] = given if isinstance(given, dict) else {}
+            for name in ("content", "refusal", "reasoning", "reasoning_content"):
+                if isinstance(delta.get(name), str):
+                    words[name] = words.get(name, "") + delta[name]
+            _add_calls(calls, delta.get("tool_calls"))
+    if not ended and finish is None:
+        raise ValueError("the stream broke off before the answer ended")
+    message: dict[str, Any] = dict(words)
+    if calls:
+        message["tool_calls"] = [calls[place] for place in sorted(calls)]
+    answer["choices"] = [{"message": message, "finish_reason": finish}]
+    return msgspec.json.encode(answer)
+
+
+def _add_calls(calls: dict[int, dict[str, Any]], pieces: Any) -> None:
+    for piece in pieces if isinstance(pieces, list) else ():
+        given = piece.get("function") if isinstance(piece, dict) else None
+        if not isinstance(given, dict):
+            continue
+        place = piece.get("index")
+        function = calls.setdefault(
+            place if isinstance(place, int) and 0 <= place < MOST_CHOICES else 0,
+            {"function": {"name": "", "arguments": ""}},
+        )["function"]
+        for name in ("name", "arguments"):
+            if isinstance(given.get(name), str):
+                function[name] += given[name]
 
 
 class Usage(NamedTuple):

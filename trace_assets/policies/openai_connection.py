@@ -11,7 +11,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.policies.openai_answers import LARGEST, ChatAnswer, TextAnswer, read_answer
+from trace_assets.policies.openai_answers import (
+    LARGEST,
+    ChatAnswer,
+    TextAnswer,
+    joined_pieces,
+    read_answer,
+)
 from trace_assets.policies.openai_faults import (
     PASSING,
     ServerFault,
@@ -186,6 +192,8 @@ class Connection:
     ) -> A:
         named = {self._length_field if key == "max_tokens" else key: value for key, value in body.items()}
         client = self._connected()
+        if named.get("stream"):
+            return await self._streamed(endpoint(client), named, kind)
         try:
             # The client's own limit is one on each read: a server that drips would hold us for ever.
             async with asyncio.timeout(self._timeout):
@@ -196,6 +204,28 @@ class Connection:
             raise read_fault(error, _key(self.key_variable)) from None  # the cause may hold the request
         try:
             answer = read_answer(response.content, kind)
+        except ValueError as error:
+            raise ServerFault("garbage", shown(error, _key(self.key_variable))) from None
+        if not answer.choices:
+            raise ServerFault("empty", "an answer without a choice")
+        return answer
+
+    async def _streamed(self, endpoint: Any, named: Mapping[str, Any], kind: type[A]) -> A:
+        """Ask for an answer in pieces; the limit of time is one on each pause between them."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                async with endpoint.with_streaming_response.create(**named) as response:
+                    streams = "event-stream" in response.headers.get("content-type", "")
+                    async for part in response.iter_bytes():
+                        limit.reschedule(asyncio.get_running_loop().time() + self._timeout)
+                        body += part
+        except TimeoutError:
+            raise ServerFault("timeout", f"TimeoutError: nothing more in {self._timeout:g} s") from None
+        except Exception as error:
+            raise read_fault(error, _key(self.key_variable)) from None  # the cause may hold the request
+        try:
+            answer = read_answer(joined_pieces(bytes(body)) if streams else bytes(body), kind)
         except ValueError as error:
             raise ServerFault("garbage", shown(error, _key(self.key_variable))) from None
         if not answer.choices:

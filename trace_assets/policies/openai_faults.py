@@ -128,6 +128,49 @@ def _kind(status: int, said: str) -> FaultKind:
     return "server" if status in (408, 409) or status >= 500 else "request"
 
 
+_TOO_LONG_REPLY = re.compile(
+    r"max(?:imum)?[_ ](?:completion[_ ]|new[_ ]|output[_ ])?tokens?\b|completion tokens|in the completion"
+)
+LEAST_REPLY = 256
+"""Tokens below which a reply holds no answer."""
+
+
+def longest_reply(said: str, asked: int) -> int | None:
+    """Return how long replies may be, where a server says that longer ones were asked for than it gives.
+
+    Args:
+        said: The fault in the server's words.
+        asked: Tokens that were asked for.
+
+    >>> longest_reply("max_tokens is too large: 8192. It supports at most 4096 completion tokens.", 8192)
+    4096
+    >>> longest_reply("maximum context length is 8192 tokens. However, you requested 9000 tokens (808 in the "
+    ...               "messages, 8192 in the completion)", 8192)
+    7320
+    >>> longest_reply("maximum context length is 4096 tokens; your prompt has 9000", 100)
+    """
+    lowered = said.lower().replace(",", "")
+    if not _TOO_LONG_REPLY.search(lowered):
+        return None
+    numbers = [int(one) for one in re.findall(r"(?<![\w.])\d{2,9}(?![\w.]*\d)", lowered)]
+    context = re.search(r"(?:context length|context window)\D{0,20}(\d+)", lowered)
+    if context is not None:
+        prompt = re.search(
+            r"(\d+)\s*(?:tokens\s*)?(?:in|from) (?:the|your) (?:messages|prompt|input)", lowered
+        )
+        if prompt is None:
+            prompt = re.search(r"(?:prompt|input|messages)\D{0,30}?(\d+)\D{0,10}tokens", lowered)
+        left = int(context.group(1)) - int(prompt.group(1)) - 64 if prompt else 0
+        return left if LEAST_REPLY <= left < asked else None
+    fitting = [one for one in numbers if LEAST_REPLY <= one < asked]
+    if fitting:
+        return max(fitting)
+    too_large = any(
+        words in lowered for words in ("too large", "too long", "exceed", "at most", "less than", "maximum")
+    )
+    return asked // 2 if too_large and asked // 2 >= LEAST_REPLY else None
+
+
 def _wait(error: Any) -> float | None:
     headers: Mapping[str, str] = error.response.headers
     return parse_retry_after(headers.get("retry-after-ms"), headers.get("retry-after"), time.time())

@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 
 from trace_assets.records.base import Json, Record
 
-LabelValue = Literal["NA", "PRESENT", "LACKING"]
+LabelValue = Literal["NA", "PRESENT", "LACKING", "CANNOT_TELL"]
+"""`CANNOT_TELL`: the labeller abstains; it counts as no label, which is not the same as NA."""
 
 
 class Capability(Record):
@@ -35,6 +36,8 @@ class Capability(Record):
     """Findings, made blind to the outcome, among which this one was picked; null where nobody counted."""
     discovered_on: Literal["all", "half"] = "all"
     """`half`: proposed from one half of the tasks, so the contrast is estimated on the other half alone."""
+    parent: str | None = None
+    """Capability id of a broader one of which this is a case; a parent's labels follow from its cases'."""
 
 
 class ProposedFinding(Record):
@@ -78,13 +81,32 @@ class Label(Record):
     labeller: str
     """`detectors`, or `model:<name>`."""
     label: LabelValue
-    """NA: not needed; PRESENT: needed and exercised; LACKING: needed and not exercised."""
+    """NA: not needed; PRESENT: needed and exercised; LACKING: needed and not exercised; CANNOT_TELL."""
     evidence: tuple[int, ...] = ()
     """Message indices that show it; empty only for NA, or when the evidence is an absence."""
     rationale: str = ""
     input_hash: str = ""
     """Hash of all that decides this label: the blind transcript as shown, the capability's definition, the
     labeller's code, prompt and model. A stored label with the same hash is not asked for again."""
+
+
+class LackCause(Record):
+    """Row of the table `lack_causes`: whether what one failed run lacked decided its end, as a model says."""
+
+    table: ClassVar[str] = "lack_causes"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "trajectory_id")
+
+    trajectory_id: str
+    capability_id: str
+    target: str
+    decisive: Literal["yes", "no", "cannot_tell"]
+    """Whether exercising the capability, and nothing else, would have changed the end."""
+    evidence: tuple[int, ...] = ()
+    """Message indices that show it."""
+    rationale: str = ""
+    """What would have happened instead, in a sentence."""
+    judge: str
+    """Who said so: `model:<name>`."""
 
 
 # What a model proposed in one discovery pass, and what became of it.
@@ -142,6 +164,8 @@ class BatchCapability(Record):
     analyst: str
     detector: str | None = None
     detector_args: Json = {}
+    parent: str | None = None
+    """Capability id of a broader one of which this is a case."""
 
 
 class ShownTranscript(Record):

@@ -152,8 +152,10 @@ class Agreement(Record):
 class Consensus(Record):
     """Row of the table `consensus`: the label of an item that several labellers or passes labelled.
 
-    Probabilities are those of Dawid and Skene's model. The label is the most probable one; null where none
-    is probable enough, and then the item enters no rate: it is no evidence either way.
+    Passes of one labeller are settled by their majority: probabilities are the shares of its passes, and with
+    several labellers those of Dawid and Skene's model over what each of them says. The label is the most
+    probable one; null where none is probable enough, and then the item enters no rate: it is no evidence
+    either way.
     """
 
     table: ClassVar[str] = "consensus"

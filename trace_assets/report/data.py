@@ -280,7 +280,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
 
 def _telling_labels(store: Store) -> list[Label]:
     """Return the labels that say something: most are NA, and a large study has millions."""
-    return from_frame(store.frame(Label).filter(pl.col("label") != "NA"), Label)
+    return from_frame(store.frame(Label).filter(pl.col("label").is_in(["PRESENT", "LACKING"])), Label)
 
 
 def _rolled_out(store: Store) -> int:

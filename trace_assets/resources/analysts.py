@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from trace_assets.assets.result import Figure
@@ -15,6 +15,9 @@ from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, ModelServer
+from trace_assets.diagnosis.llm.context import Context
+from trace_assets.diagnosis.llm.discovery import Known
+from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.diagnosis.triage import player
 from trace_assets.environments.contract.description import (
     GivenTools,
@@ -23,7 +26,19 @@ from trace_assets.environments.contract.description import (
     write_description,
 )
 from trace_assets.errors import InputError
-from trace_assets.records import Capability, Label, LuckyPass, Task, Trajectory, TrajectoryHead, Triage
+from trace_assets.records import (
+    ActionDiff,
+    Capability,
+    Label,
+    LackCause,
+    LuckyPass,
+    Task,
+    ToldTask,
+    Trajectory,
+    TrajectoryHead,
+    Triage,
+)
+from trace_assets.settings import Analyst
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -64,9 +79,61 @@ def keep_described(study: Study) -> None:
     write_description(study.home.descriptions, known)
 
 
+def context_of(study: Study, target: str, *, outcomes_known: bool = False) -> Context:
+    """Return what the agents of a target knew: of the live one, as it says, else as it is kept in the home.
+
+    Args:
+        study: With the home.
+        target: Its name.
+        outcomes_known: Whether tasks, which hold the ground truth, may be opened for the policy they record:
+            for discovery and triage, never for labels.
+    """
+    if target == study.settings.targets.name:
+        live = study.target
+        return Context(live.policy, tuple(live.tools))
+    known = read_description(study.home.descriptions, target)
+    policy = known.policy or (_recorded_policy(study, target) if outcomes_known else "")
+    return Context(policy, known.tools.agent, known.tools.user)
+
+
+def known_of(study: Study, target: str, runs: Sequence[Trajectory], batch: str | None = None) -> Known:
+    """Return what is told where outcomes are known: what the agent knew, and what was expected of its runs.
+
+    Args:
+        study: With the home.
+        target: Of the runs.
+        runs: Passed and failed ones.
+        batch: The only batch whose tables are read; all of them unless given.
+    """
+    own = {one.trajectory_id: one.task_id for one in runs if one.success is False}
+    diffs: dict[str, list[ActionDiff]] = defaultdict(list)
+    for row in study.store.read(ActionDiff, batch) if batch else study.store.read(ActionDiff):
+        if row.trajectory_id in own:
+            diffs[row.trajectory_id].append(row)
+    told: list[Task | ToldTask] = [
+        *(study.store.read(Task, batch) if batch else study.store.read(Task)),
+        *(study.store.read(ToldTask, batch) if batch else study.store.read(ToldTask)),
+    ]
+    expecting = {row.task_id for row in told if row.has_expected}
+    expected = frozenset(name for name, task in own.items() if task in expecting)
+    return Known(context_of(study, target, outcomes_known=True), dict(diffs), expected)
+
+
+def analyst_section(study: Study) -> Analyst:
+    """Return the section `analyst`, with prices where its models are known and it names none."""
+    settings = study.settings
+    proposing = settings.discovery.model if settings.discovery.analyst != "detectors" else ""
+    return with_prices(settings.analyst, (proposing, settings.labels.model, settings.triage.model))
+
+
 @contextmanager
 def open_model(
-    study: Study, asset: str, partition: str = "", known: Sequence[Capability] = ()
+    study: Study,
+    asset: str,
+    partition: str = "",
+    known: Sequence[Capability] = (),
+    contexts: Mapping[str, Context] | None = None,
+    told: Mapping[str, Known] | None = None,
 ) -> Iterator[tuple[ModelAnalyst, ModelServer]]:
     """Open the model analyst for one stage: takes the home's account, and books what was spent at the end.
 
@@ -75,19 +142,25 @@ def open_model(
         asset: For which it is spent.
         partition: The same.
         known: The dictionary as it is, for discovery.
+        contexts: By target: what its agent knew, see `context_of`.
+        told: By target: what discovery is told beside the runs.
 
     Raises:
-        InputError: No server is set.
+        InputError: No server is set, and no recording.
     """
-    settings = study.settings
-    with open_account(study.store, study.home.answers, settings.analyst, asset, partition) as account:
-        server = ModelServer(settings.analyst, Answers(study.home.answers), account)
-        yield ModelAnalyst(server, settings.discovery, settings.labels, known), server
+    settings, section = study.settings, analyst_section(study)
+    with open_account(study.store, study.home.answers, section, asset, partition) as account:
+        server = ModelServer(section, Answers(study.home.answers), account)
+        yield ModelAnalyst(server, settings.discovery, settings.labels, known, contexts, told), server
 
 
 def model_figures(server: ModelServer) -> dict[str, Figure]:
     """Return what a stage's calls were and cost, under stable names."""
-    refused = {"server_refuses": ", ".join(sorted(server.refused))} if server.refused else {}
+    refused: dict[str, Figure] = {"server_refuses": ", ".join(sorted(server.refused))}
+    refused = refused if server.refused else {}
+    if server.recording is not None and server.recording.replays:
+        refused |= {"replayed_answers": server.recording.replayed}
+        refused |= {"recorded_on": str(server.recording.origin.get("server", ""))}
     return {**server.account.figures, "remembered_answers": server.remembered, **refused}
 
 
@@ -172,10 +245,11 @@ class Evidence:
     labels: list[Label]
     triage: list[Triage]
     lucky: frozenset[str] = frozenset()
+    causes: list[LackCause] = field(default_factory=list)
 
 
-def evidence_by_target(study: Study) -> list[Evidence]:
-    """Return candidates, labels and outcomes by target.
+def evidence_by_target(study: Study, *, with_causes: bool = False) -> list[Evidence]:
+    """Return candidates, labels and outcomes by target, and which lacks decided an end if that is asked for.
 
     Outcomes of the half that proposed are left out, those of tasks that are put aside, and the lucky passes
     of the kinds that `triage.lucky_passes` names.
@@ -188,6 +262,9 @@ def evidence_by_target(study: Study) -> list[Evidence]:
     for label in study.store.read(Label):
         if label.capability_id in target_of:
             labels[target_of[label.capability_id]].append(label)
+    causes: dict[str, list[LackCause]] = defaultdict(list)
+    for cause in study.store.read(LackCause) if with_causes else ():
+        causes[cause.target].append(cause)
     triage = counted_outcomes(study)
     lucky = {row.trajectory_id for row in study.store.read(LuckyPass) if row.aside}
     found = []
@@ -195,5 +272,5 @@ def evidence_by_target(study: Study) -> list[Evidence]:
         rows = estimation_share((row for row in triage if row.target == target), candidates[target])
         left_out = frozenset(row.trajectory_id for row in rows) & lucky
         counted = [row for row in rows if row.trajectory_id not in left_out]
-        found.append(Evidence(target, candidates[target], labels[target], counted, left_out))
+        found.append(Evidence(target, candidates[target], labels[target], counted, left_out, causes[target]))
     return found

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from trace_assets.settings.section import Section
+
+OWN_FIELDS = frozenset(
+    {"model", "messages", "max_tokens", "max_completion_tokens", "n", "best_of", "stream", "stream_options"}
+)
+"""Fields of a request that no setting names."""
 
 
 class Analyst(Section):
@@ -34,6 +39,16 @@ class Analyst(Section):
     """How often an unusable answer is sent back with what is wrong about it."""
     reply_tokens: int = Field(8192, ge=64)
     """Longest reply; one that is cut off there is asked for in two halves."""
+    effort: str = Field("", pattern=r"^[A-Za-z_-]{0,20}$")
+    """Reasoning effort (`reasoning_effort`: `low`, `medium`, `high`), for models that know it; its tokens
+    count in `reply_tokens`. Empty: nothing is said of it."""
+    extra_body: dict[str, Any] = {}
+    """Further fields of every request, for servers that want some: such as `{top_k = 20}`."""
+    stream: bool = False
+    """Have answers sent as they are written: `timeout_seconds` is then the longest pause within one."""
+    recording: str = ""
+    """File of a model's answers by the hash of their prompts. With `base_url` answers are added to it,
+    without it they are replayed from it, with no key, at no cost; a prompt that is not in it is reported."""
     prompt_usd: float = Field(0.0, ge=0)
     """Price of a million prompt tokens, in USD."""
     cached_usd: float | None = Field(None, ge=0)
@@ -44,6 +59,14 @@ class Analyst(Section):
     """Most that this home may spend on model calls in all; then work stops, and what is finished is kept."""
     cap_calls: int | None = Field(None, ge=0)
     """The same in requests."""
+
+    @field_validator("extra_body")
+    @classmethod
+    def _leaves_ours(cls, body: dict[str, Any]) -> dict[str, Any]:
+        own = sorted(set(body) & OWN_FIELDS)
+        if own:
+            raise ValueError(f"'{own[0]}' is said by the program itself; a cap could not hold otherwise")
+        return body
 
 
 class WriterServer(Analyst):
@@ -119,8 +142,11 @@ class Discovery(Section):
 class Labels(Section):
     """How trajectories are labelled. Detectors are deterministic: one pass of theirs says all."""
 
-    added = frozenset({"model", "temperature", "transcript_tokens"})
+    added = frozenset({"model", "temperature", "transcript_tokens", "causes"})
 
+    causes: bool = True
+    """Have the model that labels say of each failed run which of its lacks decided the end: a request a
+    run, after the labels, which stay blind."""
     model: str = ""
     """The model that labels. Empty: detectors alone label. Otherwise it labels every capability, those of
     detectors too, so that the two can be compared."""

@@ -5,16 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trace_assets.assets.environment import WriterDesk, open_model_writer
-from trace_assets.diagnosis.llm.budget import price, read_calls, totals
+from trace_assets.diagnosis.expected import action_diffs
+from trace_assets.diagnosis.llm.budget import bytes_per_token, price, read_calls, totals
 from trace_assets.diagnosis.llm.client import Answers
 from trace_assets.diagnosis.llm.discovery import discovery_question, draw_batches
-from trace_assets.diagnosis.llm.labelling import label_question, ordered
+from trace_assets.diagnosis.llm.labelling import (
+    cases_and_parents,
+    label_question,
+    ordered,
+    triage_question,
+)
 from trace_assets.diagnosis.llm.request import A, Question
+from trace_assets.diagnosis.llm.transcript import BYTES_A_TOKEN as ESTIMATED
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
+from trace_assets.diagnosis.triage import triage
 from trace_assets.environments.writers.writer import write_environment
 from trace_assets.errors import InputError
-from trace_assets.records import Capability, CapabilitySpec, Label, SelectedCapability, Trajectory, Triage
-from trace_assets.resources.analysts import by_target
+from trace_assets.records import (
+    ActionDiff,
+    Capability,
+    CapabilitySpec,
+    Label,
+    LackCause,
+    SelectedCapability,
+    Task,
+    ToldTask,
+    Trajectory,
+    Triage,
+)
+from trace_assets.resources.analysts import analyst_section, by_target, context_of, known_of
 from trace_assets.resources.contract import read_contract
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
@@ -25,6 +44,8 @@ LABEL_TOKENS = 70
 """Reply for one label: a sentence, some indices."""
 CAPABILITY_TOKENS = 110
 """One capability in the prompt, where it is not known yet."""
+RULING_TOKENS = 80
+"""Reply of one triage: a sentence, some indices."""
 ASSUMED_CAPABILITIES = 8
 """A target's candidates by a model, where it has proposed none yet."""
 
@@ -34,7 +55,7 @@ class Forecast:
     """What one stage will ask.
 
     Attributes:
-        stage: `discovery` or `labels`.
+        stage: `triage`, `discovery`, `labels` or `lack_causes`.
         calls: Requests, each answered at the first try.
         remembered: Questions whose answers are there already.
         prompt_tokens: Of the requests, estimated.
@@ -53,8 +74,8 @@ class Forecast:
 
 
 def asks_model(study: Study) -> bool:
-    """Tell whether the settings name a model for discovery or labels."""
-    return study.settings.discovery.analyst != "detectors" or bool(study.settings.labels.model)
+    """Tell whether the settings name a model for triage, discovery or labels."""
+    return bool(paid_stages(study))
 
 
 def paid_stages(study: Study) -> list[str]:
@@ -64,6 +85,7 @@ def paid_stages(study: Study) -> list[str]:
         "triage": bool(settings.triage.model),
         "capability_dictionary": settings.discovery.analyst != "detectors",
         "labels": bool(settings.labels.model),
+        "lack_causes": bool(settings.labels.model) and settings.labels.causes,
     }
     return [asset for asset, is_named in named.items() if is_named]
 
@@ -74,7 +96,7 @@ def spent_so_far(study: Study) -> float:
 
 
 def forecast(study: Study) -> list[Forecast]:
-    """Forecast the calls of discovery and labels from what is in the store.
+    """Forecast the calls of triage, discovery, labels and causes from what is in the store.
 
     Nothing is asked. What is remembered is left out, and so are stored labels; repairs, retries and parts are
     not foreseen.
@@ -84,20 +106,60 @@ def forecast(study: Study) -> list[Forecast]:
     """
     rows = []
     groups = by_target(read_trajectories(study.store))
+    if study.settings.triage.model:
+        rows.append(_triage(study, groups))
     if study.settings.discovery.analyst != "detectors":
         rows.append(_discovery(study, groups))
     if study.settings.labels.model:
         rows.append(_labels(study, groups))
+        if study.settings.labels.causes:
+            rows.append(_causes(study, groups))
     return rows
+
+
+def _triage(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
+    section, tally = study.settings.triage, _Tally(study)
+    told = tasks_by_id(study)
+    for target, group in groups.items():
+        failed = [one for one in group if one.success is False]
+        ruled = {row.trajectory_id for row in triage(group, tasks=told) if row.fault == "agent"}
+        diffs: dict[str, list[ActionDiff]] = {}
+        for row in action_diffs(failed, told):
+            diffs.setdefault(row.trajectory_id, []).append(row)
+        context = context_of(study, target, outcomes_known=True)
+        for one in failed:
+            if one.trajectory_id in ruled:
+                known = told.get(one.task_id), diffs.get(one.trajectory_id, ()), context
+                question = triage_question(section.model, one, section.transcript_tokens, *known)
+                tally.ask(question, RULING_TOKENS)
+    return tally.forecast("triage", "")
+
+
+def _causes(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
+    """One request a failure of the agent that lacks something: at the most as many as there are failures."""
+    section, tally = study.settings.labels, _Tally(study)
+    done = {row.trajectory_id for row in study.store.read(LackCause)}
+    faults = {row.trajectory_id: row.fault for row in study.store.read(Triage)}
+    for target, group in groups.items():
+        beside = estimate_tokens(context_of(study, target).text)
+        for one in group:
+            failed = one.success is False and faults.get(one.trajectory_id, "agent") == "agent"
+            if failed and one.trajectory_id not in done:
+                shown = view(one, section.transcript_tokens, blind=False)
+                tally.guess(1, 400 + beside + shown.record.tokens, RULING_TOKENS * 2)
+    return tally.forecast("lack_causes", "every failure lacks something" if tally.calls else "")
 
 
 def _discovery(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     section, tally = study.settings.discovery, _Tally(study)
     failed = {row.trajectory_id for row in study.store.read(Triage) if row.fault not in (None, "agent")}
     for group in groups.values():
+        known = known_of(study, group[0].target, group)
         batches = draw_batches([one for one in group if one.trajectory_id not in failed], section)
         for batch in batches:
-            tally.ask(discovery_question(section, batch, section.transcript_tokens)[0], PROPOSALS_TOKENS)
+            tally.ask(
+                discovery_question(section, batch, section.transcript_tokens, known)[0], PROPOSALS_TOKENS
+            )
         if batches and tally.calls:
             tally.guess(1, len(batches) * PROPOSALS_TOKENS, len(batches) * PROPOSALS_TOKENS)
     return tally.forecast("discovery", "the merge's length" if tally.calls else "")
@@ -114,7 +176,9 @@ def _labels(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     }
     assumed = False
     for target, group in groups.items():
-        own = [one for one in known if one.target == target]
+        own, _ = cases_and_parents([one for one in known if one.target == target])
+        context = context_of(study, target)
+        beside = 900 + estimate_tokens(context.text)
         for one in group:
             shown = view(one, section.transcript_tokens)
             for number in range(1, section.passes + 1):
@@ -123,20 +187,27 @@ def _labels(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
                         row for row in own if (one.trajectory_id, row.capability_id, number) not in stored
                     ]
                     if open_ones:
-                        question = label_question(section, shown, ordered(open_ones, number), number)
+                        question = label_question(section, shown, ordered(open_ones, number), number, context)
                         tally.ask(question, LABEL_TOKENS * len(open_ones))
                 elif tally.is_new(f"{number}:{shown.record.view_hash}"):
                     assumed = True
-                    prefix = 900 + CAPABILITY_TOKENS * ASSUMED_CAPABILITIES
+                    prefix = beside + CAPABILITY_TOKENS * ASSUMED_CAPABILITIES
                     tally.guess(1, prefix + shown.record.tokens, LABEL_TOKENS * ASSUMED_CAPABILITIES)
     return tally.forecast("labels", f"{ASSUMED_CAPABILITIES} candidates a target" if assumed else "")
+
+
+def tasks_by_id(study: Study) -> dict[str, Task | ToldTask]:
+    """Return what is known of every task."""
+    told: list[Task | ToldTask] = [*study.store.read(Task), *study.store.read(ToldTask)]
+    return {row.task_id: row for row in told}
 
 
 class _Tally:
     """Counts questions, each text once."""
 
     def __init__(self, study: Study) -> None:
-        self._section, self._answers = study.settings.analyst, Answers(study.home.answers)
+        self._section, self._answers = analyst_section(study), Answers(study.home.answers)
+        self._scale = ESTIMATED / bytes_per_token(read_calls(study.home.answers))
         self._seen: set[str] = set()
         self.calls = self.remembered = self.prompt = self.completion = 0
 
@@ -162,8 +233,9 @@ class _Tally:
 
     def forecast(self, stage: str, assumed: str) -> Forecast:
         """Return the sums."""
-        cost = price(self._section, self.prompt, self.completion)
-        return Forecast(stage, self.calls, self.remembered, self.prompt, self.completion, cost, assumed)
+        prompt = round(self.prompt * self._scale)
+        cost = price(self._section, prompt, self.completion)
+        return Forecast(stage, self.calls, self.remembered, prompt, self.completion, cost, assumed)
 
 
 # What a model that writes environments will cost, before it is asked.

@@ -225,4 +225,4 @@ def spoil(answer: dict[str, Any], fault: str) -> dict[str, Any]:
         rows[0] |= {"evidence": [10_000], "label": "PRESENT"}
     elif fault == "wild_evidence":
         rows[0].pop("description")
-    return {name: rows}
+    return {**answer, name: rows}

@@ -21,7 +21,7 @@ from trace_assets.records import Capability, Trajectory
 from trace_assets.settings import Analyst, Discovery, Labels
 from trace_assets.store import Store
 
-FAST = {"pause_seconds": 0.01, "timeout_seconds": 2.0, "concurrency": 4}
+FAST = {"pause_seconds": 0.01, "timeout_seconds": 60.0, "concurrency": 4}
 OpenAnalyst = Callable[..., Any]
 
 

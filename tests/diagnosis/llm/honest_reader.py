@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
@@ -20,31 +20,43 @@ MARK = " / "
 """What follows it in a name is another wording of the same."""
 
 
+_HEAD = re.compile(
+    r"(\d+) (?:(?P<caller>\w+) calls (?P<called>\S+) (?P<arguments>.*)"
+    r"|(?P<role>system|user|assistant|tool)(?: (?P<tool>[^\s:]+))?(?P<user> of the user)?(?P<error> error)?:"
+    r" ?(?P<text>.*))"
+)
+
+
 def read_transcript(text: str, name: str = "t") -> Trajectory:
     """Put a trajectory together again from its lines; what was left out becomes empty messages."""
-    messages: list[Message] = []
-    waiting: list[ToolCall] = []
-    for line in text.strip().splitlines():
-        row = json.loads(line)
-        if "left_out" in row:
+    messages: list[dict[str, Any]] = []
+    for line in text.strip("\n").split("\n"):
+        if line.startswith("\t"):
+            messages[-1]["content"] += "\n" + line[1:]
             continue
-        while len(messages) < row["index"]:
-            messages.append(Message(role="system", content=""))
-        calls = tuple(
-            ToolCall(id=f"m{row['index']}c{place}", name=call["tool"], arguments=_object(call["arguments"]))
-            for place, call in enumerate(row.get("calls", ()))
-        )
-        waiting += calls
-        answered = waiting.pop(0).id if row["role"] == "tool" and waiting else None
+        found = _HEAD.fullmatch(line)
+        if found is None:
+            assert line.startswith("... messages"), line
+            continue
+        index = int(found[1])
+        while len(messages) < index:
+            messages.append({"role": "system", "content": ""})
+        if found["called"]:
+            if len(messages) == index:
+                messages.append({"role": found["caller"], "content": ""})
+            messages[-1].setdefault("calls", []).append((found["called"], found["arguments"]))
+            continue
+        text_of = found["text"]
+        if seen := re.fullmatch(r"\[as in message (\d+)\]", text_of):
+            text_of = messages[int(seen[1])]["content"]
         messages.append(
-            Message(
-                role=row["role"],
-                content=row["content"],
-                tool_calls=calls,
-                tool_call_id=answered,
-                tool_name=row.get("tool"),
-                is_error=row.get("error", False),
-            )
+            {
+                "role": found["role"],
+                "content": text_of,
+                "tool": found["tool"],
+                "error": bool(found["error"]),
+                "requestor": "user" if found["user"] else "assistant",
+            }
         )
     return Trajectory(
         trajectory_id=name,
@@ -52,11 +64,46 @@ def read_transcript(text: str, name: str = "t") -> Trajectory:
         target="embedded",
         task_batch="b",
         policy="p",
-        messages=tuple(messages),
+        messages=tuple(_messages(messages)),
     )
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _messages(rows: Sequence[dict[str, Any]]) -> Iterator[Message]:
+    waiting: list[ToolCall] = []
+    for index, row in enumerate(rows):
+        calls = tuple(
+            ToolCall(id=f"m{index}c{place}", name=tool, arguments=_object(arguments))
+            for place, (tool, arguments) in enumerate(row.get("calls", ()))
+        )
+        waiting += calls
+        answered = waiting.pop(0).id if row["role"] == "tool" and waiting else None
+        yield Message(
+            role=row["role"],
+            content=row["content"],
+            tool_calls=calls,
+            tool_call_id=answered,
+            tool_name=row.get("tool"),
+            is_error=row.get("error", False),
+            requestor=row.get("requestor", "assistant"),
+        )
+
+
+def transcript_in(user: str) -> str:
+    """Return the transcript of a question about one."""
+    begun = user.partition("The transcript:\n")[2] or user.partition("The transcript, whole to its end:\n")[2]
+    return re.split(r"\n\n(?=Capabilities, one JSON|What is known of its end:)", begun)[0]
+
+
+def without_known(text: str) -> str:
+    """Return a transcript without the lines that tell of its end."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith("  "))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
     return value if isinstance(value, dict) else {}
 
 
@@ -75,7 +122,7 @@ class HonestReader:
         """Return the JSON answer to a conversation that begins with a question."""
         system, user = messages[0]["content"], messages[1]["content"]
         if system.startswith("You label"):
-            return self._labels(system, user)
+            return self._labels(user)
         if system.startswith("You compare"):
             return self._proposals(user)
         if system.startswith("Several readers"):
@@ -91,9 +138,9 @@ class HonestReader:
             return Label(**blank, label="NA", rationale="not needed here")  # type: ignore[arg-type]
         return self._analyst.label([trajectory], [known])[0]
 
-    def _labels(self, system: str, user: str) -> dict[str, Any]:
-        listed = system.split("Capabilities, one JSON object a line:")[1].strip().splitlines()
-        trajectory = read_transcript(user.removeprefix("The transcript:\n"))
+    def _labels(self, user: str) -> dict[str, Any]:
+        listed = user.split("Capabilities, one JSON object a line:")[1].strip().splitlines()
+        trajectory = read_transcript(transcript_in(user))
         last = len(trajectory.messages) - 1
         rows = []
         for one in map(json.loads, listed):
@@ -116,7 +163,7 @@ class HonestReader:
             1:
         ]
         episodes = [
-            (name, outcome == "failed", read_transcript(text))
+            (name, outcome == "failed", read_transcript(without_known(text)))
             for name, outcome, text in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True)
         ]
         variant = VARIANT if len(user) % 2 else ""
@@ -138,7 +185,7 @@ class HonestReader:
             name = one["name"].removeprefix(VARIANT)
             group = groups.setdefault(name, {"name": name, "description": one["description"], "members": []})
             group["members"].append(one["id"])
-        return {"groups": list(groups.values())}
+        return {"groups": list(groups.values()), "parents": []}
 
     def _same(self, user: str) -> dict[str, Any]:
         ids: dict[str, dict[str, str]] = {"K": {}, "N": {}}
@@ -154,7 +201,7 @@ class HonestReader:
         }
 
     def _fault(self, user: str) -> dict[str, Any]:
-        trajectory = read_transcript(user.removeprefix("The transcript:\n"))
+        trajectory = read_transcript(transcript_in(user))
         broken = [
             i
             for i, one in enumerate(trajectory.messages)

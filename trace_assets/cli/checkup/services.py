@@ -122,8 +122,8 @@ def model_servers(study: Study) -> list[Finding]:
     models = {settings.labels.model} | (
         {settings.discovery.model} if settings.discovery.analyst != "detectors" else set()
     )
-    if models - {""}:
-        section = settings.analyst
+    section = settings.analyst
+    if models - {""} and (section.base_url or not section.recording):
         wanted = sorted(models - {""})
         doors = (Door.diagnose,)
         found.append(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.client import ModelServer
-from trace_assets.diagnosis.llm.discovery import Proposed, propose
+from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context
+from trace_assets.diagnosis.llm.discovery import Known, Proposed, propose
 from trace_assets.diagnosis.llm.labelling import Labelled, ModelLabeller, label_hashes
 from trace_assets.diagnosis.llm.merging import Merged, merge, recognise
 from trace_assets.errors import CheckFailed, InputError
@@ -34,6 +35,8 @@ class ModelAnalyst:
         discovery: Which model proposes, and how.
         labels: Which model labels, and how.
         known: Capabilities of the dictionary as it is; what is found again keeps its id and words.
+        contexts: By target: what the agent knew.
+        told: By target: what discovery is told beside the runs.
 
     Attributes:
         proposed: Passes of the last `discover`.
@@ -42,8 +45,15 @@ class ModelAnalyst:
     """
 
     def __init__(
-        self, server: ModelServer, discovery: Discovery, labels: Labels, known: Sequence[Capability] = ()
+        self,
+        server: ModelServer,
+        discovery: Discovery,
+        labels: Labels,
+        known: Sequence[Capability] = (),
+        contexts: Mapping[str, Context] | None = None,
+        told: Mapping[str, Known] | None = None,
     ) -> None:
+        self._contexts, self._told = contexts or {}, told or {}
         self._server, self._discovery, self._labels = server, discovery, labels
         self._known = [one for one in known if one.detector is None]
         self.proposed = Proposed()
@@ -91,7 +101,8 @@ class ModelAnalyst:
         if targets:
             proposer = f"model:{self._discovery.model}"
             where = (self._server, self._discovery, proposer, targets[0])
-            self.proposed = propose(*where, trajectories)
+            told = self._told.get(targets[0]) or Known(self._context(targets[0]))
+            self.proposed = propose(*where, trajectories, told)
             merged = merge(*where, self.proposed.proposals)
             known = [one for one in self._known if one.target == targets[0]]
             self.merged = recognise(self._server, self._discovery, merged, known)
@@ -122,12 +133,18 @@ class ModelAnalyst:
         """Label as far as the cap and the server allow, and say what is missing."""
         if not self._labels.model:
             raise InputError("no model is set that labels: set labels.model.")
-        self.labelled = ModelLabeller(self._server, self._labels, self.name).run(trajectories, capabilities)
+        targets = {one.target for one in trajectories}
+        context = self._context(targets.pop()) if len(targets) == 1 else NOTHING_KNOWN
+        labeller = ModelLabeller(self._server, self._labels, self.name, context)
+        self.labelled = labeller.run(trajectories, capabilities)
         return self.labelled
+
+    def _context(self, target: str) -> Context:
+        return self._contexts.get(target, NOTHING_KNOWN)
 
     def input_hashes(self, trajectory: Trajectory, capabilities: Sequence[Capability]) -> list[str]:
         """Return a hash of all that decides the label, one a capability."""
-        return label_hashes(self._labels, trajectory, capabilities)
+        return label_hashes(self._labels, trajectory, capabilities, self._context(trajectory.target))
 
 
 def shortfall(done: Labelled) -> str:

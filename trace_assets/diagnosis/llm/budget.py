@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -53,6 +53,7 @@ class Call:
         stage: Stage of the pipeline that it was made in.
         at_most: Whether it is booked at its highest price, as what it did cost is not known.
         ticket: Of its reservation.
+        text_bytes: Of its messages, 0 where that was not noted.
     """
 
     asset: str
@@ -65,6 +66,7 @@ class Call:
     stage: str = "diagnosis"
     at_most: bool = False
     ticket: str = ""
+    text_bytes: int = 0
 
 
 @dataclass
@@ -201,7 +203,17 @@ class Account:
         cost = min(held.usd, price(self.section, usage.prompt, usage.completion, usage.cached))
         tokens = (usage.prompt, usage.cached, usage.completion)
         self._book(
-            Call(self.asset, self.partition, held.kind, *tokens, cost, self.stage, not usage.said, ticket)
+            Call(
+                self.asset,
+                self.partition,
+                held.kind,
+                *tokens,
+                cost,
+                self.stage,
+                not usage.said,
+                ticket,
+                prompt_text,
+            )
         )
         return usage
 
@@ -246,6 +258,24 @@ def read_calls(folder: Path) -> list[Call]:
         dearest = max(calls.values(), key=lambda call: call.usd)
         calls |= {number: replace(dearest, kind="unreadable") for number in lines.altered}
     return [calls[number] for number in sorted(calls)]
+
+
+BYTES_A_TOKEN = 3.4
+"""Of prompts, where no server has told yet: of transcripts and policies, over current tokenizers."""
+LEAST_MEASURED = 5
+"""Calls from which what servers told of their prompts is believed."""
+
+
+def bytes_per_token(calls: Sequence[Call]) -> float:
+    """Return how many bytes of a prompt make a token, as servers counted them.
+
+    Args:
+        calls: Of the journal; those booked at their highest price tell nothing.
+    """
+    known = [one for one in calls if one.text_bytes and one.prompt_tokens and not one.at_most]
+    if len(known) < LEAST_MEASURED:
+        return BYTES_A_TOKEN
+    return sum(one.text_bytes for one in known) / sum(one.prompt_tokens for one in known)
 
 
 def _append(path: Path, line: Mapping[str, object]) -> None:

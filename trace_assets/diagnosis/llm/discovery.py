@@ -6,13 +6,15 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context, difference_lines, failed_checks
+from trace_assets.diagnosis.llm.reading import id_of
 from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.records import Proposal, Trajectory
+from trace_assets.diagnosis.llm.transcript import STEPS, view
+from trace_assets.records import ActionDiff, Proposal, Trajectory
 from trace_assets.settings import Discovery
 
 MOST = 8
@@ -20,6 +22,8 @@ MOST = 8
 LONGEST_NAME = 120
 LONGEST_DESCRIPTION = 1200
 SMALLEST = 64
+WHOLE = {step.name for step in STEPS[:2]}
+"""Steps of the compaction rule that leave nothing unsaid."""
 
 
 class OneProposal(Answer):
@@ -53,35 +57,69 @@ class Proposed:
     n_compacted: int = 0
 
 
-def discovery_question(section: Discovery, batch: Batch, tokens: int) -> tuple[Question[ProposalAnswer], int]:
+@dataclass(frozen=True)
+class Known:
+    """What discovery is told beside the runs: outcomes are known there, so what was expected is too.
+
+    Attributes:
+        context: What the agent knew.
+        diffs: How failed runs differ from what was expected, by trajectory.
+        expected: Failed runs of which it is known what was expected.
+    """
+
+    context: Context = NOTHING_KNOWN
+    diffs: Mapping[str, Sequence[ActionDiff]] = field(default_factory=dict)
+    expected: frozenset[str] = frozenset()
+
+    def lines(self, one: Trajectory) -> list[str]:
+        """Return what is told of one run's end."""
+        if one.success is not False:
+            return []
+        diffs = self.diffs.get(one.trajectory_id, ())
+        return [*failed_checks(one), *difference_lines(diffs, one.trajectory_id in self.expected)]
+
+
+def discovery_question(
+    section: Discovery, batch: Batch, tokens: int, known: Known | None = None
+) -> tuple[Question[ProposalAnswer], int]:
     """Return the question of one pass, and how many of its transcripts were shortened.
 
     Args:
         section: Model and temperature.
         batch: What the pass reads.
         tokens: Budget of each transcript.
+        known: What is told beside.
     """
+    known = known or Known()
     episodes = _episodes(batch)
     tasks = {
         name: f"K{place}" for place, name in enumerate(dict.fromkeys(one.task_id for _, one in episodes), 1)
     }
-    drawn = [(name, one, view(one, tokens)) for name, one in episodes]
+    drawn = [(name, one, view(one, tokens, blind=False)) for name, one in episodes]
     transcripts = [
-        {"id": name, "passed": one.success, "task": tasks[one.task_id], "text": shown.text}
+        {
+            "id": name,
+            "passed": one.success,
+            "task": tasks[one.task_id],
+            "known": known.lines(one),
+            "text": shown.text,
+        }
         for name, one, shown in drawn
     ]
-    failed = [name for name, one in episodes if not one.success]
+    failed = {name: "" for name, one in episodes if not one.success}
     question = Question(
         kind="discover",
         model=section.model,
-        system=render("discover.md", most=MOST),
+        system=render("discover.md", most=MOST, context=known.context.text),
         user=render("discover_batch.md", transcripts=transcripts),
         schema=ProposalAnswer,
         temperature=section.temperature,
         seed=batch.number,
         examine=lambda answer: _complaints(answer, failed),
+        mend=lambda answer: _mended(answer, failed),
+        rest=lambda answer: _mended(answer, failed, strictly=True) if _some(answer, failed) else None,
     )
-    return question, sum(shown.record.rule != "whole" for _, _, shown in drawn)
+    return question, sum(shown.record.rule not in WHOLE for _, _, shown in drawn)
 
 
 def _episodes(batch: Batch) -> list[tuple[str, Trajectory]]:
@@ -92,29 +130,64 @@ def _episodes(batch: Batch) -> list[tuple[str, Trajectory]]:
     return [(f"T{place}", one) for place, one in enumerate(mixed, start=1)]
 
 
-def _complaints(answer: ProposalAnswer, failed: Sequence[str]) -> list[str]:
+def _mended(answer: ProposalAnswer, failed: Mapping[str, str], *, strictly: bool = False) -> ProposalAnswer:
+    """Return the proposals that can be used, with ids as they were given; of equal names the first.
+
+    Args:
+        answer: As it was read.
+        failed: Ids of failed episodes.
+        strictly: Leave proposals out that name no failed episode, instead of having them complained about.
+    """
+    kept: dict[str, OneProposal] = {}
+    spoilt: list[OneProposal] = []
+    for one in answer.proposals:
+        name, words = _within(one.name, LONGEST_NAME), _within(one.description, LONGEST_DESCRIPTION)
+        named = [found for said in one.transcripts if (found := id_of(said, failed))]
+        mended = OneProposal(name=name, description=words, transcripts=list(dict.fromkeys(named)))
+        if _problems(mended, failed):
+            spoilt.append(mended)
+        else:
+            kept.setdefault(" ".join(name.lower().split()), mended)
+    proposals = list(kept.values())[:MOST]
+    return ProposalAnswer(proposals=proposals if proposals or strictly else spoilt)
+
+
+def _some(answer: ProposalAnswer, failed: Mapping[str, str]) -> bool:
+    return any(not _problems(one, failed) for one in answer.proposals)
+
+
+def _within(text: str, most: int) -> str:
+    """Return a text of at most so many characters, cut between words."""
+    plain = " ".join(text.split())
+    return plain if len(plain) <= most else plain[:most].rsplit(" ", 1)[0]
+
+
+def _problems(one: OneProposal, failed: Mapping[str, str]) -> list[str]:
     found = []
-    if len(answer.proposals) > MOST:
-        found.append(f"there are {len(answer.proposals)} proposals, at most {MOST} are allowed")
-    for number, one in enumerate(answer.proposals, start=1):
-        where = f"proposal {number}"
-        if not 3 <= len(one.name.strip()) <= LONGEST_NAME:
-            found.append(f"{where}: the name must have 3 to {LONGEST_NAME} characters")
-        if not 10 <= len(one.description.strip()) <= LONGEST_DESCRIPTION:
-            found.append(f"{where}: the description must have 10 to {LONGEST_DESCRIPTION} characters")
-        unknown = [name for name in one.transcripts if name not in failed]
-        if unknown or not one.transcripts:
-            found.append(
-                f"{where}: 'transcripts' must name failed episodes ({', '.join(failed)}), got {unknown}"
-            )
-    names = [" ".join(one.name.lower().split()) for one in answer.proposals]
-    if len(set(names)) < len(names):
-        found.append("two proposals have the same name")
+    if len(one.name) < 3:
+        found.append(f"the name must have 3 to {LONGEST_NAME} characters")
+    if len(one.description) < 10:
+        found.append(f"the description must have 10 to {LONGEST_DESCRIPTION} characters")
+    if not one.transcripts:
+        found.append(f"'transcripts' must name failed episodes ({', '.join(failed)})")
     return found
 
 
+def _complaints(answer: ProposalAnswer, failed: Mapping[str, str]) -> list[str]:
+    return [
+        f"proposal {number}: {words}"
+        for number, one in enumerate(answer.proposals, start=1)
+        for words in _problems(one, failed)
+    ]
+
+
 def propose(
-    server: ModelServer, section: Discovery, analyst: str, target: str, trajectories: Sequence[Trajectory]
+    server: ModelServer,
+    section: Discovery,
+    analyst: str,
+    target: str,
+    trajectories: Sequence[Trajectory],
+    known: Known | None = None,
 ) -> Proposed:
     """Ask for the proposals of all passes.
 
@@ -124,6 +197,7 @@ def propose(
         analyst: As in `Proposal.analyst`.
         target: Of the trajectories.
         trajectories: Judged ones.
+        known: What is told beside them.
     """
     done = Proposed()
     found: dict[int, list[Proposal]] = {}
@@ -131,9 +205,11 @@ def propose(
     async def work(batch: Batch) -> None:
         tokens = section.transcript_tokens
         while True:
-            question, compacted = discovery_question(section, batch, tokens)
+            question, compacted = discovery_question(section, batch, tokens, known)
             try:
                 answer = await server.ask(question)
+            except Incomplete as fault:
+                answer = fault.answer
             except Unanswered as fault:
                 tokens //= 2
                 if fault.reason == "full" and tokens >= SMALLEST:
@@ -191,8 +267,10 @@ class Batch:
 def draw_batches(trajectories: Sequence[Trajectory], section: Discovery) -> list[Batch]:
     """Draw the batches of all passes.
 
-    Each pass takes failures in an order of its own, tasks taking turns, so that passes are resamples of the
-    same failures. Equal inputs in any order give equal batches.
+    Each pass takes failures in an order of its own, tasks taking turns. Runs that no earlier pass has read go
+    first, and none is read again while such are left; then passes are resamples of the same failures. Of
+    successes, another trial of a failure's own task goes before one that is new. Equal inputs in any order
+    give equal batches.
 
     Args:
         trajectories: Of one target; those without a verdict are left out.
@@ -207,11 +285,14 @@ def draw_batches(trajectories: Sequence[Trajectory], section: Discovery) -> list
     if not failed or not passed:
         return []
     likeness = Likeness(listed)
+    seen: set[str] = set()
     batches = []
     for number in range(1, section.passes + 1):
         rng = random.Random(f"{section.seed}:{number}")
-        failures = _turns(failed, rng)[: section.failures]
-        successes = _partners(failures, passed, likeness, section.successes, rng)
+        turns = _turns(failed, rng)
+        failures = sorted(turns, key=lambda one: one.trajectory_id in seen)[: section.failures]
+        successes = _partners(failures, passed, likeness, section.successes, rng, seen)
+        seen |= {one.trajectory_id for one in (*failures, *successes)}
         batches.append(Batch(number, tuple(failures), tuple(successes)))
     return batches
 
@@ -233,13 +314,21 @@ def _partners(
     likeness: Likeness,
     most: int,
     rng: random.Random,
+    seen: Collection[str] = (),
 ) -> list[Trajectory]:
     """Choose successes that fit the failures, each failure in turn getting the best one that is left."""
     left = rng.sample(list(passed), len(passed))
     chosen: list[Trajectory] = []
     for place in range(min(most, len(left))):
         failure = failures[place % len(failures)]
-        best = max(left, key=lambda one: (one.task_id == failure.task_id, likeness(one, failure)))
+        best = max(
+            left,
+            key=lambda one: (
+                one.task_id == failure.task_id,
+                one.trajectory_id not in seen,
+                likeness(one, failure),
+            ),
+        )
         left.remove(best)
         chosen.append(best)
     return chosen

@@ -1,7 +1,8 @@
 """Labels of a model: all capabilities of a trajectory in one request, in at least two passes, blind.
 
-The capabilities come first and the transcript last, so that all requests of a pass share their beginning and
-the server's prompt cache pays for most of it. Each pass has the capabilities in another order: an answer that
+Instructions, policy and tools come first, then the transcript, and the capabilities last: all requests share
+their beginning, and those of one trajectory the transcript too, so that the server's prompt cache pays for
+most of it. Each pass has the capabilities in another order: an answer that
 follows the order rather than the transcript differs between passes, and the agreement shows it.
 """
 
@@ -10,21 +11,27 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import Field
 
 from trace_assets.code_versions import code_version
-from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.expected.diffs import action_diffs
+from trace_assets.diagnosis.expected.facts import Told
+from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context, difference_lines, failed_checks
+from trace_assets.diagnosis.llm.reading import id_of
 from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.diagnosis.llm.transcript import View, view
 from trace_assets.diagnosis.triage import SECOND_LOOK, Ruling
-from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
+from trace_assets.records import ActionDiff, Capability, Label, ShownTranscript, Trajectory
 from trace_assets.settings import Labels
 from trace_assets.system.progress import progress
 
+LONGEST_TASK = 6000
+"""Characters of what the user was told."""
 SMALLEST = 64
 """A transcript that the server calls too long is compacted to half of its budget, down to so many tokens."""
 
@@ -35,7 +42,7 @@ class OneLabel(Answer):
     id: str
     rationale: str
     evidence: list[int]
-    label: Literal["NA", "PRESENT", "LACKING"]
+    label: Literal["NA", "PRESENT", "LACKING", "CANNOT_TELL"]
 
 
 class LabelAnswer(Answer):
@@ -61,10 +68,15 @@ class Labelled:
     complete: bool = True
 
 
-def label_hashes(section: Labels, trajectory: Trajectory, capabilities: Sequence[Capability]) -> list[str]:
+def label_hashes(
+    section: Labels,
+    trajectory: Trajectory,
+    capabilities: Sequence[Capability],
+    context: Context = NOTHING_KNOWN,
+) -> list[str]:
     """Return, for each capability, a hash of all that decides this trajectory's label besides the pass."""
     shown = view(trajectory, section.transcript_tokens).record.view_hash
-    common = [code_version("labelling by a model"), section.model, section.temperature, shown]
+    common = [code_version("labelling by a model"), section.model, section.temperature, shown, context.text]
     return [
         hashlib.sha256(json.dumps([*common, one.name, one.description]).encode()).hexdigest()[:16]
         for one in capabilities
@@ -84,43 +96,74 @@ def ordered(capabilities: Sequence[Capability], number: int) -> list[Capability]
 
 
 def label_question(
-    section: Labels, shown: View, capabilities: Sequence[Capability], number: int
+    section: Labels,
+    shown: View,
+    capabilities: Sequence[Capability],
+    number: int,
+    context: Context = NOTHING_KNOWN,
 ) -> Question[LabelAnswer]:
     """Return the question that labels one transcript with capabilities in a given order."""
-    ids = [f"C{place}" for place in range(1, len(capabilities) + 1)]
+    known = {f"C{place}": one.name for place, one in enumerate(capabilities, start=1)}
     lines = [
         json.dumps({"id": name, "name": one.name, "description": one.description}, ensure_ascii=False)
-        for name, one in zip(ids, capabilities, strict=True)
+        for name, one in zip(known, capabilities, strict=True)
     ]
     return Question(
         kind="label",
         model=section.model,
-        system=render("label.md", capabilities=lines),
-        user=f"The transcript:\n{shown.text}",
+        system=render("label.md", context=context.text),
+        user=render("label_ask.md", transcript=shown.text, capabilities=lines),
         schema=LabelAnswer,
         temperature=section.temperature,
         seed=number,
-        examine=lambda answer: _complaints(answer, ids, shown.indices),
+        examine=lambda answer: _complaints(answer, list(known)),
+        mend=lambda answer: _mended(answer, known, shown.indices),
+        join=_joined,
+        rest=_usable,
     )
 
 
-def _complaints(answer: LabelAnswer, ids: Sequence[str], indices: frozenset[int]) -> list[str]:
-    """Say what is wrong with an answer of the right form."""
-    given = [one.id for one in answer.labels]
-    found = [f"there is no capability '{name}'" for name in given if name not in ids]
-    found += [f"the label for {name} is missing" for name in ids if name not in given]
-    found += [f"{name} is labelled more than once" for name in ids if given.count(name) > 1]
-    if not found and given != list(ids):
-        found.append(f"the labels are not in the order of the list, which is {', '.join(ids)}")
+def _mended(answer: LabelAnswer, known: Mapping[str, str], indices: frozenset[int]) -> LabelAnswer:
+    """Return an answer with ids as they were given, in their order, and without indices that do not exist.
+
+    What is labelled twice in different ways has no label, and an accusation whose every index is wrong none
+    either: those are asked for again.
+    """
+    rows: dict[str, list[OneLabel]] = {}
     for one in answer.labels:
-        outside = [index for index in one.evidence if index not in indices]
-        if outside:
-            found.append(f"{one.id}: evidence {outside} is no index of a message in this transcript")
+        name = id_of(one.id, known)
+        if not name:
+            continue
+        evidence = list(dict.fromkeys(index for index in one.evidence if index in indices))
+        if one.evidence and not evidence and one.label == "PRESENT":
+            continue
+        rows.setdefault(name, []).append(one.model_copy(update={"id": name, "evidence": evidence}))
+    labels = [rows[name][0] for name in known if name in rows and len({row.label for row in rows[name]}) == 1]
+    return LabelAnswer(labels=labels)
+
+
+def _joined(before: LabelAnswer, after: LabelAnswer) -> LabelAnswer:
+    """Return both answers' labels; where both have one the later counts."""
+    named = {one.id: one for one in [*before.labels, *after.labels]}
+    return LabelAnswer(labels=list(named.values()))
+
+
+def _complaints(answer: LabelAnswer, ids: Sequence[str]) -> list[str]:
+    """Say what is missing in an answer of the right form."""
+    given = {one.id for one in answer.labels}
+    found = [f"the label for {name} is missing, or unusable" for name in ids if name not in given]
+    for one in answer.labels:
         if one.label == "PRESENT" and not one.evidence:
-            found.append(f"{one.id}: PRESENT needs evidence")
-        if one.label != "NA" and not one.rationale.strip():
+            found.append(f"{one.id}: PRESENT needs evidence, an index that is in this transcript")
+        if one.label in ("PRESENT", "LACKING") and not one.rationale.strip():
             found.append(f"{one.id}: {one.label} needs a rationale")
     return found
+
+
+def _usable(answer: LabelAnswer) -> LabelAnswer | None:
+    """Return the labels that nothing is wrong with."""
+    good = [one for one in answer.labels if not _complaints(LabelAnswer(labels=[one]), ())]
+    return LabelAnswer(labels=good) if good else None
 
 
 class ModelLabeller:
@@ -130,10 +173,13 @@ class ModelLabeller:
         server: Whom to ask.
         section: Model, passes, budget of a transcript.
         name: As in `Label.labeller`.
+        context: What the agent knew.
     """
 
-    def __init__(self, server: ModelServer, section: Labels, name: str) -> None:
-        self._server, self._section, self._name = server, section, name
+    def __init__(
+        self, server: ModelServer, section: Labels, name: str, context: Context = NOTHING_KNOWN
+    ) -> None:
+        self._server, self._section, self._name, self._context = server, section, name, context
 
     def run(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> Labelled:
         """Label every trajectory with every capability in every pass.
@@ -156,7 +202,7 @@ class ModelLabeller:
                 hashes = dict(
                     zip(
                         (one.capability_id for one in capabilities),
-                        label_hashes(self._section, trajectory, capabilities),
+                        label_hashes(self._section, trajectory, capabilities, self._context),
                         strict=True,
                     )
                 )
@@ -167,6 +213,8 @@ class ModelLabeller:
                     except Unanswered as reason:
                         done.missing[trajectory.trajectory_id, number] = reason.reason
                         continue
+                    if len(found) < len(order_of):
+                        done.missing[trajectory.trajectory_id, number] = "some labels stayed unusable"
                     done.labels += [
                         self._label(trajectory, one, said, number, hashes[one.capability_id])
                         for one, said in found
@@ -188,8 +236,11 @@ class ModelLabeller:
         budget = self._section.transcript_tokens
         while True:
             try:
-                answer = await self._server.ask(label_question(self._section, shown, capabilities, number))
-                return list(zip(capabilities, answer.labels, strict=True))
+                question = label_question(self._section, shown, capabilities, number, self._context)
+                answer = await self._server.ask(question)
+                return _beside(capabilities, answer)
+            except Incomplete as fault:
+                return _beside(capabilities, fault.answer)
             except Unanswered as fault:
                 if fault.reason == "cut" and len(capabilities) > 1:
                     middle = (len(capabilities) + 1) // 2
@@ -220,6 +271,73 @@ class ModelLabeller:
         )
 
 
+def _beside(capabilities: Sequence[Capability], answer: LabelAnswer) -> list[tuple[Capability, OneLabel]]:
+    by_id = {f"C{place}": one for place, one in enumerate(capabilities, start=1)}
+    return [(by_id[one.id], one) for one in answer.labels]
+
+
+# Broader capabilities: their labels follow from those of their cases, without a question.
+
+
+def cases_and_parents(
+    capabilities: Sequence[Capability],
+) -> tuple[list[Capability], dict[str, list[str]]]:
+    """Return the capabilities that are asked about, and the cases of each that is not, by id."""
+    ids = {one.capability_id for one in capabilities}
+    cases: dict[str, list[str]] = {}
+    for one in capabilities:
+        if one.parent in ids:
+            cases.setdefault(str(one.parent), []).append(one.capability_id)
+    return [one for one in capabilities if one.capability_id not in cases], cases
+
+
+def parent_labels(
+    labels: Sequence[Label], capabilities: Sequence[Capability], cases: Mapping[str, Sequence[str]]
+) -> list[Label]:
+    """Return the labels of broader capabilities: lacking where a case is, else present where a case is.
+
+    A parent is not needed where none of its cases is. Where a case that would decide has no label, or an
+    abstention, the parent has none, or abstains.
+
+    Args:
+        labels: Of one labeller, for the cases.
+        capabilities: Those that were asked about.
+        cases: Ids of each parent's cases.
+    """
+    names = {one.capability_id: one.name for one in capabilities}
+    by_pass: dict[tuple[str, int], dict[str, Label]] = {}
+    for row in labels:
+        by_pass.setdefault((row.trajectory_id, row.labelling_pass), {})[row.capability_id] = row
+    return [
+        made
+        for given in by_pass.values()
+        for parent, own in cases.items()
+        if (made := _parent_label(parent, own, given, names)) is not None
+    ]
+
+
+def _parent_label(
+    parent: str, cases: Sequence[str], given: Mapping[str, Label], names: Mapping[str, str]
+) -> Label | None:
+    rows = [given[name] for name in cases if name in given]
+    for value in ("LACKING", "CANNOT_TELL", "PRESENT", "NA"):
+        deciding = [row for row in rows if row.label == value]
+        if deciding and (value == "LACKING" or len(rows) == len(cases)):
+            break
+    else:
+        return None
+    said = [f"{names.get(row.capability_id, row.capability_id)}: {row.rationale}" for row in deciding]
+    hashes = json.dumps(sorted(row.input_hash for row in rows))
+    return deciding[0].model_copy(
+        update={
+            "capability_id": parent,
+            "evidence": tuple(sorted({index for row in deciding for index in row.evidence})),
+            "rationale": "; ".join(said) if value != "NA" else "none of its cases is needed",
+            "input_hash": hashlib.sha256(hashes.encode()).hexdigest()[:16],
+        }
+    )
+
+
 # A model's second look at failures that no rule puts down to anybody but the agent.
 
 
@@ -238,11 +356,22 @@ class ModelTriage:
         server: Whom to ask.
         model: Its model.
         tokens: Budget of a transcript.
+        tasks: By id: what the user was told, and what was expected.
+        contexts: By target: what the agent knew.
     """
 
-    def __init__(self, server: ModelServer, model: str, tokens: int = 24_000) -> None:
+    def __init__(
+        self,
+        server: ModelServer,
+        model: str,
+        tokens: int = 24_000,
+        tasks: Mapping[str, Told] | None = None,
+        contexts: Mapping[str, Context] | None = None,
+    ) -> None:
         self._server, self._model, self._tokens = server, model, tokens
+        self._tasks, self._contexts = tasks or {}, contexts or {}
         self.complete = True
+        self.missing: dict[str, str] = {}
 
     def __call__(self, trajectories: Sequence[Trajectory]) -> dict[str, Ruling]:
         """Return a ruling for each trajectory that the model puts down to somebody else than the agent.
@@ -251,14 +380,25 @@ class ModelTriage:
             trajectories: Failures; their outcome is known to the model, since it is asked only about such.
 
         Returns:
-            By trajectory id. Those the model leaves to the agent, or gives no usable answer for, are missing.
+            By trajectory id. Those the model leaves to the agent, or gives no usable answer for, are missing;
+            the latter are named in `missing` with the reason.
         """
         found: dict[str, Ruling] = {}
+        diffs = _diffs_by_run(trajectories, self._tasks)
 
         async def work(trajectory: Trajectory) -> None:
             try:
-                answer = await self._server.ask(self._question(view(trajectory, self._tokens)))
-            except Unanswered:
+                question = triage_question(
+                    self._model,
+                    trajectory,
+                    self._tokens,
+                    self._tasks.get(trajectory.task_id),
+                    diffs.get(trajectory.trajectory_id, ()),
+                    self._contexts.get(trajectory.target, NOTHING_KNOWN),
+                )
+                answer = await self._server.ask(question)
+            except Unanswered as fault:
+                self.missing[trajectory.trajectory_id] = fault.reason
                 return
             if answer.fault != "agent":
                 evidence = tuple(sorted(set(answer.evidence)))
@@ -266,24 +406,47 @@ class ModelTriage:
                     answer.fault, SECOND_LOOK, evidence, answer.rationale.strip()
                 )
 
+        self.missing = {}
         self.complete = self._server.run(sorted(trajectories, key=lambda one: one.trajectory_id), work)
         return found
 
-    def _question(self, shown: View) -> Question[FaultAnswer]:
-        return Question(
-            kind="triage",
-            model=self._model,
-            system=render("triage.md"),
-            user=f"The transcript:\n{shown.text}",
-            schema=FaultAnswer,
-            examine=lambda answer: _complaints_triage(answer, shown.indices),
-        )
+
+def _diffs_by_run(
+    trajectories: Sequence[Trajectory], tasks: Mapping[str, Told]
+) -> dict[str, list[ActionDiff]]:
+    found: dict[str, list[ActionDiff]] = {}
+    for row in action_diffs(trajectories, tasks):
+        found.setdefault(row.trajectory_id, []).append(row)
+    return found
 
 
-def _complaints_triage(answer: FaultAnswer, indices: frozenset[int]) -> list[str]:
-    outside = [index for index in answer.evidence if index not in indices]
-    if outside:
-        return [f"evidence {outside} is no index of a message in this transcript"]
+def triage_question(
+    model: str,
+    trajectory: Trajectory,
+    tokens: int,
+    told: Told | None = None,
+    diffs: Sequence[ActionDiff] = (),
+    context: Context = NOTHING_KNOWN,
+) -> Question[FaultAnswer]:
+    """Return the question whose doing one failure was: its outcome is known, so nothing is withheld."""
+    shown = view(trajectory, tokens, blind=False)
+    known = [f"the run ended as '{trajectory.stop}'", *failed_checks(trajectory)]
+    known += difference_lines(diffs, told is not None and told.has_expected)
+    instruction = (told.instruction if told is not None else "").strip()[:LONGEST_TASK]
+    return Question(
+        kind="triage",
+        model=model,
+        system=render("triage.md", context=context.text),
+        user=render("triage_ask.md", told=instruction, transcript=shown.text, known=known),
+        schema=FaultAnswer,
+        examine=_complaints_triage,
+        mend=lambda answer: answer.model_copy(
+            update={"evidence": [index for index in answer.evidence if index in shown.indices]}
+        ),
+    )
+
+
+def _complaints_triage(answer: FaultAnswer) -> list[str]:
     if answer.fault != "agent" and not (answer.evidence and answer.rationale.strip()):
-        return [f"{answer.fault} is accused without evidence or without a rationale"]
+        return [f"{answer.fault} is accused without evidence in this transcript, or without a rationale"]
     return []

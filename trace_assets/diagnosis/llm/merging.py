@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.reading import id_of
 from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.records import Capability, Proposal
 from trace_assets.records.capability import Recognised
 from trace_assets.settings import Discovery
 
+FORGOTTEN = 0.25
+"""Share of the proposals that an answer may leave out, each of which is then a group of its own."""
 SAMPLE = 8
 """How many of the trajectories behind a capability are named in `Capability.proposed_by`."""
 
@@ -27,10 +30,19 @@ class Group(Answer):
     members: list[str]
 
 
+class Parent(Answer):
+    """A broader capability, of which groups are cases."""
+
+    name: str
+    description: str
+    members: list[str]
+
+
 class MergeAnswer(Answer):
-    """All proposals, grouped."""
+    """All proposals, grouped, and what groups are cases of."""
 
     groups: list[Group]
+    parents: list[Parent]
 
 
 @dataclass(frozen=True)
@@ -60,10 +72,10 @@ class Merged:
 
 def merge_question(section: Discovery, proposals: Sequence[Proposal]) -> Question[MergeAnswer]:
     """Return the question that groups proposals."""
-    ids = [f"P{place}" for place in range(1, len(proposals) + 1)]
+    known = {f"P{place}": one for place, one in enumerate(proposals, start=1)}
     lines = [
         json.dumps({"id": name, "name": one.name, "description": one.description}, ensure_ascii=False)
-        for name, one in zip(ids, proposals, strict=True)
+        for name, one in known.items()
     ]
     return Question(
         kind="merge",
@@ -72,25 +84,88 @@ def merge_question(section: Discovery, proposals: Sequence[Proposal]) -> Questio
         user="The proposals, one JSON object a line:\n" + "\n".join(lines),
         schema=MergeAnswer,
         temperature=0.0,
-        examine=lambda answer: _complaints(answer, ids),
+        examine=lambda answer: _complaints(answer, known),
+        mend=lambda answer: _mended(answer, known),
+        rest=lambda answer: _settled(answer, known),
     )
 
 
-def _complaints(answer: MergeAnswer, ids: Sequence[str]) -> list[str]:
+def _mended(answer: MergeAnswer, known: Mapping[str, Proposal]) -> MergeAnswer:
+    """Return an answer with ids as they were given; equal names are one group, what is forgotten is alone."""
+    names = {name: one.name for name, one in known.items()}
+    groups: dict[str, Group] = {}
+    for group in answer.groups:
+        members = list(dict.fromkeys(found for said in group.members if (found := id_of(said, names))))
+        if not members or not _plain(group.name):
+            continue
+        first = known[members[0]]
+        same = groups.get(_plain(group.name))
+        groups[_plain(group.name)] = Group(
+            name=group.name if same is None else same.name,
+            description=(same.description if same else group.description) or first.description,
+            members=members if same is None else list(dict.fromkeys([*same.members, *members])),
+        )
+    given = {name for group in groups.values() for name in group.members}
+    forgotten = [name for name in known if name not in given]
+    if groups and len(forgotten) <= max(1, len(known) * FORGOTTEN):
+        for name in forgotten:
+            one = known[name]
+            same = groups.get(_plain(one.name))
+            groups[_plain(one.name)] = Group(
+                name=same.name if same else one.name,
+                description=same.description if same else one.description,
+                members=[*(same.members if same else ()), name],
+            )
+    listed = list(groups.values())
+    return MergeAnswer(groups=listed, parents=_parents(answer.parents, listed, names))
+
+
+def _parents(given: Sequence[Parent], groups: Sequence[Group], names: Mapping[str, str]) -> list[Parent]:
+    """Return the parents that have several groups, each group under the first that names it."""
+    by_name = {_plain(group.name): group.name for group in groups}
+    by_member = {name: group.name for group in groups for name in group.members}
+    taken: set[str] = set()
+    found: dict[str, Parent] = {}
+    for one in given:
+        members: list[str] = []
+        for said in one.members:
+            number = re.fullmatch(r"\s*(?:G|group)?\s*(\d+)\s*", said, re.IGNORECASE)
+            group = by_name.get(_plain(said)) or by_member.get(id_of(said, names))
+            if group is None and number is not None and 0 < int(number.group(1)) <= len(groups):
+                group = groups[int(number.group(1)) - 1].name
+            if group is not None and group not in taken and group not in members:
+                members.append(group)
+        name = _plain(one.name)
+        if (
+            len(members) > 1
+            and name
+            and name not in by_name
+            and name not in found
+            and one.description.strip()
+        ):
+            taken |= set(members)
+            found[name] = one.model_copy(update={"members": members})
+    return list(found.values())
+
+
+def _complaints(answer: MergeAnswer, known: Mapping[str, Proposal]) -> list[str]:
     members = [name for group in answer.groups for name in group.members]
-    found = [f"there is no proposal '{name}'" for name in members if name not in ids]
-    found += [f"{name} is in no group" for name in ids if name not in members]
-    found += [f"{name} is in more than one group" for name in ids if members.count(name) > 1]
-    names = [_plain(group.name) for group in answer.groups]
-    found += [
-        f"two groups are named '{name}'" for name in sorted({one for one in names if names.count(one) > 1})
-    ]
-    found += [
-        f"group {number} needs a name, a description and members"
-        for number, group in enumerate(answer.groups, start=1)
-        if not (group.name.strip() and group.description.strip() and group.members)
-    ]
-    return found
+    found = [f"{name} is in no group" for name in known if name not in members]
+    return found + [f"{name} is in more than one group" for name in known if members.count(name) > 1]
+
+
+def _settled(answer: MergeAnswer, known: Mapping[str, Proposal]) -> MergeAnswer | None:
+    """Return groups of which each proposal is in the first that names it, for want of a better answer."""
+    taken: set[str] = set()
+    groups = []
+    for group in answer.groups:
+        members = [name for name in group.members if name not in taken]
+        taken |= set(members)
+        if members:
+            groups.append(group.model_copy(update={"members": members}))
+    if len(taken) < len(known) * (1 - FORGOTTEN):
+        return None
+    return _mended(MergeAnswer(groups=groups, parents=answer.parents), known)
 
 
 def merge(
@@ -115,15 +190,48 @@ def merge(
     groups = [Group(name=one.name, description=one.description, members=[one.proposal_id]) for one in first]
     by: Literal["model", "name"] = "name"
     reason, complete = "", True
+    parents: Sequence[Parent] = ()
     if len(first) > 1:
+        answer: MergeAnswer | None = None
         try:
             answer = server.ask_alone(merge_question(section, first))
             complete = answer is not None
-            if answer is not None:
-                by, groups = "model", [_with_ids(group, first) for group in answer.groups]
+        except Incomplete as fault:
+            answer = fault.answer
         except Unanswered as fault:
             reason = fault.reason
-    return _merged(groups, by_name, first, section, analyst, target, by, reason, complete)
+        if answer is not None:
+            by, groups = "model", [_with_ids(group, first) for group in answer.groups]
+            parents = answer.parents
+    merged = _merged(groups, by_name, first, section, analyst, target, by, reason, complete)
+    return _under_parents(merged, parents, analyst, target)
+
+
+def _under_parents(merged: Merged, parents: Sequence[Parent], analyst: str, target: str) -> Merged:
+    """Add the parents of which several cases were kept, and say of these whose cases they are."""
+    by_name = {_plain(one.name): one for one in merged.capabilities}
+    children: dict[str, str] = {}
+    added: list[Capability] = []
+    for parent in parents:
+        own = [by_name[_plain(name)] for name in parent.members if _plain(name) in by_name]
+        if len(own) < 2:
+            continue
+        behind = sorted({name for one in own for name in one.proposed_by})
+        broad = Capability(
+            capability_id=model_capability_id(target, parent.name),
+            target=target,
+            name=" ".join(parent.name.split()),
+            description=" ".join(parent.description.split()),
+            analyst=analyst,
+            proposed_by=tuple(behind[:SAMPLE]),
+            n_proposals=sum(one.n_proposals for one in own),
+        )
+        added.append(broad)
+        children |= {one.capability_id: broad.capability_id for one in own}
+    capabilities = [
+        one.model_copy(update={"parent": children.get(one.capability_id)}) for one in merged.capabilities
+    ]
+    return replace(merged, capabilities=[*capabilities, *added])
 
 
 def _with_ids(group: Group, first: Sequence[Proposal]) -> Group:
@@ -236,7 +344,9 @@ def recognise_question(
         user=user,
         schema=RecogniseAnswer,
         temperature=0.0,
-        examine=lambda answer: _complaints_recognise(answer, list(news), list(olds)),
+        examine=lambda answer: _complaints_recognise(answer),
+        mend=lambda answer: _mended_pairs(answer, news, olds),
+        rest=_settled_pairs,
     )
 
 
@@ -268,6 +378,8 @@ def recognise(server: ModelServer, section: Discovery, merged: Merged, known: Se
     try:
         answer = server.ask_alone(recognise_question(section, new, rest))
         complete = answer is not None
+    except Incomplete as fault:
+        answer = fault.answer
     except Unanswered as fault:
         reason = fault.reason
     if answer is not None:
@@ -317,10 +429,11 @@ def _applied(merged: Merged, found: Found) -> Merged:
                 "proposed_by": one.proposed_by,
                 "n_proposals": one.n_proposals,
                 "discovered_on": one.discovered_on,
+                "parent": _known_id(one.parent, found),
             }
         )
         if one.capability_id in found
-        else one
+        else one.model_copy(update={"parent": _known_id(one.parent, found)})
         for one in merged.capabilities
     ]
     proposals = []
@@ -332,11 +445,19 @@ def _applied(merged: Merged, found: Found) -> Merged:
     return replace(merged, capabilities=capabilities, proposals=proposals, n_recognised=len(found))
 
 
+def _known_id(name: str | None, found: Found) -> str | None:
+    return found[name][0].capability_id if name is not None and name in found else name
+
+
 def _without(merged: Merged, names: set[str]) -> Merged:
     left = {"merged_into": None, "merged_by": "none"}
     return replace(
         merged,
-        capabilities=[one for one in merged.capabilities if one.capability_id not in names],
+        capabilities=[
+            one.model_copy(update={"parent": None if one.parent in names else one.parent})
+            for one in merged.capabilities
+            if one.capability_id not in names
+        ],
         proposals=[
             row.model_copy(update=left) if row.merged_into in names else row for row in merged.proposals
         ],
@@ -354,14 +475,27 @@ def _lines(named: Mapping[str, Capability]) -> str:
     )
 
 
-def _complaints_recognise(answer: RecogniseAnswer, news: Sequence[str], olds: Sequence[str]) -> list[str]:
+def _mended_pairs(
+    answer: RecogniseAnswer, news: Mapping[str, Capability], olds: Mapping[str, Capability]
+) -> RecogniseAnswer:
+    """Return the pairs of capabilities that there are, under the ids that they were given."""
+    new, known = ({name: one.name for name, one in named.items()} for named in (news, olds))
+    pairs = [Pair(new=id_of(pair.new, new), known=id_of(pair.known, known)) for pair in answer.same]
+    good = {(pair.new, pair.known): pair for pair in pairs if pair.new and pair.known}
+    return RecogniseAnswer(same=list(good.values()))
+
+
+def _complaints_recognise(answer: RecogniseAnswer) -> list[str]:
     given = [pair.new for pair in answer.same], [pair.known for pair in answer.same]
-    found: list[str] = []
-    for names, allowed, what in ((given[0], news, "new"), (given[1], olds, "known")):
-        found += [f"there is no {what} capability '{name}'" for name in names if name not in allowed]
-        found += [
-            f"{name} is in more than one pair; keep the closest"
-            for name in dict.fromkeys(names)
-            if names.count(name) > 1
-        ]
-    return found
+    return [
+        f"{name} is in more than one pair; keep the closest"
+        for names in given
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
+def _settled_pairs(answer: RecogniseAnswer) -> RecogniseAnswer:
+    """Return the pairs whose both sides are in no other."""
+    given = [name for pair in answer.same for name in (pair.new, pair.known)]
+    return RecogniseAnswer(same=[p for p in answer.same if given.count(p.new) == given.count(p.known) == 1])

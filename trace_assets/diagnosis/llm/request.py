@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from trace_assets.policies.chat_template import cut_out
+from trace_assets.diagnosis.llm.reading import read_reply
 
-Kind = Literal["discover", "merge", "label", "triage"]
+Kind = Literal["discover", "merge", "label", "cause", "triage"]
 
 MOST_COMPLAINTS = 12
 """What is wrong with an answer is told to the model in at most so many lines."""
@@ -33,6 +33,18 @@ def _content(answer: Any) -> list[str]:
     return []
 
 
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
+def _the_later(before: Any, after: Any) -> Any:
+    return after
+
+
+def _nothing(answer: Any) -> Any:
+    return None
+
+
 @dataclass(frozen=True)
 class Question(Generic[A]):
     """One request, free of everything that does not decide its answer.
@@ -46,6 +58,9 @@ class Question(Generic[A]):
         temperature: Of sampling.
         seed: Tells passes apart that ask the same; servers may or may not use it.
         examine: Returns what is wrong with an answer of the right form; nothing when it is good.
+        mend: Returns an answer with what a local reading repairs: ids, order, indices that do not exist.
+        join: Puts an answer and a later one together, for questions whose answer can be had in parts.
+        rest: What is usable of an answer that stayed bad to the end; None where nothing is.
     """
 
     kind: Kind
@@ -56,6 +71,9 @@ class Question(Generic[A]):
     temperature: float = 0.0
     seed: int = 0
     examine: Callable[[A], Sequence[str]] = field(default=_content, compare=False)
+    mend: Callable[[A], A] = field(default=_as_it_is, compare=False)
+    join: Callable[[A, A], A] = field(default=_the_later, compare=False)
+    rest: Callable[[A], A | None] = field(default=_nothing, compare=False)
 
     @cached_property
     def key(self) -> str:
@@ -77,6 +95,11 @@ class Question(Generic[A]):
         return [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
 
     @property
+    def in_parts(self) -> bool:
+        """Whether what is missing of an answer can be asked for alone."""
+        return self.join is not _the_later
+
+    @property
     def response_format(self) -> dict[str, Any]:
         """The schema as structured outputs want it."""
         schema = {"name": self.kind, "strict": True, "schema": self.schema.model_json_schema()}
@@ -86,31 +109,27 @@ class Question(Generic[A]):
         """Return the answer in a reply, or what is wrong with it.
 
         Args:
-            text: What the model said; words, code fences and thoughts around the JSON object are ignored.
+            text: What the model said; the form is read leniently, see `reading`.
         """
-        try:
-            answer = self.schema.model_validate_json(find_json(text))
-        except ValidationError as error:
-            complaints = [
-                f"{'.'.join(str(part) for part in one['loc']) or 'the answer'}: {one['msg']}"
-                for one in error.errors()
-            ]
-            return None, complaints[:MOST_COMPLAINTS]
-        complaints = list(self.examine(answer))
-        return (None if complaints else answer), complaints[:MOST_COMPLAINTS]
+        answer, complaints = self.piece(text)
+        return (None if complaints else answer), complaints
 
+    def piece(self, text: str, before: A | None = None) -> tuple[A | None, list[str]]:
+        """Return what is good of the answer so far, and what still has to be asked for.
 
-def find_json(text: str) -> str:
-    """Return the JSON object in a reply, or the reply when there is none.
-
-    >>> find_json('<think>{not this}</think> Here it is: ```json {"a": {"b": 1}} ```')
-    '{"a": {"b": 1}}'
-    >>> find_json("no")
-    'no'
-    """
-    text, _ = cut_out(text, "<think>", "</think>")
-    first, last = text.find("{"), text.rfind("}")
-    return text[first : last + 1] if 0 <= first < last else text.strip()
+        Args:
+            text: A reply.
+            before: What earlier replies to the same question gave.
+        """
+        found, complaints = read_reply(text, self.schema)
+        answer = before
+        for one in found:
+            mended = self.mend(cast(A, one))
+            answer = mended if answer is None else self.mend(self.join(answer, mended))
+        if answer is None or not found:
+            return answer, complaints[:MOST_COMPLAINTS] or ["there is no answer in it"]
+        wrong = list(self.examine(answer))
+        return answer, [*wrong, *(complaints if wrong else ())][:MOST_COMPLAINTS]
 
 
 @cache
@@ -126,7 +145,7 @@ def _environment() -> Environment:
 def render(name: str, **values: Any) -> str:
     """Return a prompt with its values filled in; a value that is missing is an error.
 
-    >>> "ends too early" in render("repair.md", complaints=["it ends too early"])
+    >>> "ends too early" in render("repair.md", complaints=["it ends too early"], in_parts=False)
     True
     """
     return _environment().get_template(name).render(**values).strip()

@@ -1,10 +1,11 @@
-"""A transcript as a model is shown it: one JSON line a message, blind, and compacted by a stated rule.
+"""A transcript as a model is shown it: a line or more a message, blind or whole, compacted by a stated rule.
 
 The compaction rule. A transcript that fits its budget is shown whole. Otherwise the first of these steps
 that makes it fit is taken, each including those before it:
 
-1. tool results longer than 2,000 characters keep their first two thirds and last third of 2,000;
-2. the same with 500;
+1. a tool's answer that repeats an earlier one of the same tool word for word points at that one;
+2. tool results longer than 8,000 characters keep their first two thirds and last third of 8,000, then the
+   same with 4,000, 2,000, 1,000 and 500: the longest are cut first, and no more than is needed;
 3. the same with 160, and the other texts and arguments with 800;
 4. messages in the middle are left out: as many as fit are kept from the beginning and, alternately, from the
    end, the first and the last always; one line says which were left out and which tools were called there.
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trace_assets.policies.chat_template import strict_json
 from trace_assets.records import Message, ShownTranscript, Trajectory
 
 BYTES_A_TOKEN = 4
@@ -35,15 +37,19 @@ class Step:
     name: str
     result: int | None = None
     text: int | None = None
+    once: bool = True
+    """Whether an answer that repeats an earlier one is told once."""
 
 
 STEPS = (
-    Step("whole"),
-    Step("results of 2000", 2000),
-    Step("results of 500", 500),
+    Step("whole", once=False),
+    Step("repeats told once"),
+    *(Step(f"results of {size}", size) for size in (8000, 4000, 2000, 1000, 500)),
     Step("results of 160, texts of 800", 160, 800),
 )
 MIDDLE = "middle left out"
+SHORT = 80
+"""Characters below which an answer that comes again is shown again."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class View:
     """What a model is shown of one trajectory.
 
     Attributes:
-        text: One JSON object a line.
+        text: A message begins with its number at the start of a line; its further lines are indented.
         indices: Messages that are in it, the only ones that evidence may cite.
         record: How it came about.
     """
@@ -70,18 +76,20 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode()) // BYTES_A_TOKEN)
 
 
-def view(trajectory: Trajectory, tokens: int) -> View:
+def view(trajectory: Trajectory, tokens: int, *, blind: bool = True) -> View:
     """Return what a model may see of a trajectory, within a budget.
 
     Args:
         trajectory: Blind or not: only its messages are used.
         tokens: Budget in estimated tokens; always at least the first and last message are shown.
+        blind: Whether what may give the outcome away is withheld: always for whoever labels.
     """
-    redacted = redact(trajectory.messages)
+    redacted = redact(trajectory.messages) if blind else Redacted(tuple(enumerate(trajectory.messages)), ())
+    repeats = _repeats(redacted.messages)
     step, lines = STEPS[0], list[str]()
     shortened = 0
     for step in STEPS:
-        drawn = [_line(index, message, step) for index, message in redacted.messages]
+        drawn = [_line(index, message, step, repeats.get(index)) for index, message in redacted.messages]
         lines, shortened = [line for line, _ in drawn], sum(cut for _, cut in drawn)
         if estimate_tokens("\n".join(lines)) <= tokens:
             break
@@ -131,33 +139,74 @@ def _ends(lines: Sequence[str], tokens: int) -> tuple[int, int]:
     return first, last
 
 
+def _repeats(messages: Sequence[tuple[int, Message]]) -> dict[int, int]:
+    """Return by index of a long tool result the index of an earlier equal one of the same tool."""
+    first: dict[tuple[str, str], int] = {}
+    found: dict[int, int] = {}
+    for index, message in messages:
+        if message.role != "tool" or len(message.content or "") < SHORT:
+            continue
+        key = (message.tool_name or "", message.content or "")
+        if key in first:
+            found[index] = first[key]
+        else:
+            first[key] = index
+    return found
+
+
 def _gap(left_out: Sequence[tuple[int, Message]]) -> str:
     calls: dict[str, int] = {}
     for _, message in left_out:
         for call in message.tool_calls:
             calls[call.name] = calls.get(call.name, 0) + 1
-    return _json({"left_out": [left_out[0][0], left_out[-1][0]], "calls_there": calls})
+    there = ", ".join(
+        f"{_label(name)} x{count}" if count > 1 else _label(name) for name, count in calls.items()
+    )
+    return f"... messages {left_out[0][0]} to {left_out[-1][0]} are left out; calls there: {there or 'none'}"
 
 
-def _line(index: int, message: Message, step: Step) -> tuple[str, bool]:
-    """Return a message as one line, and whether something was left out of it."""
-    row: dict[str, Any] = {"index": index, "role": message.role}
+def _line(index: int, message: Message, step: Step, repeated: int | None) -> tuple[str, bool]:
+    """Return a message as it is shown, and whether something was left out of it."""
     limit = step.result if message.role == "tool" else step.text
-    content, cut = _shorten(message.content or "", limit)
+    said = message.content or ""
+    content, cut = _shorten(_compact(said) if message.role == "tool" else said, limit)
+    if repeated is not None and step.once:
+        content, cut = f"[as in message {repeated}]", True
+    head: str = message.role
     if message.role == "tool":
-        row |= {"tool": message.tool_name or "", **({"error": True} if message.is_error else {})}
-    if message.requestor == "user" or (message.role == "user" and message.tool_calls):
-        row["called_by"] = "user"
-    row["content"] = content
-    if message.tool_calls:
-        calls = []
-        for call in message.tool_calls:
-            arguments: Any = call.arguments
-            if step.text is not None and len(_json(arguments)) > step.text:
-                arguments, cut = _shorten(_json(arguments), step.text)[0], True
-            calls.append({"tool": call.name, "arguments": arguments})
-        row["calls"] = calls
-    return _json(row), cut
+        head += f" {_label(message.tool_name or 'result')}"
+        head += " of the user" if message.requestor == "user" else ""
+        head += " error" if message.is_error else ""
+    lines = [f"{index} {head}:{' ' if content else ''}{_indented(content)}"]
+    if not content and message.tool_calls:
+        lines = []
+    for call in message.tool_calls:
+        arguments = one_line(call.arguments)
+        if step.text is not None and len(arguments) > step.text:
+            arguments, cut = _shorten(arguments, step.text)[0], True
+        lines.append(f"{index} {message.role} calls {_label(call.name)} {arguments}")
+    return "\n".join(lines), cut
+
+
+def _compact(text: str) -> str:
+    """Return a tool's JSON without blanks between its parts; any other text as it is."""
+    if text[:1] not in ("{", "["):
+        return text
+    value = strict_json(text)
+    return text if value is None else one_line(value)
+
+
+_BREAKS = re.compile(r"\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+
+
+def _indented(text: str) -> str:
+    """Return a text whose further lines cannot be taken for messages."""
+    return _BREAKS.sub("\n\t", text)
+
+
+def _label(name: str) -> str:
+    """Return a tool's name as one word without a colon, whatever an agent called it."""
+    return re.sub(r"[\s:]+", "_", name)[:120] or "_"
 
 
 def _shorten(text: str, limit: int | None) -> tuple[str, bool]:
@@ -173,9 +222,9 @@ def _shorten(text: str, limit: int | None) -> tuple[str, bool]:
     return f"{text[:head]}[... {len(text) - limit} characters left out ...]{text[-tail:]}", True
 
 
-def _json(value: Any) -> str:
-    """Return JSON on one line, for readers too that break lines at Unicode's own separators."""
-    text = json.dumps(value, ensure_ascii=False)
+def one_line(value: Any) -> str:
+    """Return JSON on one line without blanks, for readers that break lines at Unicode's own separators."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for mark in "\x85\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text

@@ -127,6 +127,16 @@ def joined(before: str, after: str) -> str:
     return plain
 
 
+def whole_lines(text: str) -> str:
+    r"""Return a reply without the line in which it was cut off: it is asked for again, from its beginning.
+
+    >>> whole_lines("x = 1\ny = [1, ")
+    'x = 1\n'
+    """
+    kept = text[: text.rfind("\n") + 1]
+    return kept if kept.strip() else text
+
+
 def _without(spoken: str, cut: bool) -> ReplyKind:
     if not spoken:
         return "cut" if cut else "empty"
@@ -239,12 +249,12 @@ class ModuleServer(ModelServer):
         before = self.account.spent.prompt_tokens, self.account.spent.completion_tokens
         text, cut, messages = "", False, question.messages
         for _ in range(MOST_PARTS):
-            said, finish = await self._complete(question, messages)
-            text = joined(text, said) if text else said
-            cut = finish == "length"
-            if not cut or not said or is_whole(text):
+            spoken = await self._complete(question, messages)
+            text, cut = joined(text, spoken.text) if text else spoken.text, spoken.cut
+            if not cut or not spoken.text.strip() or is_whole(text):
                 break
             self.account.faults["cut"] += 1
+            text = whole_lines(text)
             messages = [
                 *question.messages,
                 {"role": "assistant", "content": text},

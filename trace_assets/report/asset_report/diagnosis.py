@@ -44,6 +44,7 @@ def labels_exhibit(labels: Iterable[Label], names: Mapping[str, str]) -> Exhibit
         {
             "capability": names.get(name, name),
             **{value: counted[value] for value in ("LACKING", "PRESENT", "NA")},
+            **({"cannot tell": counted["CANNOT_TELL"]} if counted["CANNOT_TELL"] else {}),
             "labels": sum(counted.values()),
             "labelled by": ", ".join(sorted(who[name])),
         }

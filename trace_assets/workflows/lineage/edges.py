@@ -100,7 +100,7 @@ def made_contrast(study: Study, partition: str) -> Made:
         """
         SELECT l.capability_id AS id, l.capability_id, l.trajectory_id, t.outcome,
             CASE WHEN count(DISTINCT l.label) = 1 THEN min(l.label) ELSE 'mixed' END AS label,
-            bool_or(l.label <> 'NA') AS relevant
+            bool_or(l.label IN ('PRESENT', 'LACKING')) AS relevant
         FROM labels AS l
         JOIN capabilities AS k USING (capability_id)
         JOIN triage AS t ON t.trajectory_id = l.trajectory_id AND t.target = k.target

@@ -1,0 +1,204 @@
+"""Cause or correlate: would exercising what a failed run lacked have changed its end? A model says.
+
+Outcomes and what was expected are known here, so this is no labelling: labels are given before, and blind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.discovery import Known
+from trace_assets.diagnosis.llm.reading import id_of
+from trace_assets.diagnosis.llm.request import Answer, Question, render
+from trace_assets.diagnosis.llm.transcript import view
+from trace_assets.records import Capability, Label, LackCause, Trajectory
+from trace_assets.settings import Labels
+from trace_assets.system.progress import progress
+
+
+class OneCause(Answer):
+    """What the model says about one lack."""
+
+    id: str
+    rationale: str
+    evidence: list[int]
+    decisive: Literal["yes", "no", "cannot_tell"]
+
+
+class CauseAnswer(Answer):
+    """What the model says about one failed run."""
+
+    causes: list[OneCause]
+
+
+@dataclass
+class Judged:
+    """What came of it.
+
+    Attributes:
+        causes: One for each failure and lack that was answered.
+        missing: Failures without an answer, with the reason.
+        complete: False when the cap stopped it.
+    """
+
+    causes: list[LackCause] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+
+def lacks_of(labels: Sequence[Label]) -> dict[str, dict[str, Label]]:
+    """Return by trajectory and capability the lacks that most passes of some labeller agree on.
+
+    Args:
+        labels: Of all labellers and passes.
+    """
+    counts: dict[tuple[str, str, str], list[Label]] = {}
+    given: dict[tuple[str, str, str], int] = {}
+    for row in labels:
+        key = (row.trajectory_id, row.capability_id, row.labeller)
+        given[key] = given.get(key, 0) + (row.label != "CANNOT_TELL")
+        if row.label == "LACKING":
+            counts.setdefault(key, []).append(row)
+    found: dict[str, dict[str, Label]] = {}
+    for (trajectory, capability, labeller), rows in sorted(counts.items()):
+        if 2 * len(rows) > given[trajectory, capability, labeller]:
+            found.setdefault(trajectory, {}).setdefault(capability, rows[0])
+    return found
+
+
+def cause_question(
+    section: Labels,
+    trajectory: Trajectory,
+    lacks: Mapping[str, Label],
+    capabilities: Mapping[str, Capability],
+    known: Known,
+) -> Question[CauseAnswer]:
+    """Return the question which of a failed run's lacks decided its end."""
+    shown = view(trajectory, section.transcript_tokens, blind=False)
+    names = {f"C{place}": capabilities[name].name for place, name in enumerate(sorted(lacks), start=1)}
+    lines = [
+        json.dumps(
+            {
+                "id": number,
+                "name": capabilities[name].name,
+                "description": capabilities[name].description,
+                "why it counts as lacking": lacks[name].rationale,
+            },
+            ensure_ascii=False,
+        )
+        for number, name in zip(names, sorted(lacks), strict=True)
+    ]
+    return Question(
+        kind="cause",
+        model=section.model,
+        system=render("cause.md", context=known.context.text),
+        user=render("cause_ask.md", transcript=shown.text, known=known.lines(trajectory), lacks=lines),
+        schema=CauseAnswer,
+        temperature=section.temperature,
+        examine=lambda answer: _complaints(answer, names),
+        mend=lambda answer: _mended(answer, names, shown.indices),
+        join=_joined,
+        rest=lambda answer: answer if answer.causes else None,
+    )
+
+
+def _mended(answer: CauseAnswer, names: Mapping[str, str], indices: frozenset[int]) -> CauseAnswer:
+    rows: dict[str, list[OneCause]] = {}
+    for one in answer.causes:
+        name = id_of(one.id, names)
+        evidence = [index for index in one.evidence if index in indices]
+        if name:
+            rows.setdefault(name, []).append(one.model_copy(update={"id": name, "evidence": evidence}))
+    agreed = [rows[name][0] for name in names if len({one.decisive for one in rows.get(name, ())}) == 1]
+    return CauseAnswer(causes=agreed)
+
+
+def _joined(before: CauseAnswer, after: CauseAnswer) -> CauseAnswer:
+    named = {one.id: one for one in [*before.causes, *after.causes]}
+    return CauseAnswer(causes=list(named.values()))
+
+
+def _complaints(answer: CauseAnswer, names: Mapping[str, str]) -> list[str]:
+    given = {one.id for one in answer.causes}
+    return [f"the answer for {name} is missing, or unusable" for name in names if name not in given]
+
+
+def judge_lacks(
+    server: ModelServer,
+    section: Labels,
+    trajectories: Sequence[Trajectory],
+    labels: Sequence[Label],
+    capabilities: Sequence[Capability],
+    known: Known,
+) -> Judged:
+    """Ask of every failed run which of its lacks decided it.
+
+    Args:
+        server: Whom to ask.
+        section: Model and budget of a transcript.
+        trajectories: Failures of the agent, of one target; those that lack nothing are not asked about.
+        labels: Of all labellers.
+        capabilities: Those that were labelled; of a broader one nothing is asked, it follows from its cases.
+        known: What the agent knew, and what was expected.
+    """
+    by_id = {one.capability_id: one for one in capabilities}
+    parents = {one.parent for one in capabilities if one.parent}
+    lacks = lacks_of(
+        [row for row in labels if row.capability_id in by_id and row.capability_id not in parents]
+    )
+    done = Judged()
+    failures = [one for one in trajectories if lacks.get(one.trajectory_id)]
+    with progress(f"causes by {section.model}", len(failures)) as bar:
+
+        async def work(one: Trajectory) -> None:
+            own = lacks[one.trajectory_id]
+            try:
+                answer = await server.ask(cause_question(section, one, own, by_id, known))
+            except Incomplete as fault:
+                answer = fault.answer
+                done.missing[one.trajectory_id] = fault.reason
+            except Unanswered as fault:
+                done.missing[one.trajectory_id] = fault.reason
+                return
+            finally:
+                bar.advance()
+            said = dict(zip((f"C{place}" for place in range(1, len(own) + 1)), sorted(own), strict=True))
+            rows = [_row(one, said[each.id], each, section) for each in answer.causes]
+            done.causes += [*rows, *_of_parents(rows, by_id)]
+
+        done.complete = server.run(sorted(failures, key=lambda one: one.trajectory_id), work)
+    done.causes.sort(key=lambda row: (row.trajectory_id, row.capability_id))
+    return done
+
+
+def _row(one: Trajectory, capability: str, said: OneCause, section: Labels) -> LackCause:
+    return LackCause(
+        trajectory_id=one.trajectory_id,
+        capability_id=capability,
+        target=one.target,
+        decisive=said.decisive,
+        evidence=tuple(sorted(set(said.evidence))),
+        rationale=said.rationale.strip(),
+        judge=f"model:{section.model}",
+    )
+
+
+def _of_parents(rows: Sequence[LackCause], capabilities: Mapping[str, Capability]) -> list[LackCause]:
+    """Return what follows for broader capabilities: decisive where a case is, not where no case is."""
+    cases: dict[str, list[LackCause]] = {}
+    for row in rows:
+        parent = capabilities[row.capability_id].parent
+        if parent in capabilities:
+            cases.setdefault(str(parent), []).append(row)
+    found = []
+    for parent, own in cases.items():
+        for value in ("yes", "cannot_tell", "no"):
+            deciding = [row for row in own if row.decisive == value]
+            if deciding:
+                found.append(deciding[0].model_copy(update={"capability_id": parent}))
+                break
+    return found
