@@ -64,6 +64,10 @@ def test_with_a_fifth_of_all_requests_spoilt_nothing_is_lost_and_nothing_is_doub
         assert faults[kind] > 0, faults
 
 
+KEEP_THE_REST = ("cut_json", "wrong_id", "wild_evidence")
+"""Faults of one item of a list: the others are taken. A proposal may lose a run by it; a label is asked again."""
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_trouble_alone_is_sat_out(
     reader: HonestReader,
@@ -85,7 +89,12 @@ def test_each_trouble_alone_is_sat_out(
         ):
             results.append((analyst.discover(trajectories[:30]), analyst.label(some, planted)))
             assert (server.seen[fault] > 0) == (rate > 0)
-    assert results[0] == results[1]
+    (found, labels), (found_in_trouble, labels_in_trouble) = results
+    assert labels_in_trouble == labels
+    if fault in KEEP_THE_REST:
+        assert found_in_trouble and {one.name for one in found_in_trouble} <= {one.name for one in found}
+    else:
+        assert found_in_trouble == found
 
 
 def test_a_retry_after_holds_back_every_request(

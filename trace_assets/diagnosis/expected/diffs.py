@@ -164,7 +164,7 @@ def in_words(row: ActionDiff) -> str:
 
     >>> common = {"trajectory_id": "t", "number": 0, "target": "g", "task_id": "g/1", "policy": "p"}
     >>> in_words(ActionDiff(**common, kind="missed", tool="pay", expected_arguments={"bill": 1}, refused=2))
-    "never did pay(bill=1), which the tool refused 2 times"
+    'never did pay(bill=1), which the tool refused 2 times'
     >>> pair = {"expected_arguments": {"n": 1}, "arguments": {"n": 2}, "changed": ("n",), "message": 4}
     >>> in_words(ActionDiff(**common, kind="altered", tool="pay", **pair))
     'called pay with n 2 in place of 1'

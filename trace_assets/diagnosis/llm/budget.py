@@ -11,6 +11,7 @@ asks holds the lock of the account, so there is one writer and one concurrency l
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +28,8 @@ from trace_assets.store.history import record
 from trace_assets.store.lines import append_lines, read_lines, sealed, unsealed
 from trace_assets.store.locks import exclusive
 from trace_assets.store.tables import Store
+
+_log = logging.getLogger(__name__)
 
 MILLION = 1_000_000
 IN_FLIGHT = "in_flight.jsonl"
@@ -247,7 +250,11 @@ def read_calls(folder: Path) -> list[Call]:
     A line that a kill cut short is left out. One that was altered counts as the dearest call of the journal:
     what it cost is not known, and a cap must hold.
     """
-    lines = read_lines(folder / "spent.jsonl")
+    path = folder / "spent.jsonl"
+    lines = read_lines(path)
+    if lines.altered:
+        numbers = ", ".join(map(str, lines.altered))
+        _log.warning("%s: line %s was altered; it counts as the dearest call of all", path, numbers)
     calls: dict[int, Call] = {}
     for number, text in lines.whole:
         try:
