@@ -234,7 +234,7 @@ class Routing(Section):
 class EvaluationSection(Section):
     """How arms are compared on the test split."""
 
-    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"})
+    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"} | {"compose"})
 
     trials: int = Field(4, ge=1)
     """Episodes a test task and arm."""
@@ -249,6 +249,9 @@ class EvaluationSection(Section):
     tasks. Needs two adapters."""
     merge_density: float = Field(0.5, gt=0, le=1)
     """Share of an adapter's values that the ways other than `linear` keep."""
+    compose: bool = True
+    """Also play sums of adapters, where there are two or more: on validation tasks each pair and the sum of
+    all, once a task; on test tasks the sets that the router and the oracle choose, and the sum of all."""
     engine: Literal["transformers", "vllm"] = "transformers"
     """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
     `serving.extra`."""

@@ -41,8 +41,8 @@ WRONG_SHARES: Mapping[DeskName, Mapping[Skill, float]] = {
     "a": WRONG_SHARE,
     "b": {"cancel": 0.6, "multi": 0.6, "window": 0.62},
 }
-"""Wrong shares by desk. A `pair` has those of all that it combines, each drawn apart: `multi`'s once, and that
-of either wish."""
+"""Wrong shares by desk. A `pair` has those of all that it combines, each drawn apart: `multi`'s once, and
+that of either wish."""
 
 DEMONSTRATION_MIXES: Mapping[DeskName, Mapping[Skill, int]] = {
     "a": DEMONSTRATION_MIX,
@@ -69,7 +69,6 @@ def mistaken(drawn: Drawn) -> list[Message]:
     whatever the return window says.
     """
     todo = resolutions(drawn.case())
-    first = todo[0].request
     if drawn.skill == "multi":
         return solve(drawn.case().model_copy(update={"requests": drawn.requests[:1]}))
     if drawn.skill in ("cancel", "window"):

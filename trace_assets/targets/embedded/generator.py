@@ -42,7 +42,7 @@ NUMBERS = tuple(f"{letter}{number:02d}" for letter in "KM" for number in range(1
 last and would be measured in place of the desk's skills. Texts stay apart by their wordings."""
 
 CONDITIONED: tuple[Wish, ...] = ("cancel", "window")
-"""Wishes that a condition decides: what `pair` combines, so that it asks for going on, looking and branching."""
+"""Wishes that a condition decides: what `pair` combines, so that it asks for going on, looking, branching."""
 
 _BYSTANDERS = 2
 
@@ -87,7 +87,7 @@ def _request(wish: Wish, order: Order, rng: random.Random) -> Request:
 
 
 def _conditioned(order: Order, wish: Wish, allowed: bool, rng: random.Random) -> Order:
-    """Return the order, such that the rules allow the wish or do not; unchanged where no condition decides."""
+    """Return the order such that the rules allow the wish or do not; unchanged where nothing decides."""
     if wish == "cancel":
         status: Status = "pending" if allowed else rng.choice(("shipped", "delivered"))
         return order.model_copy(update={"status": status})

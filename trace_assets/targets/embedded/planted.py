@@ -26,8 +26,8 @@ class PlantedTruth(Record):
         skills: Lacking skill to q, the pass rate of demonstrations of it alone.
         rates: Tag of a task to the pass rate of demonstrations of such tasks.
         p0: Pass rate over the desk's mix of tasks.
-        dead_groups: Share of groups of equal tasks in which all rollouts pass, or all fail: they teach nothing
-            where success alone is rewarded. The desk's own reward is graded, which leaves fewer.
+        dead_groups: Share of groups of equal tasks in which all rollouts pass, or all fail: they teach
+            nothing where success alone is rewarded. The desk's own reward is graded, which leaves fewer.
         routed: Highest pass rate that one perfect adapter a task can give: it lifts one skill's q to 1.
     """
 
