@@ -122,12 +122,15 @@ def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
     }
 
 
-def sums_of(study: Study, sets: Iterable[Sequence[str]]) -> tuple[dict[str, Path], list[str]]:
+def sums_of(
+    study: Study, sets: Iterable[Sequence[str]], most: int | None
+) -> tuple[dict[str, Path], list[str]]:
     """Make the exact sums of sets of adapters; those that were made before are only looked up.
 
     Args:
         study: The study.
         sets: Names of two adapters or more, each.
+        most: Largest rank of what serves them; None has no bound.
 
     Returns:
         Choice, such as `cancel+window`, to PEFT folder; and why others are not there.
@@ -136,8 +139,6 @@ def sums_of(study: Study, sets: Iterable[Sequence[str]]) -> tuple[dict[str, Path
     from trace_assets.training.composition import compose_adapters, refusal
 
     own = {one.name: one for one in read_adapters(study)}
-    section = study.settings.evaluation
-    most = largest_rank(study.settings.serving.extra) if section.engine == "vllm" else None
     made: dict[str, Path] = {}
     refused = []
     for members in sorted({tuple(sorted(set(names))) for names in sets}):
@@ -154,13 +155,19 @@ def sums_of(study: Study, sets: Iterable[Sequence[str]]) -> tuple[dict[str, Path
     return made, refused
 
 
+def _largest_rank(study: Study) -> int | None:
+    """Return the largest rank that the engine of the evaluation takes; None where it has no bound."""
+    vllm = study.settings.evaluation.engine == "vllm"
+    return largest_rank(study.settings.serving.extra) if vllm else None
+
+
 def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluation], list[Trajectory]]:
     """Play each pair of adapters, and the sum of all, once on every validation task."""
     from trace_assets.evaluation.arms import evaluate_sums
 
     if not study.settings.evaluation.compose:
         return [], []
-    folders, _ = sums_of(study, candidate_sets(choices))
+    folders, _ = sums_of(study, candidate_sets(choices), _largest_rank(study))
     if not folders:
         return [], []
     engine = _engine(study, folders)
@@ -188,7 +195,7 @@ def _compose(
     wanted = sets_of(routes, study.settings.routing.unneeded_cost)
     tasks = list(study.target.tasks("test"))
     every = {tuple(sorted(members)) for members in wanted.values() if len(members) > 1}
-    folders, refused = sums_of(study, [*candidate_sets(choices), *every])
+    folders, refused = sums_of(study, [*candidate_sets(choices), *every], _largest_rank(study))
     arms: dict[str, dict[str, str]] = {
         COMPOSED: {task_id: within(members, folders) for task_id, members in wanted.items()},
         ORACLE_COMPOSED: oracle_choice(validation, tasks),
