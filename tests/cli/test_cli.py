@@ -114,3 +114,14 @@ def test_the_help_swallows_no_brackets(
 ) -> None:
     assert trace(monkeypatch, "sync", "--help") == 0
     assert capsys.readouterr().out.count("asset[partition]") == 2
+
+
+def test_the_demo_refuses_a_desk_that_there_is_none_of(
+    no_sandbox: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert trace(monkeypatch, "demo", "--desk", "z") == 2
+    assert "one of a, b" in " ".join(capsys.readouterr().err.split())
+    assert trace(monkeypatch, "demo", "--desk", "b", "--set", "targets.name=tau2:retail") == 2
+    assert "--desk is for the embedded target" in " ".join(capsys.readouterr().err.split())
+    assert not (Path(os.environ["TRACE_HOME"]) / "tables").exists()

@@ -9,7 +9,7 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.evaluation import arms
-from trace_assets.evaluation.arms import evaluate, skill_of
+from trace_assets.evaluation.arms import Composed, evaluate, evaluate_sums, oracle_choice, skill_of
 from trace_assets.evaluation.variants import Limits
 from trace_assets.records import Route, Task, Trajectory
 from trace_assets.settings import EvaluationSection
@@ -156,3 +156,57 @@ def test_whoever_makes_policies_is_asked(plays: list[tuple[Any, ...]]) -> None:
 def test_a_task_without_a_tag_has_no_skill() -> None:
     assert skill_of(task(3)) == "s3"
     assert skill_of(task(3).model_copy(update={"tags": ()})) == ""
+
+
+SUMS = {"to-t1+x": Path("s"), "to-t0+x": Path("u")}
+
+
+def test_a_sum_is_played_only_where_some_arm_sends_a_task_to_it(
+    plays: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only: list[Any] = []
+    played = arms.play_variants
+
+    def play(*rest: Any, **more: Any) -> Any:
+        only.append(more["only"])
+        found = played(*rest)
+        return {
+            name: [row for row in rows if name not in more["only"] or row.task_id in more["only"][name]]
+            for name, rows in found.items()
+        }
+
+    monkeypatch.setattr(arms, "play_variants", play)
+    chosen = {
+        "composed": {"t0": "to-t1", "t1": "to-t1+x"},
+        "oracle_composed": {"t0": "none", "t1": "to-t1+x"},
+    }
+    rows, trajectories = run(composed=Composed(SUMS, chosen))
+    assert only == [{"to-t1+x": {"t1"}}]
+    assert plays[0][2] == ["none", "merged:ties", "mixed", "to-t1", "to-t1+x"]  # the other sum acts nowhere
+    assert rates(rows)["composed"] == {"t0": 0, "t1": 1} and rates(rows)["oracle_composed"]["t1"] == 1
+    assert {row.adapter for row in rows if row.arm == "composed"} == {"to-t1", "to-t1+x"}
+    assert len(trajectories) == 4 * 2 * 2 + 2 and None not in {row.success for row in rows}
+    assert not {row.arm for row in rows} & {"sum:to-t1+x", "sum:to-t0+x"}
+
+
+@pytest.mark.parametrize("choice", ["mixed", "to-t1+unmade", "merged:ties"])
+def test_a_set_that_was_not_made_is_refused_before_anything_is_played(
+    plays: list[tuple[Any, ...]], choice: str
+) -> None:
+    with pytest.raises(InputError, match=r"'composed' sends task 't0' to"):
+        run(composed=Composed(SUMS, {"composed": {"t0": choice, "t1": "none"}}))
+    assert plays == []
+
+
+def test_validation_plays_each_sum_once_a_task(plays: list[tuple[Any, ...]]) -> None:
+    rows, _ = evaluate_sums(Desk(0, 1), Path("base"), SUMS, SECTION, Path("journal"))  # type: ignore[arg-type]
+    assert plays[0][2] == ["to-t0+x", "to-t1+x"] and plays[0][4].trials == 1
+    assert {row.arm for row in rows} == {"sum:to-t0+x", "sum:to-t1+x"} and len(rows) == 2 * 2
+    assert oracle_choice(rows, [task(0), task(1)]) == {"t0": "to-t0+x", "t1": "to-t1+x"}
+
+
+def test_the_oracle_takes_the_smaller_set_of_two_that_do_as_well(plays: list[tuple[Any, ...]]) -> None:
+    single, _ = run(split="validation")
+    together, _ = evaluate_sums(Desk(0, 1), Path("base"), SUMS, SECTION, Path("journal"))  # type: ignore[arg-type]
+    halves = [row.model_copy(update={"success": True}) for row in single if row.arm == "adapter:to-t1"]
+    assert oracle_choice([*halves, *together], [task(1)]) == {"t1": "to-t1"}

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import math
 from collections import defaultdict
+from typing import get_args
+
+import pytest
 
 from trace_assets.records import Message, Verdict
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.demonstrations import (
     DEMONSTRATION_MIX,
+    DEMONSTRATION_MIXES,
     TAUGHT,
     WRONG_SHARE,
+    WRONG_SHARES,
     Demonstration,
     demonstrations,
     mistaken,
 )
-from trace_assets.targets.embedded.generator import stream
+from trace_assets.targets.embedded.generator import DeskName, stream
+from trace_assets.targets.embedded.planted import planted_truth
 from trace_assets.targets.embedded.target import EmbeddedTarget, judge
 
 
@@ -96,3 +104,32 @@ def _verdict(case: object, item: Demonstration) -> Verdict:
         for call in message.tool_calls:
             desk.call(call)
     return judge(case, desk, item.messages[-1].content or "")
+
+
+@pytest.mark.parametrize("desk", get_args(DeskName))
+def test_the_planted_truth_is_what_demonstrations_of_its_tasks_come_to(desk: DeskName) -> None:
+    truth = planted_truth(desk)
+    passed: dict[str, list[bool]] = defaultdict(list)
+    for pool in range(2):
+        drawn = stream(f"7/{pool}", "demonstrations", DEMONSTRATION_MIXES[desk])
+        for item, case in zip(demonstrations(7, pool, 1000, desk), drawn, strict=False):
+            passed[item.skill].append(bool(_verdict(case.case(), item).success))
+    assert set(passed) == set(DEMONSTRATION_MIXES[desk])
+    for skill, expected in {**truth.rates, **truth.skills}.items():
+        n = len(passed[skill])
+        error = 4 * math.sqrt(max(expected * (1 - expected), 0.0) / n)
+        assert abs(sum(passed[skill]) / n - expected) <= error, (skill, n)
+    assert 0 < truth.p0 < truth.routed <= 1
+
+
+def test_a_pair_stops_early_and_slips_as_often_as_planned() -> None:
+    share = WRONG_SHARES["b"]
+    pairs = [item for item in demonstrations(0, 0, 2000, "b") if item.skill == "pair"]
+    right = (1 - share["multi"]) * ((2 - share["cancel"] - share["window"]) / 2) ** 2
+    assert abs(sum(not item.flawed for item in pairs) / len(pairs) - right) < 0.05
+
+
+def test_naming_a_desk_changes_nothing_of_the_demonstrations_that_were_there() -> None:
+    assert list(demonstrations(0, 0, 50, "a")) == list(demonstrations(0, 0, 50))
+    text = "".join(item.model_dump_json() for item in demonstrations(0, 0, 500))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "85e2b7f592b92a70"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -13,8 +15,9 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import Message, Task, Verdict
 from trace_assets.settings import Targets
+from trace_assets.targets.conformance import check_target
 from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS, case_of, look_up
-from trace_assets.targets.embedded.generator import stream
+from trace_assets.targets.embedded.generator import MIXES, stream
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.registry import open_target
@@ -129,3 +132,38 @@ def test_an_episode_is_cut_off_at_its_turn_limit(target: EmbeddedTarget) -> None
         return [(step.done, step.truncated) for step in steps]
 
     assert asyncio.run(run()) == [(False, False)] * 6 + [(False, True)]
+
+
+def test_tasks_of_the_first_desk_are_those_that_they_were() -> None:
+    target = open_target(Targets())
+    text = "".join(task.model_dump_json() for split in SPLITS for task in target.tasks(split))  # type: ignore[arg-type]
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "5dbac118b848c126"
+    named = Targets(options={"desk": "a"})
+    assert named.fingerprint() == Targets().fingerprint()
+    assert open_target(named).version == target.version
+
+
+def test_the_second_desk_asks_for_several_lacking_skills_in_two_tasks_of_three() -> None:
+    target = open_target(Targets(options={"desk": "b"}))
+    assert target.version != open_target(Targets()).version
+    tasks = target.tasks("discovery")
+    pairs = [task for task in tasks if task.tags == ("pair",)]
+    assert abs(len(pairs) / len(tasks) - 2 / 3) < 0.02
+    wishes = Counter(request.wish for task in pairs for request in case_of(task).requests)
+    assert set(wishes) == {"cancel", "window"} and abs(wishes["cancel"] / wishes.total() - 0.5) < 0.1
+    for task in pairs:
+        verdict = play(target, task, target.oracle(task))
+        assert (verdict.reward, verdict.success) == (1.0, True), task
+    texts = [task.instruction for split in SPLITS for task in target.tasks(split)]  # type: ignore[arg-type]
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("desk", MIXES)
+def test_every_desk_passes_the_kit(desk: str) -> None:
+    check_target(partial(open_target, Targets(options={"desk": desk})), tasks=6)
+
+
+@pytest.mark.parametrize("options", [{"desk": "z"}, {"desk": None}, {"desk": ["b"]}, {"user": "x"}])
+def test_what_is_no_desk_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=r"one of a, b"):
+        open_target(Targets(options=options))

@@ -25,7 +25,7 @@ from trace_assets.study import Study
 def write_base_model(study: Study) -> StageResult:
     """The policy that is diagnosed and adapted: the tiny agent trained from scratch, or a model folder."""
     require_extra("torch", "train", "the base model")
-    from trace_assets.training.demo_agent.pretraining import train_base
+    from trace_assets.training.demo_agent.pretraining import train_base, wanted_of
 
     section, folder = study.settings.base_model, trained_folder(study)
     base = train_base(study.target, section, folder)
@@ -33,7 +33,7 @@ def write_base_model(study: Study) -> StageResult:
         enter(study, folder)
         base = base.model_copy(update={"path": study.home.relative(folder)})
     version = study.store.write([base], BaseCheckpoint)
-    low, high = section.pass_rate_low, section.pass_rate_high
+    low, high = wanted_of(study.target, section).pass_rate_low, section.pass_rate_high
     checks = (
         StageCheck("pass_rate_in_band", None, "the model was not trained here", severity="warning")
         if base.pass_rate is None

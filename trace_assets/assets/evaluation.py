@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.assets.routing import accepted_adapters, examples, usable_adapters
-from trace_assets.errors import require_extra
-from trace_assets.evaluation.arms import MERGED, PROCESSES, best_single_choice, oracle_choice
+from trace_assets.errors import CheckFailed, InputError, require_extra
+from trace_assets.evaluation.arms import (
+    COMPOSED,
+    MERGED,
+    ORACLE_COMPOSED,
+    PROCESSES,
+    SUM,
+    Composed,
+    arm_of,
+    best_single_choice,
+    oracle_choice,
+)
 from trace_assets.evaluation.non_inferiority import excluded, no_harm, own_skills, summarise
 from trace_assets.evaluation.test_set_log import Configuration, how_often, open_test_split, openings
 from trace_assets.evaluation.variants import Limits, PolicyMaker
@@ -31,6 +42,8 @@ from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
 from trace_assets.routing.scores import regret
+from trace_assets.routing.sets import candidate_sets, set_name, sets_of, within
+from trace_assets.serving.server import largest_rank
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import provenance_of
@@ -42,6 +55,7 @@ def _play(
     routes: list[Route] | None,
     oracle: dict[str, str] | None,
     merged: Mapping[str, Path] | None = None,
+    composed: Composed | None = None,
 ) -> tuple[list[Evaluation], list[Trajectory]]:
     require_extra("torch", "train", "the evaluation")
     from trace_assets.evaluation.arms import evaluate
@@ -51,7 +65,9 @@ def _play(
         for adapter in read_adapters(study)
         if split == "test" or adapter.kind == "capability"
     } | dict(merged or {})
-    engine = _engine(study, adapters)
+    asked = composed.asked() if composed else {}
+    sums = {name: folder for name, folder in (composed.folders if composed else {}).items() if asked[name]}
+    engine = _engine(study, {**adapters, **sums})
     rows, trajectories = evaluate(
         study.target,
         base_folder(study),
@@ -64,6 +80,7 @@ def _play(
         make_policy=engine,
         # vLLM's engine is one batch, and takes all cores or the accelerator.
         processes=1 if engine is not None else PROCESSES,
+        composed=composed,
     )
     return [row.model_copy(update={"split": split}) for row in rows], trajectories
 
@@ -105,6 +122,94 @@ def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
     }
 
 
+def sums_of(
+    study: Study, sets: Iterable[Sequence[str]], most: int | None
+) -> tuple[dict[str, Path], list[str]]:
+    """Make the exact sums of sets of adapters; those that were made before are only looked up.
+
+    Args:
+        study: The study.
+        sets: Names of two adapters or more, each.
+        most: Largest rank of what serves them; None has no bound.
+
+    Returns:
+        Choice, such as `cancel+window`, to PEFT folder; and why others are not there.
+    """
+    require_extra("torch", "train", "adding adapters up")
+    from trace_assets.training.composition import compose_adapters, refusal
+
+    own = {one.name: one for one in read_adapters(study)}
+    made: dict[str, Path] = {}
+    refused = []
+    for members in sorted({tuple(sorted(set(names))) for names in sets}):
+        folders = {name: whole_adapter(study, own[name]) for name in members}
+        if why := refusal(folders, most):
+            refused.append(why)
+            continue
+        try:
+            made[set_name(members)] = compose_adapters(
+                base_folder(study), folders, study.home.models / "sums", largest_rank=most
+            )[1]
+        except (InputError, CheckFailed) as error:  # adapters that cannot be added: the other arms stay
+            refused.append(str(error))
+    return made, refused
+
+
+def _largest_rank(study: Study) -> int | None:
+    """Return the largest rank that the engine of the evaluation takes; None where it has no bound."""
+    vllm = study.settings.evaluation.engine == "vllm"
+    return largest_rank(study.settings.serving.extra) if vllm else None
+
+
+def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluation], list[Trajectory]]:
+    """Play each pair of adapters, and the sum of all, once on every validation task."""
+    from trace_assets.evaluation.arms import evaluate_sums
+
+    if not study.settings.evaluation.compose:
+        return [], []
+    folders, _ = sums_of(study, candidate_sets(choices), _largest_rank(study))
+    if not folders:
+        return [], []
+    engine = _engine(study, folders)
+    return evaluate_sums(
+        study.target,
+        base_folder(study),
+        folders,
+        study.settings.evaluation,
+        study.home.journals / "evaluation" / "sums",
+        1 if engine is not None else PROCESSES,
+        make_policy=engine,
+    )
+
+
+def _compose(
+    study: Study, choices: Sequence[str], routes: Sequence[Route], validation: Sequence[Evaluation]
+) -> tuple[Composed, str]:
+    """Return the arms in which adapters act together, and what is to be said of them."""
+    section = study.settings.evaluation
+    if not section.compose:
+        return Composed(), "evaluation.compose is off: no set of adapters was played."
+    if len(choices) < 2:
+        few = "one adapter" if choices else "no adapter"
+        return Composed(), f"a router may choose {few} only, so there is nothing to add up."
+    wanted = sets_of(routes, study.settings.routing.unneeded_cost)
+    tasks = list(study.target.tasks("test"))
+    every = {tuple(sorted(members)) for members in wanted.values() if len(members) > 1}
+    folders, refused = sums_of(study, [*candidate_sets(choices), *every], _largest_rank(study))
+    arms: dict[str, dict[str, str]] = {
+        COMPOSED: {task_id: within(members, folders) for task_id, members in wanted.items()},
+        ORACLE_COMPOSED: oracle_choice(validation, tasks),
+    }
+    if (whole := set_name(choices)) in folders:
+        arms[SUM] = dict.fromkeys((task.task_id for task in tasks), whole)
+    several = sum(len(members) > 1 for members in wanted.values())
+    said = (
+        f"the router calls for several adapters on {several} of {len(wanted)} test tasks, in "
+        f"{len(every)} different sets; {len(folders)} sums could be made."
+    )
+    return Composed(folders, arms), " ".join([said, *(f"Refused: {why}" for why in refused)])
+
+
 @asset(
     "adapter_validation",
     group="evaluation",
@@ -134,6 +239,8 @@ def validate_adapters(study: Study) -> StageResult:
     accepted = accepted_adapters(study)
     own = own_skills(examples(study, accepted), discovery)
     harm = no_harm(rows, own, adapters, resamples=study.settings.evaluation.resamples)
+    together, played = _validate_sums(study, [name for name in accepted if name not in excluded(harm)])
+    rows, trajectories = [*rows, *together], [*trajectories, *played]
     version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
     harmful, barred = [row for row in harm if row.verdict == "harmful"], excluded(harm)
     exhibit = harm_exhibit(
@@ -182,6 +289,7 @@ def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -
     checks={
         "test_split_opened_once": "One configuration alone was ever shown the test tasks.",
         "routed_better_than_base": "The interval of routed minus base lies above 0.",
+        "sums_made": "Every set of adapters that a router may choose can act as its exact sum.",
     },
     kinds=("parquet", "pytorch"),
     pool="gpu",
@@ -194,9 +302,12 @@ def write_evaluation(study: Study) -> StageResult:
     routes = [route for route in every if route.router == study.settings.routing.router]
     choices = usable_adapters(study)
     usable = {"base", *(f"adapter:{name}" for name in choices)}
-    validation = [row for row in study.store.read(Evaluation, "validation") if row.arm in usable]
+    sums = {arm_of(set_name(names)) for names in candidate_sets(choices)}
+    together = [row for row in study.store.read(Evaluation, "validation") if row.arm in usable | sums]
+    validation = [row for row in together if row.arm in usable]
     oracle = oracle_choice(validation, target.tasks("test"))
     merged = _merge(study, choices)
+    composed, said = _compose(study, choices, routes, together)
     lock = study.home.path / "test_split.json"
     open_test_split(
         lock,
@@ -204,12 +315,18 @@ def write_evaluation(study: Study) -> StageResult:
             target=target.version,
             base=base_checkpoint(study).base_id,
             adapters={adapter.name: adapter.adapter_id for adapter in read_adapters(study)}
-            | {name: identity for name, (identity, _) in merged.items()},
+            | {name: identity for name, (identity, _) in merged.items()}
+            | {arm: text_version(json.dumps(sent, sort_keys=True)) for arm, sent in composed.arms.items()},
             routing=text_version(*(route.model_dump_json() for route in routes)),
         ),
     )
     rows, trajectories = _play(
-        study, "test", routes, oracle, {name: folder for name, (_, folder) in merged.items()}
+        study,
+        "test",
+        routes,
+        oracle,
+        {name: folder for name, (_, folder) in merged.items()},
+        composed if composed.arms else None,
     )
     summary = summarise(rows, section)
     single = best_single_choice(validation)
@@ -249,6 +366,7 @@ def write_evaluation(study: Study) -> StageResult:
             f"[{100 * routed.delta_low:+.1f}, {100 * routed.delta_high:+.1f}] on {routed.n_tasks} tasks.",
             severity="warning",
         ),
+        StageCheck("sums_made", "Refused:" not in said if composed.arms else None, said, severity="warning"),
     ]
     return StageResult(
         version,

@@ -28,13 +28,15 @@ from trace_assets.records import (
 )
 from trace_assets.report.asset_report.training import routing_exhibit
 from trace_assets.report.data import shown_names
-from trace_assets.resources.model_files import whole_router
+from trace_assets.resources.model_files import whole_adapter, whole_router
 from trace_assets.resources.policy import base_folder
 from trace_assets.routing.router import RoutingExample
 from trace_assets.routing.scores import examples_of_trials, routing_trials, score
-from trace_assets.serving.server import BASE, served_name
+from trace_assets.routing.sets import candidate_sets, set_name
+from trace_assets.serving.server import BASE, largest_rank, served_name
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
+from trace_assets.training.composition import composition_id, refusal
 
 if TYPE_CHECKING:
     from trace_assets.serving.router.app import RouterName, ServedRouting
@@ -166,6 +168,31 @@ def _usable(arm: str, choices: list[str]) -> bool:
     return arm == "base" or arm.removeprefix("adapter:") in choices
 
 
+def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
+    """Return which sums of adapters this study's server holds beside the adapters themselves.
+
+    Args:
+        study: The study; with `serving.compose` off there are none.
+
+    Returns:
+        Choice, such as `cancel+window`, to the name it is served by, which follows from the members' content;
+        and why others are not served.
+    """
+    served: dict[str, str] = {}
+    refused: list[str] = []
+    if not study.settings.serving.compose:
+        return served, refused
+    own = {row.name: row for row in read_adapters(study)}
+    most = largest_rank(study.settings.serving.extra)
+    for members in candidate_sets(usable_adapters(study)):
+        if why := refusal({name: whole_adapter(study, own[name]) for name in members}, most):
+            refused.append(why)
+        else:
+            identity = composition_id([own[name].adapter_id for name in members])
+            served[set_name(members)] = served_name("sum", identity)
+    return served, refused
+
+
 def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRouting:
     """Return what a router proxy in front of this study's server is told.
 
@@ -182,9 +209,10 @@ def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRo
     return ServedRouting(
         router=router or study.settings.routing.router,
         options=option_lines([named[name] for name in choices]),
-        models={**{name: served[name] for name in choices}, NO_ADAPTER: BASE},
+        models={**{name: served[name] for name in choices}, **served_sums(study)[0], NO_ADAPTER: BASE},
         fitted=whole_router(study),
         base=base_folder(study),
+        unneeded_cost=study.settings.routing.unneeded_cost,
     )
 
 

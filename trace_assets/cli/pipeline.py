@@ -117,6 +117,13 @@ def sync(
 
 
 def demo(
+    desk: Annotated[
+        str,
+        typer.Option(
+            help="Which order desk: a, where a task lacks one skill at most; b, where two in three lack "
+            "several. The same as --set targets.options.desk=b, which later commands on this home need too."
+        ),
+    ] = "",
     require_docker: RequireDocker = False,
     config: Config = None,
     overrides: Set = None,
@@ -131,8 +138,18 @@ def demo(
     from trace_assets.errors import require_extra
     from trace_assets.resources.sandbox import sandbox_config
     from trace_assets.sandbox.backend import make_backend
+    from trace_assets.targets.embedded.target import NAME as EMBEDDED
+    from trace_assets.targets.embedded.target import desk_named
 
+    if desk:
+        overrides = [*(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
     study = open_study(config, overrides)
+    if study.settings.targets.name == EMBEDDED:  # a desk that there is none of is said before all else
+        desk_named(study.settings.targets)
+    elif desk:
+        raise InputError(
+            f"--desk is for the embedded target, but targets.name is '{study.settings.targets.name}'."
+        )
     console = make_console()
     require_extra("torch", "train", "the demo")
     if needs_sandbox(study):  # say now what is missing, not after minutes of training

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.assets.routing import served_sums
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
@@ -49,6 +50,8 @@ def serve(
     """
     study = open_study(config, overrides)
     launch = launch_of(study)
+    for why in served_sums(study)[1]:
+        make_console(stderr=True).print(f"[yellow]note[/] not served: {escape(why)}", soft_wrap=True)
     section = study.settings.serving
     if show:
         variables = [f"{name}={value}" for name, value in launch.variables().items()]
@@ -208,7 +211,8 @@ def router(
     routing = routing_of_release(bundle, which) if bundle is not None else _of_study(which, config, overrides)
     decider = open_decider(routing, server)
     file = record or Home.open().path / "serving" / "decisions.jsonl"
-    proxy = RouterProxy(server, Decisions(decider, routing.models, file), own_names(host, allow_host or ()))
+    decisions = Decisions(decider, routing.models, file, unneeded_cost=routing.unneeded_cost)
+    proxy = RouterProxy(server, decisions, own_names(host, allow_host or ()))
     console = make_console()
     with _listening(host, port) as listener:
         console.print(

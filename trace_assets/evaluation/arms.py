@@ -1,15 +1,17 @@
-"""The arms: base, each adapter, GRPO on the mixed target, merged adapters, routed and oracle-routed."""
+"""The arms: base, each adapter, GRPO on the target, merged and summed adapters, what routers choose."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from trace_assets.errors import InputError
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Evaluation, Route, Split, Task, Trajectory
+from trace_assets.routing.sets import JOINT, members_of
 from trace_assets.settings import EvaluationSection
 from trace_assets.targets.protocol import Target
 
@@ -21,6 +23,10 @@ MIXED = "mixed"
 """Name of the adapter that was trained on the target itself; never a choice of a router."""
 MERGED = "merged:"
 """Begins the name, and the arm, of adapters merged into one; never a choice of a router either."""
+COMPOSED = "composed"
+ORACLE_COMPOSED = "oracle_composed"
+SUM = "sum"
+"""The sum of all adapters that a router may choose, on every task."""
 PROCESSES = 2
 """That share the episodes, each with a transformers engine of its own."""
 
@@ -30,15 +36,41 @@ def arm_of(choice: str) -> str:
 
     >>> arm_of("none"), arm_of("mixed"), arm_of("cancel"), arm_of("merged:ties")
     ('base', 'mixed_grpo', 'adapter:cancel', 'merged:ties')
+    >>> arm_of("cancel+multi")
+    'sum:cancel+multi'
     """
     if choice.startswith(MERGED):
         return choice
+    if JOINT in choice:
+        return f"{SUM}:{choice}"
     return {NO_ADAPTER: BASE, MIXED: MIXED_GRPO}.get(choice, f"adapter:{choice}")
 
 
 def skill_of(task: Task) -> str:
     """Return the generator's own tag, empty where there is none."""
     return task.tags[0] if task.tags else ""
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Arms in which several adapters may act at once, as their sum.
+
+    Attributes:
+        folders: Choice, such as `cancel+window`, to the PEFT folder of the sum.
+        arms: Arm to task id to choice: `none`, one adapter, or one of `folders`.
+    """
+
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    arms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def asked(self) -> dict[str, set[str]]:
+        """Return for each sum the tasks of which some arm sends it one: on the others it is not played."""
+        found: dict[str, set[str]] = {name: set() for name in self.folders}
+        for choices in self.arms.values():
+            for task_id, choice in choices.items():
+                if choice in found:
+                    found[choice].add(task_id)
+        return found
 
 
 def evaluate(
@@ -54,6 +86,7 @@ def evaluate(
     split: Split = "test",
     limits: Limits | None = None,
     make_policy: PolicyMaker | None = None,
+    composed: Composed | None = None,
 ) -> tuple[list[Evaluation], list[Trajectory]]:
     """Play every variant on every task once a trial, and read all arms off these episodes.
 
@@ -75,7 +108,9 @@ def evaluate(
         split: `test`, or `validation` to find the oracle's choices and the no-harm figures.
         limits: Turn, token and concurrency limits; the defaults suit the tiny agent.
         make_policy: Makes who acts, such as a server's client; the transformers engine on `base_dir` unless
-            given.
+            given. It must know the sums of `composed` too.
+        composed: Arms that choose sets of adapters. Sums are played on the tasks that are sent to them, and
+            read off the adapter's own episodes where a set has one member.
 
     Returns:
         Evaluations of all arms, and the trajectories behind them.
@@ -99,21 +134,77 @@ def evaluate(
     if oracle_choice is not None:
         chosen[ORACLE_ROUTED] = oracle_choice
         check_choices(ORACLE_ROUTED, oracle_choice, tasks, usable)
+    composed = composed or Composed()
+    for arm, choices in composed.arms.items():
+        check_choices(arm, choices, tasks, [*usable, *composed.folders])
+        chosen[arm] = choices
+    asked = {name: tasks_of for name, tasks_of in composed.asked().items() if tasks_of}
     limits = limits or Limits()
     maker = make_policy or partial(
         transformers_policy,
         base_dir,
-        dict(adapters),
+        {**adapters, **{name: composed.folders[name] for name in asked}},
         temperature=section.temperature,
         max_new_tokens=limits.max_new_tokens,
         seed=section.seed,
         dtype=section.dtype,
     )
-    played = play_variants(target, tasks, singles, maker, section, journal_dir, processes, limits)
+    sums = {"only": asked} if asked else {}
+    played = play_variants(
+        target, tasks, [*singles, *sorted(asked)], maker, section, journal_dir, processes, limits, **sums
+    )
     evaluations = [
         row for arm, choices in chosen.items() for row in compose(arm, choices, tasks, section.trials, played)
     ]
     return evaluations, [row for trajectories in played.values() for row in trajectories]
+
+
+def evaluate_sums(
+    target: Target,
+    base_dir: Path,
+    folders: Mapping[str, Path],
+    section: EvaluationSection,
+    journal_dir: Path,
+    processes: int = PROCESSES,
+    *,
+    split: Split = "validation",
+    make_policy: PolicyMaker | None = None,
+) -> tuple[list[Evaluation], list[Trajectory]]:
+    """Play each sum of adapters once on every task: what `oracle_composed` chooses by.
+
+    Args:
+        target: Where the tasks live.
+        base_dir: Hugging Face folder of the base model.
+        folders: Choice, such as `cancel+window`, to the PEFT folder of the sum.
+        section: Temperature and seed; one trial a task is played whatever it says.
+        journal_dir: Finished episodes are kept here.
+        processes: Processes that share the episodes.
+        split: Which tasks.
+        make_policy: As in `evaluate`.
+
+    Returns:
+        Evaluations of the arms `sum:<choice>`, and the trajectories behind them.
+    """
+    once, tasks, names = section.model_copy(update={"trials": 1}), list(target.tasks(split)), sorted(folders)
+    limits = Limits()
+    maker = make_policy or partial(
+        transformers_policy,
+        base_dir,
+        dict(folders),
+        temperature=section.temperature,
+        max_new_tokens=limits.max_new_tokens,
+        seed=section.seed,
+        dtype=section.dtype,
+    )
+    played = play_variants(target, tasks, names, maker, once, journal_dir, processes, limits)
+    rows = [
+        row
+        for name in names
+        for row in compose(
+            arm_of(name), dict.fromkeys((one.task_id for one in tasks), name), tasks, 1, played
+        )
+    ]
+    return rows, [row for trajectories in played.values() for row in trajectories]
 
 
 def check_choices(arm: str, choices: Mapping[str, str], tasks: Iterable[Task], usable: Sequence[str]) -> None:
@@ -187,20 +278,21 @@ Rates = dict[str, dict[str, float]]
 def choice_of(arm: str) -> str | None:
     """Return the choice that a single-variant arm stands for, None for arms that a router may not choose.
 
-    >>> choice_of("base"), choice_of("adapter:cancel"), choice_of("mixed_grpo")
-    ('none', 'cancel', None)
+    >>> choice_of("base"), choice_of("adapter:cancel"), choice_of("mixed_grpo"), choice_of("sum:a+b")
+    ('none', 'cancel', None, 'a+b')
     """
     if arm == BASE:
         return NO_ADAPTER
-    name = arm.removeprefix("adapter:")
-    return name if name != arm else None
+    kind, _, name = arm.partition(":")
+    return name if kind in ("adapter", SUM) and name else None
 
 
 def rates_by_skill(validation: Iterable[Evaluation], *, pooled: bool = False) -> Rates:
     """Return the pass rate of every choice, for each skill; unjudged trials do not count.
 
     Args:
-        validation: Evaluations on validation tasks. Arms other than `base` and `adapter:<name>` are ignored.
+        validation: Evaluations on validation tasks. Arms other than `base`, `adapter:<name>`
+            and `sum:<names>` are ignored.
         pooled: Put all tasks under one skill `all`.
     """
     trials: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
@@ -218,8 +310,8 @@ def rates_by_skill(validation: Iterable[Evaluation], *, pooled: bool = False) ->
 
 
 def _best(rates: dict[str, float]) -> str:
-    # The base model wins a tie: an adapter that gains nothing is not applied.
-    return min(rates, key=lambda choice: (-rates[choice], choice != NO_ADAPTER, choice))
+    # The base model wins a tie, then the smaller set: an adapter that gains nothing is not applied.
+    return min(rates, key=lambda choice: (-rates[choice], len(members_of(choice)), choice))
 
 
 def oracle_choice(validation: Iterable[Evaluation], tasks: Iterable[Task]) -> dict[str, str]:
@@ -232,7 +324,8 @@ def oracle_choice(validation: Iterable[Evaluation], tasks: Iterable[Task]) -> di
     oracle is the best single choice.
 
     Args:
-        validation: Evaluations on validation tasks, arms `base` and `adapter:<name>`.
+        validation: Evaluations on validation tasks, arms `base`, `adapter:<name>`, and `sum:<names>` where
+            sets of adapters are choices.
         tasks: Tasks to choose for, such as those of the test split.
     """
     best = {skill: _best(rates) for skill, rates in rates_by_skill(validation).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,7 @@ def play_variants(
     journal_dir: Path,
     processes: int = 2,
     limits: Limits | None = None,
+    only: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, list[Trajectory]]:
     """Play every variant on every task, once a trial.
 
@@ -91,6 +92,7 @@ def play_variants(
             missing. The caller removes it once the result is stored.
         processes: Processes that share the trials.
         limits: What an episode may use.
+        only: Variant -> ids of the tasks that it is played on; one that is not named is played on all.
 
     Returns:
         Variant -> trajectories by task and trial. Faults are among them, as faults.
@@ -110,6 +112,7 @@ def play_variants(
         )
         for variant in variants
         for task in tasks
+        if variant not in (only or {}) or task.task_id in (only or {})[variant]
         for trial in range(section.trials)
     ]
     make = partial(_open, target, make_policy)

@@ -57,7 +57,7 @@ class Record(BaseModel):
 
 GLOSSARY = {
     "analyst": "Who proposed the candidate: `detectors`, or `model:<name>`.",
-    "arm": "Who played: `base`, `routed`, `oracle_routed`, `mixed_grpo`, `merged:<way>` or `adapter:<name>`.",
+    "arm": "Who played: `base`, `routed`, `composed`, `sum`, `mixed_grpo`, `adapter:<name>` and others.",
     "asset": "Asset that was materialized.",
     "base_id": "Content hash of the base model.",
     "capability_id": "The capability, by target, detector and instance.",

@@ -16,9 +16,10 @@ class Evaluation(Record):
     task_id: str
     trial: int
     arm: str
-    """`base`, `routed`, `oracle_routed`, `mixed_grpo`, `merged:<way>`, or `adapter:<name>`."""
+    """`base`, `routed`, `oracle_routed`, `composed`, `oracle_composed`, `sum`, `mixed_grpo`, `merged:<way>`,
+    `adapter:<name>`, or on validation tasks `sum:<names>`."""
     adapter: str | None
-    """Adapter name that acted, None for the base model."""
+    """Adapter name that acted, names with `+` between them for a sum; None for the base model."""
     success: bool | None
     """None when a fault kept the trial from being judged."""
     reward: float | None

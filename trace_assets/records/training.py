@@ -345,7 +345,7 @@ class ServedParity(Record):
     restored_by: ClassVar[str] = "trace serve --check"
 
     adapter: str
-    """The adapter's name: its capability's id, or `mixed`."""
+    """The adapter's name: its capability's id, or `mixed`; names with `+` between them for a sum."""
     adapter_id: str
     """Content hash of its PEFT folder."""
     served_as: str

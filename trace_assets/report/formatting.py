@@ -118,6 +118,9 @@ def arm_name(arm: str, names: dict[str, str] | None = None) -> str:
         "base": "base model",
         "routed": "routed adapters",
         "oracle_routed": "routed by an oracle",
+        "composed": "routed to sums of adapters",
+        "oracle_composed": "routed to sums by an oracle",
+        "sum": "sum of all adapters",
         "mixed_grpo": "GRPO on the target itself",
     }
     return known.get(arm, arm)

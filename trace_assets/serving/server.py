@@ -321,6 +321,20 @@ def holding_rank(rank: int, whose: str = "an adapter of this training") -> int:
     return found
 
 
+def largest_rank(extra: Sequence[str] = ()) -> int:
+    """Return the largest rank of an adapter that vLLM serves.
+
+    Args:
+        extra: Further arguments; `--max-lora-rank` among them is a bound of the operator's own.
+
+    >>> largest_rank(), largest_rank(["--max-lora-rank", "16"]), largest_rank(["--max-lora-rank=32"])
+    (512, 16, 32)
+    """
+    words = [part for word in extra for part in word.split("=", 1)]
+    said = [after for word, after in pairwise(words) if word == "--max-lora-rank" and after.isdigit()]
+    return min([RANKS[-1], *map(int, said[-1:])])
+
+
 def served_name(name: str, adapter_id: str) -> str:
     """Return what a request calls an adapter: an adapter that is trained again never answers for the old one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trace_assets.settings.section import Section
 
@@ -22,7 +22,8 @@ class Targets(Section):
     python: str = ""
     """The interpreter that has its packages; empty: this one, or the one it was installed with."""
     options: dict[str, Any] = {}
-    """Handed to the target's describe(), such as which simulated user takes part."""
+    """Handed to the target's describe(), such as which simulated user takes part; for `embedded` the desk:
+    `{desk = "b"}` sets tasks that need several lacking skills."""
     processes: int = Field(0, ge=0)
     """Processes of a target of its own interpreter, one an episode in the air; 0: one a core."""
     call_seconds: float = Field(60.0, gt=0)
@@ -35,6 +36,12 @@ class Targets(Section):
     """Tasks for checks beside them, such as of the base model and of what is served."""
     test_tasks: int = Field(400, ge=1)
     """Tasks on which arms are compared; nothing is chosen on them."""
+
+    @field_validator("options")
+    @classmethod
+    def _first_desk(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """The desk that it comes as leaves no trace, so that naming it makes nothing due."""
+        return {} if options == {"desk": "a"} else options
 
 
 class BaseModelSection(Section):

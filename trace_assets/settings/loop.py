@@ -234,7 +234,7 @@ class Routing(Section):
 class EvaluationSection(Section):
     """How arms are compared on the test split."""
 
-    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"})
+    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"} | {"compose"})
 
     trials: int = Field(4, ge=1)
     """Episodes a test task and arm."""
@@ -249,6 +249,9 @@ class EvaluationSection(Section):
     tasks. Needs two adapters."""
     merge_density: float = Field(0.5, gt=0, le=1)
     """Share of an adapter's values that the ways other than `linear` keep."""
+    compose: bool = True
+    """Also play sums of adapters, where there are two or more: on validation tasks each pair and the sum of
+    all, once a task; on test tasks the sets that the router and the oracle choose, and the sum of all."""
     engine: Literal["transformers", "vllm"] = "transformers"
     """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
     `serving.extra`."""
@@ -286,6 +289,9 @@ class Serving(Section):
     """Key/value cache of a CPU build."""
     extra: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, such as `--tensor-parallel-size=2`."""
+    compose: bool = False
+    """Also serve each pair of adapters that a router may choose, and the sum of all, as their exact sums; the
+    router of the study then sends an opening to one where it calls for several. Their ranks add up."""
     start_seconds: float = Field(900.0, gt=0)
     """Longest wait until the server answers, in seconds."""
     parity_tasks: int = Field(16, ge=1)

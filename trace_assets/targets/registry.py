@@ -85,7 +85,12 @@ def open_named(section: Targets, name: str, folder: Path, *, serverless: bool = 
         Unavailable: As `open_target`.
     """
     user = {"user": "none" if name.endswith("_solo") else "scripted"} if serverless else {}
-    changes = {"name": name, "path": "", "options": {**user, **section.options}}
+    if "embedded" in (name, section.name):  # whose options mean nothing to another, nor another's to it
+        user = {} if name == "embedded" else user
+        options = {**user, **(section.options if name == section.name else {})}
+    else:
+        options = {**user, **section.options}
+    changes = {"name": name, "path": "", "options": options}
     return open_target(Targets.model_validate({**section.model_dump(), **changes}), folder)
 
 

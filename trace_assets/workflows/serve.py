@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.errors import TraceError, require_extra
+from trace_assets.assets.evaluation import sums_of
+from trace_assets.assets.routing import served_sums
+from trace_assets.errors import InputError, TraceError, require_extra
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import Adapter, ServedParity
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_folder
-from trace_assets.serving.server import BASE, Launch, served_name
+from trace_assets.routing.sets import members_of
+from trace_assets.serving.server import BASE, Launch, largest_rank, served_name
 from trace_assets.study import Study
 from trace_assets.system.progress import progress
+from trace_assets.training.checkpoints import adapter_id
 
 EXACT = 1e-3
 SHORT_FLOATS = 0.25
@@ -28,6 +32,23 @@ def served_adapters(study: Study) -> dict[str, Adapter]:
     }
 
 
+def sum_folders(study: Study) -> dict[str, tuple[str, Path]]:
+    """Return served name to choice and folder of the sums of adapters that are served; they are made here.
+
+    Raises:
+        InputError: One cannot be made.
+        Unavailable: The train extra is missing, which adding needs.
+    """
+    served, _ = served_sums(study)
+    if not served:
+        return {}
+    most = largest_rank(study.settings.serving.extra)
+    made, refused = sums_of(study, [members_of(choice) for choice in served], most)
+    if refused:
+        raise InputError(f"{' '.join(refused)} Serve without sums: serving.compose = false.")
+    return {name: (choice, made[choice]) for choice, name in served.items()}
+
+
 def launch_of(study: Study) -> Launch:
     """Return how vLLM is started for this study.
 
@@ -38,7 +59,8 @@ def launch_of(study: Study) -> Launch:
     return Launch(
         model=str(base_folder(study)),
         name=BASE,
-        adapters={name: whole_adapter(study, one) for name, one in served_adapters(study).items()},
+        adapters={name: whole_adapter(study, one) for name, one in served_adapters(study).items()}
+        | {name: folder for name, (_, folder) in sum_folders(study).items()},
         host=section.host,
         port=section.port,
         dtype=section.dtype,
@@ -81,16 +103,23 @@ def check_served(study: Study, base_url: str) -> list[ServedParity]:
     """
     require_extra("torch", "train", "comparing a server with the trained model")
     rows = []
-    adapters = served_adapters(study)
-    with progress("compare server and trained model", len(adapters)) as bar:
-        for name, adapter in adapters.items():
-            rows.append(_compare(study, base_url, name, adapter))
-            bar.advance(note=adapter.name)
+    compared = {
+        name: (adapter.name, adapter.adapter_id, whole_adapter(study, adapter))
+        for name, adapter in served_adapters(study).items()
+    }
+    for name, (choice, folder) in sum_folders(study).items():
+        compared[name] = (choice, adapter_id(folder), folder)
+    with progress("compare server and trained model", len(compared)) as bar:
+        for name, (called, identity, folder) in compared.items():
+            rows.append(_compare(study, base_url, name, called, identity, folder))
+            bar.advance(note=called)
     study.store.write(rows, ServedParity)
     return rows
 
 
-def _compare(study: Study, base_url: str, name: str, adapter: Adapter) -> ServedParity:
+def _compare(
+    study: Study, base_url: str, name: str, called: str, identity: str, folder: Path
+) -> ServedParity:
     from trace_assets.policies.openai_server import OpenAIPolicy
     from trace_assets.training.parity import adapter_parity
 
@@ -103,8 +132,8 @@ def _compare(study: Study, base_url: str, name: str, adapter: Adapter) -> Served
         return_token_ids=True,
     )
     row = ServedParity(
-        adapter=adapter.name,
-        adapter_id=adapter.adapter_id,
+        adapter=called,
+        adapter_id=identity,
         served_as=name,
         server=base_url,
         dtype=section.dtype,
@@ -126,7 +155,7 @@ def _compare(study: Study, base_url: str, name: str, adapter: Adapter) -> Served
             policy,
             name,
             base_dir=base_folder(study),
-            folder=whole_adapter(study, adapter),
+            folder=folder,
             max_turns=training.max_turns,
             temperature=training.temperature,
             tolerance=allowed,

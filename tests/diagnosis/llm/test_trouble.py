@@ -65,7 +65,7 @@ def test_with_a_fifth_of_all_requests_spoilt_nothing_is_lost_and_nothing_is_doub
 
 
 KEEP_THE_REST = ("cut_json", "wrong_id", "wild_evidence")
-"""Faults of one item of a list: the others are taken. A proposal may lose a run by it; a label is asked again."""
+"""Faults of one item of a list, whose others are taken: a proposal may lose a run, a label is asked again."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)

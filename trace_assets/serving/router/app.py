@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trace_assets.errors import InputError, Unavailable, require_extra
+from trace_assets.routing.router import UNNEEDED_COST
 from trace_assets.serving.release.manifest import Release, checked, read_release
 from trace_assets.serving.router.decisions import (
     Decider,
@@ -158,7 +159,7 @@ class RouterProxy:
         return {
             "x-trace-choice": quote(decision.choice),
             "x-trace-model": quote(decision.model, safe="/@"),
-            "x-trace-probability": f"{decision.probabilities[decision.choice]:.6f}",
+            "x-trace-probability": f"{decision.probability:.6f}",
             "x-trace-router": quote(f"{decider.name}@{decider.version}", safe="/@"),
             "x-trace-opening": decision.opening,
         }
@@ -265,9 +266,10 @@ class ServedRouting:
     Attributes:
         router: Which router decides.
         options: Choice -> the line that describes it, `none` last.
-        models: Choice -> name on the server; `none` is the base model.
+        models: Choice -> name on the server; `none` is the base model, names with `+` between them a sum.
         fitted: Folder of the classifier.
         base: Folder of the base model, which the classifier reads.
+        unneeded_cost: What decides which adapters act together.
     """
 
     router: RouterName
@@ -275,6 +277,7 @@ class ServedRouting:
     models: Mapping[str, str]
     fitted: Path
     base: Path | None
+    unneeded_cost: float = UNNEEDED_COST
 
 
 def routing_of_release(folder: Path, router: RouterName | None = None) -> ServedRouting:

@@ -17,9 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.records import NO_ADAPTER
 from trace_assets.routing.label_logits import LABELS, NAME, label_prompt
 from trace_assets.routing.logistic import softmax
-from trace_assets.routing.router import Chooser, Router, all_choices
+from trace_assets.routing.router import UNNEEDED_COST, Chooser, Router, all_choices
+from trace_assets.routing.sets import WEIGHED, members_of, needed, within
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store.content import text_version
 
@@ -33,7 +35,7 @@ class Decision:
 
     Attributes:
         opening: Hash of its opening.
-        choice: An adapter's name, or `none`.
+        choice: An adapter's name, several with `+` between them for their sum, or `none`.
         model: What the server calls it.
         probabilities: Choice -> probability.
     """
@@ -43,15 +45,22 @@ class Decision:
     model: str
     probabilities: Mapping[str, float]
 
+    @property
+    def probability(self) -> float:
+        """Of the choice; of a sum's least probable member."""
+        return min(self.probabilities[name] for name in members_of(self.choice) or (NO_ADAPTER,))
+
 
 class Decisions:
     """Asks a decider, remembers, and records.
 
     Args:
         decider: Who decides.
-        models: Choice -> name of the model on the server, for every choice of the decider.
+        models: Choice -> name of the model on the server, for every choice of the decider. Where it names
+            sums of adapters, an opening may be sent to one.
         record: File for one line of JSON a routed request; None records nothing.
         remembered: How many openings are kept in memory.
+        unneeded_cost: What decides which adapters act together, see `routing.sets`.
 
     Raises:
         InputError: A choice has no model.
@@ -63,6 +72,7 @@ class Decisions:
         models: Mapping[str, str],
         record: Path | None = None,
         remembered: int = REMEMBERED,
+        unneeded_cost: float = UNNEEDED_COST,
     ) -> None:
         missing = [choice for choice in decider.choices if choice not in models]
         if missing:
@@ -70,7 +80,11 @@ class Decisions:
                 f"the router may choose '{missing[0]}', which is no adapter that is served: fit the router "
                 "again (trace sync --select routing), or release again."
             )
-        self.decider, self.models = decider, {choice: models[choice] for choice in decider.choices}
+        self._sums = {name for name in models if set(members_of(name)) <= set(decider.choices)} - set(
+            decider.choices
+        )
+        self.decider, self._unneeded_cost = decider, unneeded_cost
+        self.models = {choice: models[choice] for choice in (*decider.choices, *sorted(self._sums))}
         self._record, self._remembered = record, remembered
         self._known: OrderedDict[str, Decision] = OrderedDict()
         if record is not None:
@@ -96,7 +110,7 @@ class Decisions:
         known = self._known.get(key)
         if known is None:
             row = await self.decider.decide(text, headers)
-            choice = max(row, key=lambda name: row[name])
+            choice = self._chosen(row)
             known = Decision(key, choice, self.models[choice], row)
             self._known[key] = known
             while len(self._known) > self._remembered:
@@ -107,6 +121,13 @@ class Decisions:
             remembered = True
         self._write(known, turn, remembered)
         return known
+
+    def _chosen(self, row: Mapping[str, float]) -> str:
+        if self._sums:
+            wanted = needed(row, self._unneeded_cost, weighed=self.decider.name == WEIGHED)
+            if len(wanted) > 1:
+                return within(wanted, self._sums)
+        return max(row, key=lambda name: row[name])
 
     def _write(self, decision: Decision, turn: int, remembered: bool) -> None:
         if self._record is None:

@@ -8,12 +8,20 @@ reinforcement learning nothing to amplify.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from trace_assets.records import Message, Record
-from trace_assets.targets.embedded.desk import OUTCOME_TEXT, Skill, look_up, resolutions, script, solve
-from trace_assets.targets.embedded.generator import MIX, Drawn, stream
+from trace_assets.records import Message, Record, ToolCall
+from trace_assets.targets.embedded.desk import (
+    OUTCOME_TEXT,
+    Resolution,
+    Skill,
+    look_up,
+    resolutions,
+    script,
+    solve,
+)
+from trace_assets.targets.embedded.generator import MIX, DeskName, Drawn, stream
 from trace_assets.targets.embedded.target import answer
 
 WRONG_SHARE: dict[Skill, float] = {"cancel": 0.6, "multi": 0.56, "window": 0.62}
@@ -28,6 +36,19 @@ DEMONSTRATION_MIX: dict[Skill, int] = {
     "status": 2,
 }
 """More of the longest conversations than among the tasks: the second of two numbers is learned last."""
+
+WRONG_SHARES: Mapping[DeskName, Mapping[Skill, float]] = {
+    "a": WRONG_SHARE,
+    "b": {"cancel": 0.6, "multi": 0.6, "window": 0.62},
+}
+"""Wrong shares by desk. A `pair` has those of all that it combines, each drawn apart: `multi`'s once, and
+that of either wish."""
+
+DEMONSTRATION_MIXES: Mapping[DeskName, Mapping[Skill, int]] = {
+    "a": DEMONSTRATION_MIX,
+    "b": {"cancel": 3, "multi": 4, "window": 3, "pair": 6, "address": 2, "exchange": 2, "status": 2},
+}
+"""Demonstrations of each skill in a cycle, by desk. `b` shows single skills too, of which it sets no task."""
 
 TAUGHT: tuple[Skill, ...] = tuple(skill for skill in MIX if skill not in WRONG_SHARE)
 """Skills that every demonstration gets right."""
@@ -48,19 +69,36 @@ def mistaken(drawn: Drawn) -> list[Message]:
     whatever the return window says.
     """
     todo = resolutions(drawn.case())
-    first = todo[0].request
     if drawn.skill == "multi":
         return solve(drawn.case().model_copy(update={"requests": drawn.requests[:1]}))
-    if drawn.skill == "cancel":
-        call = look_up(first.order).model_copy(update={"name": "cancel_order"})
-        return script([call], OUTCOME_TEXT["cancelled"])
-    if drawn.skill == "window":
-        look = look_up(first.order)
-        refund = look.model_copy(
-            update={"name": "refund_item", "arguments": {"order": first.order, "item": first.item}}
-        )
-        return script([look, refund], OUTCOME_TEXT["refunded"])
+    if drawn.skill in ("cancel", "window"):
+        return script(*_answered(todo[0], mistaken=True))
     raise ValueError(f"no mistake is known for the skill '{drawn.skill}'")
+
+
+def _answered(resolution: Resolution, mistaken: bool) -> tuple[list[ToolCall], str]:
+    """Return the calls for one request and the sentence about it, right or with the mistake of its wish."""
+    request = resolution.request
+    look = look_up(request.order)
+    if not mistaken:
+        return [look] + ([resolution.action] if resolution.action else []), resolution.sentence()
+    if request.wish == "cancel":
+        return [look.model_copy(update={"name": "cancel_order"})], OUTCOME_TEXT["cancelled"]
+    refund = {"name": "refund_item", "arguments": {"order": request.order, "item": request.item}}
+    return [look, look.model_copy(update=refund)], OUTCOME_TEXT["refunded"]
+
+
+def combined(drawn: Drawn, stops: bool, wrong: tuple[bool, ...]) -> list[Message]:
+    """Return what an agent does with a `pair`, given which of its mistakes it makes.
+
+    Args:
+        drawn: The case.
+        stops: It replies after the first request.
+        wrong: For each request: whether it makes the mistake of that wish.
+    """
+    todo = resolutions(drawn.case())[: 1 if stops else None]
+    answers = [_answered(one, mistaken=slip) for one, slip in zip(todo, wrong, strict=False)]
+    return script([call for calls, _ in answers for call in calls], " ".join(words for _, words in answers))
 
 
 def _play(drawn: Drawn, turns: list[Message]) -> tuple[Message, ...]:
@@ -72,16 +110,22 @@ def _play(drawn: Drawn, turns: list[Message]) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def demonstrations(seed: int, pool: int, count: int) -> Iterator[Demonstration]:
+def demonstrations(seed: int, pool: int, count: int, desk: DeskName = "a") -> Iterator[Demonstration]:
     """Draw one pool of demonstrations.
 
     Args:
         seed: Equal seeds give equal pools.
         pool: Number of the pool: pools are drawn independently, so training can resume at any of them.
         count: How many.
+        desk: Which desk's agent learns from them.
     """
-    rng = random.Random(f"{seed}/{pool}/mistakes")
-    for drawn in islice(stream(f"{seed}/{pool}", "demonstrations", DEMONSTRATION_MIX), count):
-        flawed = rng.random() < WRONG_SHARE.get(drawn.skill, 0.0)
-        turns = mistaken(drawn) if flawed else solve(drawn.case())
+    rng, share = random.Random(f"{seed}/{pool}/mistakes"), WRONG_SHARES[desk]
+    for drawn in islice(stream(f"{seed}/{pool}", "demonstrations", DEMONSTRATION_MIXES[desk]), count):
+        if drawn.skill == "pair":
+            stops = rng.random() < share["multi"]
+            wrong = tuple(rng.random() < share[request.wish] for request in drawn.requests)
+            flawed, turns = stops or any(wrong), combined(drawn, stops, wrong)
+        else:
+            flawed = rng.random() < share.get(drawn.skill, 0.0)
+            turns = mistaken(drawn) if flawed else solve(drawn.case())
         yield Demonstration(skill=drawn.skill, flawed=flawed, messages=_play(drawn, turns))

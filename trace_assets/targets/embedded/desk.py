@@ -193,8 +193,9 @@ class Desk:
 Wish = Literal["cancel", "window", "address", "exchange", "status"]
 """What one request asks for; `window` is a refund, which the return window decides."""
 
-Skill = Literal["cancel", "multi", "window", "address", "exchange", "status"]
-"""What a case asks of the agent: its one wish, or `multi` for two wishes about two orders."""
+Skill = Literal["cancel", "multi", "window", "pair", "address", "exchange", "status"]
+"""What a case asks of the agent: its one wish, or for two wishes about two orders `multi` (that no condition
+decides) or `pair` (that a condition decides, each)."""
 
 
 class Request(Record):

@@ -17,6 +17,7 @@ from trace_assets.targets.embedded.desk import (
     Order,
     Request,
     Skill,
+    Status,
     Window,
     Wish,
 )
@@ -24,12 +25,24 @@ from trace_assets.targets.embedded.desk import (
 MIX: dict[Skill, int] = {"cancel": 4, "multi": 4, "window": 4, "address": 2, "exchange": 2, "status": 2}
 """Cases of each skill among every eighteen."""
 
+DeskName = Literal["a", "b"]
+"""Which desk: `a`, one lacking skill a task at most; `b`, several in two tasks of three."""
+
+MIXES: Mapping[DeskName, Mapping[Skill, int]] = {
+    "a": MIX,
+    "b": {"pair": 12, "address": 2, "exchange": 2, "status": 2},
+}
+"""Cases of each skill among every eighteen, by desk."""
+
 SIMPLE: tuple[Wish, ...] = ("address", "exchange", "status")
 """Wishes that no condition decides: what `multi` combines, so that it asks for nothing but going on."""
 
 NUMBERS = tuple(f"{letter}{number:02d}" for letter in "KM" for number in range(100))
 """All order numbers: so few that each is a token of the tiny agent, for which copying longer ones is learned
 last and would be measured in place of the desk's skills. Texts stay apart by their wordings."""
+
+CONDITIONED: tuple[Wish, ...] = ("cancel", "window")
+"""Wishes that a condition decides: what `pair` combines, so that it asks for going on, looking, branching."""
 
 _BYSTANDERS = 2
 
@@ -73,30 +86,44 @@ def _request(wish: Wish, order: Order, rng: random.Random) -> Request:
     return Request(wish=wish, order=order.order)
 
 
+def _conditioned(order: Order, wish: Wish, allowed: bool, rng: random.Random) -> Order:
+    """Return the order such that the rules allow the wish or do not; unchanged where nothing decides."""
+    if wish == "cancel":
+        status: Status = "pending" if allowed else rng.choice(("shipped", "delivered"))
+        return order.model_copy(update={"status": status})
+    if wish == "window":
+        window: Window = "open" if allowed else "closed"
+        return order.model_copy(update={"window": window})
+    return order
+
+
 def draw(skill: Skill, allowed: bool, use: Use, rng: random.Random) -> Drawn:
     """Draw one case.
 
     Args:
         skill: What it shall ask of the agent.
-        allowed: For `cancel` and `window`: whether the rules allow what is asked; ignored for the others.
+        allowed: For `cancel` and `window`: whether the rules allow what is asked; ignored for the others
+            (a `pair` draws it for each wish).
         use: What it is for: decides the wordings it may have.
         rng: Decides all the rest.
     """
-    wanted = 2 if skill == "multi" else 1
+    wanted = 2 if skill in ("multi", "pair") else 1
     numbers: list[str] = []
     while len(numbers) < wanted + _BYSTANDERS:
         number = _number(rng)
         if number not in numbers:
             numbers.append(number)
     orders = [_order(number, rng) for number in numbers]
-    wishes: list[Wish] = [rng.choice(SIMPLE) for _ in range(2)] if skill == "multi" else [skill]
-    if skill == "cancel":
-        orders[0] = orders[0].model_copy(
-            update={"status": "pending" if allowed else rng.choice(("shipped", "delivered"))}
-        )
-    elif skill == "window":
-        window: Window = "open" if allowed else "closed"
-        orders[0] = orders[0].model_copy(update={"window": window})
+    wishes: list[Wish]
+    if skill == "multi":
+        wishes = [rng.choice(SIMPLE) for _ in range(2)]
+    elif skill == "pair":
+        wishes = [rng.choice(CONDITIONED) for _ in range(2)]
+        for place, wish in enumerate(wishes):
+            orders[place] = _conditioned(orders[place], wish, rng.random() < 0.5, rng)
+    else:
+        wishes = [skill]
+        orders[0] = _conditioned(orders[0], skill, allowed, rng)
     requests = tuple(_request(wish, order, rng) for wish, order in zip(wishes, orders[:wanted], strict=True))
     text = word(requests, use, rng)
     rng.shuffle(orders)

@@ -11,10 +11,11 @@ from importlib import resources
 from itertools import islice
 
 from trace_assets.code_versions import code_version
+from trace_assets.errors import InputError
 from trace_assets.records import Check, Message, Split, Task, ToolCall, ToolSpec, Verdict
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.desk import STATUSES, TOOLS, Case, Desk, case_of, resolutions, solve
-from trace_assets.targets.embedded.generator import stream
+from trace_assets.targets.embedded.generator import MIXES, DeskName, stream
 from trace_assets.targets.protocol import Step
 
 NAME = "embedded"
@@ -31,11 +32,36 @@ def _policy() -> str:
     return _source("policy.md").decode("utf-8").strip()
 
 
+def desk_named(section: Targets) -> DeskName:
+    """Return which desk the section's options name.
+
+    Raises:
+        InputError: They name none that is known, or say something else.
+    """
+    options = {"desk": "a"} | section.options
+    for name in MIXES:
+        if options == {"desk": name}:
+            return name
+    known = ", ".join(MIXES)
+    raise InputError(
+        f"targets.options is {json.dumps(section.options)}, but all that the embedded target is told is the "
+        f'desk, one of {known}; such as targets.options = {{desk = "b"}}.'
+    )
+
+
 class EmbeddedTarget:
-    """An order desk. Tasks follow from the seed and the counts in the section `targets`."""
+    """An order desk. Tasks follow from the seed, the counts and the desk in the section `targets`.
+
+    Attributes:
+        desk: Which desk: what its tasks ask for, and what the tiny agent is shown.
+
+    Raises:
+        InputError: There is no such desk.
+    """
 
     def __init__(self, section: Targets) -> None:
         self._section = section
+        self.desk = desk_named(section)
         self._tasks: dict[Split, tuple[Task, ...]] = {}
 
     @property
@@ -82,7 +108,9 @@ class EmbeddedTarget:
                     tags=(drawn.skill,),
                     payload=drawn.case().payload(),
                 )
-                for number, drawn in enumerate(islice(stream(self._section.seed, split), count))
+                for number, drawn in enumerate(
+                    islice(stream(self._section.seed, split, MIXES[self.desk]), count)
+                )
             )
         return self._tasks[split]
 

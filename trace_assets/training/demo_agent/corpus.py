@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
+    from trace_assets.targets.embedded.generator import DeskName
+
 
 BATCH = 16
 POOL_BATCHES = 40
@@ -34,7 +36,7 @@ class Batch:
 
 
 def corpus_texts(seed: int, count: int) -> Iterator[str]:
-    """Render some demonstrations, for the tokenizer to take its pieces from."""
+    """Render some demonstrations, for the tokenizer to take its pieces from: desk `a` has every word."""
     for demonstration in demonstrations(seed, -1, count):
         yield "".join(render(message) for message in demonstration.messages)
 
@@ -51,11 +53,11 @@ def own_tokens(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[bool]
     return result
 
 
-def batches(seed: int, pool: int, tokenizer: PreTrainedTokenizerBase) -> list[Batch]:
+def batches(seed: int, pool: int, tokenizer: PreTrainedTokenizerBase, desk: DeskName = "a") -> list[Batch]:
     """Return the batches of one pool, in a shuffled order that seed and pool decide."""
     texts = [
         "".join(render(message) for message in item.messages)
-        for item in demonstrations(seed, pool, BATCH * POOL_BATCHES)
+        for item in demonstrations(seed, pool, BATCH * POOL_BATCHES, desk)
     ]
     rows = [(ids, own_tokens(ids, tokenizer)) for ids in tokenizer(texts)["input_ids"]]
     rows.sort(key=lambda row: len(row[0]))

@@ -1,0 +1,107 @@
+"""Sums of adapters on a server: named by content, within its rank, and what the router sends there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trace_assets.assets import evaluation, routing
+from trace_assets.errors import InputError
+from trace_assets.serving.router.decisions import Decisions
+from trace_assets.study import Study
+from trace_assets.training import composition
+from trace_assets.workflows import serve
+
+NAMES = ("cancel", "multi", "window")
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A study with three adapters of rank 8, of which a router may choose all; no weights anywhere."""
+    pytest.importorskip("torch")
+    for name in (*NAMES, "sum-made"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "adapter_config.json").write_text('{"r": 24}' if "sum" in name else '{"r": 8}')
+    rows = [SimpleNamespace(name=name, adapter_id=f"{name}-content") for name in NAMES]
+    for module in (evaluation, routing):
+        monkeypatch.setattr(module, "read_adapters", lambda study: rows)
+    for place in (evaluation, routing, serve):
+        monkeypatch.setattr(place, "whole_adapter", lambda study, one: tmp_path / one.name)
+    for place in (evaluation, serve):
+        monkeypatch.setattr(place, "base_folder", lambda study: tmp_path / "base")
+    monkeypatch.setattr(routing, "usable_adapters", lambda study: list(NAMES))
+    monkeypatch.setattr(serve, "served_adapters", lambda study: {f"{row.name}@1": row for row in rows})
+    monkeypatch.setattr(composition, "compose_adapters", lambda *_, **__: ("id", tmp_path / "sum-made"))
+    return Study.open(tmp_path / "home", overrides=["serving.compose=true"])
+
+
+def changed(study: Study, **serving: Any) -> Study:
+    section = study.settings.serving.model_copy(update=serving)
+    return Study(study.home, study.settings.model_copy(update={"serving": section}))
+
+
+def test_every_pair_and_the_whole_are_served_under_names_of_their_content(study: Study) -> None:
+    served, refused = routing.served_sums(study)
+    assert set(served) == {"cancel+multi", "cancel+window", "multi+window", "cancel+multi+window"}
+    assert not refused and len(set(served.values())) == 4
+    identity = composition.composition_id(["multi-content", "cancel-content"])
+    assert served["cancel+multi"] == f"sum@{identity[:8]}"
+    launch = serve.launch_of(study)
+    assert set(launch.adapters) == {*(f"{name}@1" for name in NAMES), *served.values()}
+    words = launch.arguments()
+    assert words[words.index("--max-lora-rank") + 1] == "32"  # three of rank 8 are 24
+
+
+def test_none_are_served_unless_asked_for(study: Study) -> None:
+    off = changed(study, compose=False)
+    assert routing.served_sums(off) == ({}, [])
+    assert set(serve.launch_of(off).adapters) == {f"{name}@1" for name in NAMES}
+
+
+def test_what_goes_beyond_the_servers_rank_is_refused_with_the_reason(study: Study) -> None:
+    served, refused = routing.served_sums(changed(study, extra=("--max-lora-rank", "16")))
+    assert "cancel+multi+window" not in served and len(served) == 3
+    assert len(refused) == 1 and "has rank 24, and what serves it takes 16 at most" in refused[0]
+
+
+class Sure:
+    """Decides alike on everything."""
+
+    name, version, choices = "classifier", "v1", ("cancel", "multi", "none")
+
+    def __init__(self, **row: float) -> None:
+        self.row = row
+
+    async def decide(self, text: str, headers: object) -> dict[str, float]:
+        return self.row
+
+
+MODELS = {"cancel": "c", "multi": "m", "none": "base"}
+
+
+@pytest.mark.parametrize(
+    ("row", "model", "probability"),
+    [
+        ({"cancel": 0.5, "multi": 0.45, "none": 0.05}, "both", 0.45),
+        ({"cancel": 0.9, "multi": 0.02, "none": 0.08}, "c", 0.9),
+        ({"cancel": 0.05, "multi": 0.05, "none": 0.9}, "base", 0.9),
+    ],
+)
+def test_the_proxy_sends_an_opening_to_the_sum_that_it_calls_for(
+    row: dict[str, float], model: str, probability: float
+) -> None:
+    decisions = Decisions(Sure(**row), {**MODELS, "cancel+multi": "both", "cancel+gone": "x"})
+    decision = asyncio.run(decisions.of("hello", {}))
+    assert (decision.model, decision.probability) == (model, probability)
+    assert set(decisions.models.values()) == {"c", "m", "base", "both"}  # what health asks the server for
+    without = asyncio.run(Decisions(Sure(**row), MODELS).of("hello", {}))
+    assert without.model == MODELS[max(row, key=lambda name: row[name])]
+
+
+def test_sums_need_a_model_for_every_single_choice_all_the_same() -> None:
+    with pytest.raises(InputError, match="may choose 'multi'"):
+        Decisions(Sure(), {"cancel": "c", "none": "base", "cancel+multi": "both"})

@@ -1,0 +1,117 @@
+"""Sets of adapters: which ones a task calls for together, and what such a set is called.
+
+A task may call for several capabilities at once; no single adapter can pass it then. The set is read off the
+same calibrated scores that choose one adapter: nothing further is fitted, and the empty set is `none`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+
+from trace_assets.errors import InputError
+from trace_assets.records import NO_ADAPTER, Route
+from trace_assets.routing.router import UNNEEDED_COST
+
+JOINT = "+"
+"""Between the names of a set's members."""
+WEIGHED = "classifier"
+"""The router whose probabilities have the cost of an unneeded adapter in them."""
+
+
+def set_name(members: Iterable[str]) -> str:
+    """Return the choice that a set of adapters is: `none`, one adapter's name, or several in sorted order.
+
+    Raises:
+        InputError: A member's own name holds what stands between names.
+
+    >>> set_name(["window", "cancel"]), set_name(["cancel"]), set_name([])
+    ('cancel+window', 'cancel', 'none')
+    """
+    names = sorted(set(members) - {NO_ADAPTER})
+    for name in names:
+        if JOINT in name:
+            raise InputError(
+                f"the adapter '{name}' has '{JOINT}' in its name, so no set can hold it; rename it."
+            )
+    return JOINT.join(names) or NO_ADAPTER
+
+
+def members_of(choice: str) -> tuple[str, ...]:
+    """Return the adapters of a choice.
+
+    >>> members_of("cancel+window"), members_of("none")
+    (('cancel', 'window'), ())
+    """
+    return () if choice == NO_ADAPTER else tuple(choice.split(JOINT))
+
+
+def candidate_sets(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the sets that validation tries: every pair, and all together.
+
+    Not every set: there are 2^n of them, and each costs episodes.
+
+    >>> candidate_sets(["b", "a"]), len(candidate_sets("abcd")), candidate_sets(["a"])
+    ([('a', 'b')], 7, [])
+    """
+    every = sorted(set(names))
+    found: list[tuple[str, ...]] = [*combinations(every, 2)]
+    return [*found, tuple(every)] if len(every) > 2 else found
+
+
+def needed(
+    probabilities: Mapping[str, float], unneeded_cost: float = UNNEEDED_COST, *, weighed: bool = True
+) -> list[str]:
+    """Return the adapters that a task calls for, the most probable first; none of them for `none`.
+
+    Each is judged apart. Not applying one that is needed costs 1, applying one that is not costs
+    `unneeded_cost`: it is applied where p > cost * (1 - p), p being its share of what trials with such a
+    text lacked. Where trials lack several at once their shares sum to 1 all the same, so p is never above
+    the probability that this one is lacking, and the rule errs on the side of leaving out.
+
+    Args:
+        probabilities: Choice -> probability, `none` among them.
+        unneeded_cost: In (0, 1].
+        weighed: `none` has been multiplied by the cost already, as the classifier does.
+
+    >>> needed({"cancel": 0.45, "multi": 0.45, "window": 0.02, "none": 0.08})
+    ['cancel', 'multi']
+    >>> needed({"cancel": 0.02, "multi": 0.03, "none": 0.95}, weighed=False)
+    []
+    """
+    need = dict(probabilities)
+    if weighed and NO_ADAPTER in need:
+        need[NO_ADAPTER] /= unneeded_cost
+    total = sum(need.values()) or 1.0
+    share = {name: value / total for name, value in need.items() if name != NO_ADAPTER}
+    chosen = [name for name, p in share.items() if p > unneeded_cost * (1 - p)]
+    return sorted(chosen, key=lambda name: (-share[name], name))
+
+
+def sets_of(routes: Iterable[Route], unneeded_cost: float = UNNEEDED_COST) -> dict[str, list[str]]:
+    """Return task id -> the adapters that it calls for, the most probable first.
+
+    Args:
+        routes: One router's routes.
+        unneeded_cost: The setting that the router was fitted with.
+    """
+    return {
+        route.task_id: needed(route.probabilities, unneeded_cost, weighed=route.router == WEIGHED)
+        for route in routes
+    }
+
+
+def within(members: Sequence[str], served: Collection[str]) -> str:
+    """Return the choice for a set of which not every one may be served: less probable members go first.
+
+    Args:
+        members: The most probable first.
+        served: Names of sets that are there; single adapters always are.
+
+    >>> within(["multi", "cancel", "window"], {"cancel+multi"}), within(["multi", "window"], [])
+    ('cancel+multi', 'multi')
+    """
+    for count in range(len(members), 1, -1):
+        if (name := set_name(members[:count])) in served:
+            return name
+    return set_name(members[:1])

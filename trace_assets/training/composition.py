@@ -1,0 +1,154 @@
+"""Several adapters as one that is exactly their sum: W + sum of scale_i B_i A_i, the ranks added up.
+
+Unlike the other ways to merge (`merging`), nothing is approximated: PEFT stacks the factors (`cat`). So
+skills whose adapters act apart from each other act together, without training and without a router that has
+to name one of them. What adapters do to each other where they do not act apart shows on tasks alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trace_assets.errors import CheckFailed, InputError, require_extra
+from trace_assets.store.content import text_version
+from trace_assets.training.checkpoints import adapter_id, write_adapter
+
+ROUNDING = 1e-5
+"""Largest difference between the sum and its factors' product, relative to the largest weight change."""
+
+
+def composition_id(adapter_ids: Sequence[str]) -> str:
+    """Return what a set of adapters is known by: it follows from the members' content, in any order.
+
+    >>> composition_id(["b", "a"]) == composition_id(["a", "b"]) != composition_id(["a", "c"])
+    True
+    """
+    return text_version("sum", *sorted(adapter_ids))
+
+
+def rank_of_sum(folders: Sequence[Path]) -> int:
+    """Return the rank of the sum of adapters: their ranks added up.
+
+    Raises:
+        InputError: A folder's configuration cannot be read.
+    """
+    return sum(_rank(folder) for folder in folders)
+
+
+def refusal(members: Mapping[str, Path], largest_rank: int | None) -> str:
+    """Say why a set cannot be served; empty where it can.
+
+    Args:
+        members: Name -> PEFT folder.
+        largest_rank: Of what serves; None has no bound.
+
+    Raises:
+        InputError: A folder's configuration cannot be read.
+    """
+    rank = rank_of_sum(list(members.values()))
+    if largest_rank is None or rank <= largest_rank:
+        return ""
+    return (
+        f"the sum of {', '.join(sorted(members))} has rank {rank}, and what serves it takes {largest_rank} "
+        "at most: train with a smaller training.lora_rank, or serve fewer of them together."
+    )
+
+
+def compose_adapters(
+    base_dir: Path, members: Mapping[str, Path], folder: Path, *, largest_rank: int | None = None
+) -> tuple[str, Path]:
+    """Make the exact sum of adapters as one PEFT folder; what was made before is only looked up.
+
+    Args:
+        base_dir: Hugging Face folder of their base model.
+        members: Name -> PEFT folder, two or more.
+        folder: Holds the sums, one folder each, named by the members' content.
+        largest_rank: Of what shall serve it; None has no bound.
+
+    Returns:
+        The set's id, as `composition_id` gives it, and its folder.
+
+    Raises:
+        InputError: There are fewer than two, they cannot be added, or the rank is too high.
+        CheckFailed: The result is not the sum.
+        Unavailable: The train extra is missing.
+    """
+    if len(members) < 2:
+        raise InputError(f"a sum takes two adapters or more, not {len(members)}.")
+    if why := refusal(members, largest_rank):
+        raise InputError(why)
+    identity = composition_id([adapter_id(path) for path in members.values()])
+    made = folder / f"sum-{identity}"
+    if made.is_dir():
+        return identity, made
+    require_extra("peft", "train", "adding adapters up")
+    from peft import PeftModel
+
+    from trace_assets.policies.lora import load_model
+
+    # By content, so that the folder is the same whatever the members are called.
+    ordered = sorted(members.items(), key=lambda pair: (adapter_id(pair[1]), pair[0]))
+    (first, path), *others = ordered
+    names = [f"member{number}" for number in range(len(ordered))]
+    model = PeftModel.from_pretrained(load_model(base_dir), str(path), adapter_name=names[0])
+    for name, (_, path) in zip(names[1:], others, strict=True):
+        model.load_adapter(str(path), adapter_name=name)
+    try:
+        model.add_weighted_adapter(names, [1.0] * len(names), "default", combination_type="cat")
+    except (ValueError, RuntimeError, NotImplementedError) as error:
+        raise InputError(f"PEFT cannot add up {', '.join(sorted(members))}: {error}.") from error
+    _check_sum(model, names, sorted(members))
+    model.set_adapter("default")
+    for name in names:
+        model.delete_adapter(name)
+    for name, value in model.named_parameters():
+        if ".default." in name:
+            value.data += 0.0  # where a member adds nothing PEFT leaves zeros of either sign
+    folder.mkdir(parents=True, exist_ok=True)
+    write_adapter(model, made, _config(members[first]).get("base_model_name_or_path") or "base")
+    return identity, made
+
+
+def _check_sum(model: Any, names: Sequence[str], said: Sequence[str]) -> None:
+    """Compare every layer's weight change with the sum of the members'."""
+    import torch
+
+    added = 0
+    for layer in model.modules():
+        if not hasattr(layer, "get_delta_weight") or not hasattr(layer, "lora_A"):
+            continue
+        own = [name for name in names if name in layer.lora_A or name in layer.lora_embedding_A]
+        if not own:
+            continue
+        with torch.no_grad():
+            deltas = [layer.get_delta_weight(name).float() for name in own]
+            total, sizes = sum(deltas[1:], deltas[0]), sum(float(one.abs().max()) for one in deltas)
+            difference = float((layer.get_delta_weight("default").float() - total).abs().max())
+        if not difference <= ROUNDING * sizes:
+            raise CheckFailed(
+                f"PEFT's sum of {', '.join(said)} differs from theirs by {difference:.3g} in a layer, "
+                f"with weight changes up to {sizes:.3g}: adapters of this kind cannot be added."
+            )
+        added += 1
+    if not added:
+        raise CheckFailed(f"{', '.join(said)} change no layer, so there is nothing to add.")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    file = folder / "adapter_config.json"
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        int(found["r"])
+        return found
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{file} is no LoRA configuration that can be read ({type(error).__name__}); train it again."
+        ) from error
+
+
+def _rank(folder: Path) -> int:
+    config = _config(folder)
+    return max([int(config["r"]), *map(int, (config.get("rank_pattern") or {}).values())])
