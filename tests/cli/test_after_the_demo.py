@@ -147,7 +147,7 @@ def test_the_dry_run_says_likely_beside_at_the_most(
     monkeypatch.setenv("TRACE_HOME", str(finished))
     found = forecast(Study.open(finished, None, [*OVERRIDES, "selection.min_relevant=9"]))
     likely = {item.asset for item, _ in found.likely}
-    assert likely == {"capability_spec", "curriculum", "report"}
+    assert likely == {"failure_causes", "capability_spec", "curriculum", "report"}
     assert {"adapter", "mixed_adapter", "evaluation"} <= {item.asset for item, _ in found.may_follow} - likely
     document = found.document()
     assert (

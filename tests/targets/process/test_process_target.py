@@ -249,7 +249,7 @@ def _wait(true: Callable[[], bool], seconds: float) -> None:
     ("edits", "says"),
     [
         ([('return {"name": "library", "version"', 'return {"name": "", "version"')], "at 'name'"),
-        ([('"tools": TOOLS}', '"tools": [{"description": "x"}]}')], "a tool of 'library'"),
+        ([('"tools": TOOLS', '"tools": [{"description": "x"}]')], "a tool of 'library'"),
         ([('"id": str(number)', '"id": "same"')], "stands twice"),
         (
             [('found = {"discovery"', 'found = {"training": [], "discovery"')],
@@ -292,7 +292,7 @@ def test_a_module_that_changes_while_it_is_used_is_noticed(opened: Opened) -> No
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_target_may_ask_for_a_fresh_process_for_every_episode(opened: Opened, fresh: bool) -> None:
-    says_so = ('"tools": TOOLS}', f'"tools": TOOLS, "fresh_process": {fresh}}}')
+    says_so = ('"tools": TOOLS', f'"tools": TOOLS, "fresh_process": {fresh}')
     tells = ('"content": _request(', '"content": str(__import__("os").getpid()) + " " + _request(')
     target = opened(says_so, tells, processes=1)
 
