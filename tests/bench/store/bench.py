@@ -53,7 +53,17 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "trajectories": ("target", "policy", "success"),
     },
     "failures_by_fault": {"triage": ("target", "outcome", "fault", "rule")},
-    "gap_table": {"contrast": EVERY, **_KEPT},
+    "failure_causes": {
+        "failure_causes": EVERY,
+        "capabilities": ("capability_id", "name"),
+        "trajectories": ("trajectory_id", "policy"),
+    },
+    "failure_reasons": {
+        "failure_causes": ("trajectory_id", "target", "party", "capability", "repaired"),
+        "capabilities": ("capability_id", "name"),
+        "trajectories": ("trajectory_id",),
+    },
+    "gap_table": {"contrast": EVERY, "decisive_shares": EVERY, **_KEPT},
     "lacking": {"labels": _LABEL, "trajectories": ("trajectory_id", "task_id", "trial", "success"), **_KEPT},
     "learnability": {"learnability": EVERY, "pilots": EVERY},
     "learning_curves": {"training_curves": EVERY},
@@ -64,6 +74,7 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "trajectories": ("trajectory_id", "task_id"),
         "labels": ("trajectory_id", "capability_id", "label", "evidence", "rationale"),
     },
+    "lucky_passes": {"lucky_passes": EVERY},
     "pass_rate": {"trajectories": ("target", "task_id", "task_batch", "policy", "adapter", "success")},
     "pass_rate_by_skill": {
         "trajectories": ("target", "task_id", "policy", "success"),
@@ -72,6 +83,7 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "pass_rate_by_task": {"trajectories": ("target", "task_id", "policy", "success")},
     "pilots": {"pilots": EVERY},
     "routers": {"router_scores": EVERY, "router_regrets": EVERY},
+    "repairs": {"repairs": EVERY, **_KEPT},
     "sandbox_attacks": {"sandbox_checks": EVERY},
     "suspect_tasks": {"suspect_tasks": EVERY},
     "tainted_by": {
