@@ -20,6 +20,7 @@ from trace_assets.report.data import ReportData
 from trace_assets.routing.label_logits import LabelLogitRouter
 from trace_assets.serving.server import models_of
 from trace_assets.settings import load_settings
+from trace_assets.store import folder_version
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import adapter_id
 from trace_assets.workflows.release import write_release
@@ -34,14 +35,21 @@ def test_a_plain_client_is_answered_by_the_adapter_that_the_model_chose(
     home = make_study(tmp_path / "home", complete).home
     study = Study(home, load_settings(None, ["serving.dtype=float32", 'serving.extra=["--enforce-eager"]']))
     folders = {name.partition("@")[0]: folder for name, folder in launch.adapters.items()}
+    base = {"path": launch.model, "base_id": folder_version(Path(launch.model))}
     rows = [
-        row.model_copy(update={"path": str(folders[row.name]), "adapter_id": adapter_id(folders[row.name])})
+        row.model_copy(
+            update={
+                "path": str(folders[row.name]),
+                "adapter_id": adapter_id(folders[row.name]),
+                "base_id": base["base_id"],
+            }
+        )
         for row in study.store.read(Adapter)
         if row.name in folders
     ]
     study.store.write(rows, Adapter)
     bases = study.store.read(BaseCheckpoint)
-    study.store.write([row.model_copy(update={"path": launch.model}) for row in bases], BaseCheckpoint)
+    study.store.write([row.model_copy(update=base) for row in bases], BaseCheckpoint)
     fit_router(study, ("cancel", "multi"))
     out = tmp_path / "out"
     release = write_release(study, out)
