@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("transformers")
 
 from trace_assets.errors import InputError
-from trace_assets.policies.chat_template import ChatTemplate, render_message
+from trace_assets.policies.chat_template import ChatTemplate
+from trace_assets.policies.hermes import render_message
 from trace_assets.records import Message, ToolCall, ToolSpec
 
 TOOLS = (ToolSpec(name="look", description="Look.", parameters={"type": "object", "properties": {}}),)

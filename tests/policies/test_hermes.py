@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.policies.chat_template import parse_reply, render_message, render_tool_call
+from trace_assets.policies.hermes import parse_reply, render_message, render_tool_call
 from trace_assets.records import Message, ToolCall
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

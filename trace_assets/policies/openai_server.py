@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trace_assets.errors import InputError, TraceError
-from trace_assets.policies.chat_template import OPEN, parse_reply, strict_json
+from trace_assets.policies.hermes import OPEN, parse_reply, strict_json
 from trace_assets.policies.openai_answers import ChatAnswer, Said, TextAnswer, read_usage
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import PASSING, ServerFault, is_same_model, shown

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.policies.chat_template import ChatTemplate, parse_reply
+from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.policies.sampling import turn_seed
 from trace_assets.records import Message
@@ -95,8 +95,13 @@ class Spoken:
             template: Decodes it.
             ended: Whether its last token ends a turn; one without its end is an overflow.
         """
-        ids = self.trace.ids[self.start : -1] if ended else self.trace.ids[self.start :]
-        message, malformed = parse_reply(template.decode(ids), self.calls)
+        ids, end = self.trace.ids[self.start :], ""
+        if ended:
+            end = template.decode(ids[-1:])
+            ids = ids[:-1]
+        message, malformed = template.read_reply(
+            template.decode(ids), self.calls, self.conversation.tools, end
+        )
         self.calls += len(message.tool_calls)
         return Reply(message, self.heard, self.said, malformed=malformed, overflow=not ended)
 
@@ -118,7 +123,8 @@ class TokenPolicy(ABC):
         name: How the policy is called in trajectories; None takes the folder's name.
 
     Raises:
-        InputError: The folder, its tokenizer or its configuration is not usable.
+        InputError: The folder, its tokenizer or its configuration is not usable, or tool calls as its chat
+            template writes them cannot be read back.
 
     Attributes:
         template: Turns messages into ids.

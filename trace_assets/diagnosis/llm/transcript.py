@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_assets.policies.chat_template import strict_json
+from trace_assets.policies.hermes import strict_json
 from trace_assets.records import Message, ShownTranscript, Trajectory
 
 BYTES_A_TOKEN = 4

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from trace_assets.diagnosis.llm.client import ModelServer
 from trace_assets.diagnosis.llm.request import A, Answer, Question
 from trace_assets.environments.writers.prompt import render
-from trace_assets.policies.chat_template import cut_out
+from trace_assets.policies.hermes import cut_out
 
 FUNCTIONS = ("tools", "reset", "step", "verdict", "oracle")
 MOST_CHARACTERS = 200_000

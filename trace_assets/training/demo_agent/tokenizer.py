@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import InputError
-from trace_assets.policies.chat_template import render_message
+from trace_assets.policies.hermes import render_message
 from trace_assets.records import Message
 
 if TYPE_CHECKING:
