@@ -17,6 +17,7 @@ from trace_assets.records import (
     Contrast,
     FailureCause,
     Label,
+    LackCause,
     SelectedCapability,
     Trajectory,
     Triage,
@@ -119,6 +120,37 @@ def test_what_a_repair_showed_comes_before_all_else_and_is_told() -> None:
     assert (cause.capability, cause.repaired, cause.confidence) == ("mended", True, "high")
     alone = one_cause(labels[2:], everything, repaired=repaired)
     assert (alone.capability, alone.repaired, alone.confidence) == ("tried", False, "low")
+
+
+def said(of: str, decisive: str) -> dict[tuple[str, str], LackCause]:
+    row = {
+        "trajectory_id": "r1",
+        "capability_id": of,
+        "target": "gym",
+        "decisive": decisive,
+        "judge": "model:m",
+    }
+    return {("r1", of): LackCause.model_validate(row)}
+
+
+def test_what_a_model_says_of_a_lack_decides_between_lacks() -> None:
+    labels = [lacks("r1", name, 1, by="model:m") for name in ("often", "named", "style")]
+    everything = [capability(name, None) for name in ("often", "named", "style")]
+    figures = [contrast("often", 0.9, 0), contrast("style", 0.5, 0)]
+    judged = said("named", "yes") | said("often", "cannot_tell")
+    cause = one_cause(labels, everything, contrasts=figures, judged=judged)
+    assert (cause.capability, cause.confidence, cause.source) == ("named", "medium", "model")
+    cause = one_cause(labels, everything, contrasts=figures, judged=said("often", "no"))
+    assert (cause.capability, cause.confidence) == ("style", "low")
+    mended = {("r1", "often"): True}  # that the run passes then weighs more than what anybody says
+    cause = one_cause(labels, everything, contrasts=figures, judged=said("often", "no"), repaired=mended)
+    assert (cause.capability, cause.repaired) == ("often", True)
+
+
+def test_lacks_that_decided_nothing_explain_nothing() -> None:
+    judged = said("style", "no")
+    cause = one_cause([lacks("r1", "style", 1)], [capability("style")], judged=judged)
+    assert cause.capability is None and "which was not expected" in cause.words
 
 
 def ruled(rule: str, fault: str) -> list[Triage]:

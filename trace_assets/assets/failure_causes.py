@@ -15,6 +15,7 @@ from trace_assets.records import (
     Contrast,
     FailureCause,
     Label,
+    LackCause,
     Repair,
     SelectedCapability,
     Task,
@@ -31,7 +32,7 @@ from trace_assets.study import Study
     group="diagnosis",
     records=(FailureCause,),
     deps=[
-        *("tasks", "trajectories", "triage", "capability_dictionary", "labels"),
+        *("tasks", "trajectories", "triage", "capability_dictionary", "labels", "lack_causes"),
         *("contrast", "selected_capabilities", "repairs"),
     ],
 )
@@ -67,6 +68,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
         (label for label in store.read(Label) if label.label == "LACKING"), store.read(Consensus)
     )
     contrasts, selected = store.read(Contrast), store.read(SelectedCapability)
+    judged = {(row.trajectory_id, row.capability_id): row for row in store.read(LackCause)}
     tried = ("decisive", "not decisive")
     repaired = {
         (row.trajectory_id, row.capability_id): row.status == "decisive"
@@ -83,6 +85,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
             selected=[one for one in selected if one.target == target],
             tasks=tasks,
             repaired=repaired,
+            judged=judged,
         )
         for target, rows in sorted(triage.items())
     ]

@@ -23,6 +23,7 @@ from trace_assets.records import (
     Contrast,
     FailureCause,
     Label,
+    LackCause,
     SelectedCapability,
     Task,
     ToldTask,
@@ -49,6 +50,7 @@ class Diagnosed:
         tasks: By id, where the target says what is expected.
         repaired: By trajectory and capability, whether the run passes once that is repaired and the rest is
             replayed; what was not tried is left out.
+        judged: By trajectory and capability, whether a model says that the lack decided the end.
     """
 
     trajectories: Sequence[Trajectory]
@@ -59,6 +61,7 @@ class Diagnosed:
     selected: Sequence[SelectedCapability] = ()
     tasks: Mapping[str, Task | ToldTask] = field(default_factory=dict)
     repaired: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    judged: Mapping[tuple[str, str], LackCause] = field(default_factory=dict)
 
 
 class Explainer(Protocol):
@@ -72,9 +75,11 @@ class Explainer(Protocol):
 def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> list[FailureCause]:
     """Explain each failure by its triage and, where it is the agent's, by what it lacks.
 
-    Of several lacks one whose repair made the run pass comes first, then one that fits how the run differs
-    from what is expected, then the one that more of the failures and fewer of the passed runs show. Which
-    message decided it is found apart from that, see `Decisive`, by these of its rules.
+    Of several lacks one whose repair made the run pass comes first, then one of which a model says that it
+    decided the end, then one that fits how the run differs from what is expected, then the one that more of
+    the failures and fewer of the passed runs show. A lack of which the model says that it did not decide the
+    end explains nothing. Which message decided it is found apart from that, see `Decisive`, by these of its
+    rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -83,7 +88,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
     lacks: dict[str, list[Label]] = defaultdict(list)
     for label in diagnosed.labels:
-        if label.label == "LACKING" and label.capability_id in by_id:
+        if label.label == "LACKING" and label.capability_id in by_id and not _harmless(label, diagnosed):
             lacks[label.trajectory_id].append(label)
     causes = []
     for row in diagnosed.triage:
@@ -95,6 +100,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             lacks[row.trajectory_id],
             key=lambda label: (
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
+                _judged(label, diagnosed) != "yes",
                 not fits(by_id[label.capability_id], label, diffs),
                 rank[label.capability_id],
                 label.capability_id,
@@ -114,12 +120,26 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 decisive_message=at,
                 capability=label.capability_id,
                 words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
-                confidence="medium" if label.capability_id in kept else "low",
+                confidence="medium"
+                if label.capability_id in kept or _judged(label, diagnosed) == "yes"
+                else "low",
                 source="model" if label.labeller.startswith("model:") else "rule",
                 rule=capability.detector or label.labeller,
             )
         )
     return [_with_repair(cause, diagnosed) for cause in causes]
+
+
+def _judged(label: Label, diagnosed: Diagnosed) -> str | None:
+    """Return whether a model says that a lack decided the end; None where it was not asked."""
+    said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
+    return said.decisive if said is not None else None
+
+
+def _harmless(label: Label, diagnosed: Diagnosed) -> bool:
+    """Say whether a model finds that a lack did not decide the end, and no repair shows the contrary."""
+    repaired = diagnosed.repaired.get((label.trajectory_id, label.capability_id))
+    return _judged(label, diagnosed) == "no" and repaired is not True
 
 
 def settled(labels: Iterable[Label], consensus: Iterable[Consensus]) -> list[Label]:
