@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.truth.corrected import score_corrected
@@ -15,6 +17,7 @@ from tests.truth.luck import found_lucky, score_luck
 from tests.truth.outcome import Outcome, Tried, by_detectors, diagnose
 from tests.truth.page import Results, Scored, figures, write_page
 from tests.truth.readings import Readings, missing_data, read_readings, result_files
+from tests.truth.recorded import RECORDING, outcomes, replay, section
 from tests.truth.scores import all_grades
 from trace_assets.formats.registry import Imported, read_trajectories
 from trace_assets.records import Trajectory
@@ -38,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
     parser.add_argument("--page", type=Path, help="write the page here")
     parser.add_argument("--ungraded", type=Path, help="write labels that nobody has read here, as JSON lines")
+    parser.add_argument("--recording", type=Path, help="answers of a model to score; the one of the tests")
     options = parser.parse_args(arguments)
     reason = missing_data()
     if reason:
@@ -57,6 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             readings.passed,
         ),
     )
+    if options.recording or RECORDING.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            recorded = outcomes(replay(Path(folder) / "study", options.recording or RECORDING))
+            results = replace(results, recorded=section(recorded, readings))
+            print(results.recorded, end="\n\n")
     left, own = (figures(one, readings) for one in (results.left_out, results.in_sample))
     print(f"{'':52} {'left out':34} in sample")
     for name in left:

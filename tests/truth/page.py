@@ -54,6 +54,7 @@ class Results:
     in_sample: Scored
     corrected: Sequence[Corrected] = ()
     luck: Sequence[LuckScore] = ()
+    recorded: str = ""
 
 
 AIMS = {
@@ -170,6 +171,7 @@ def page_text(results: Results) -> str:
         "Passed runs that the table `lucky_passes` names, and what was read of them. A run may be of several "
         "kinds. The runs that were read were chosen for need, not at random.",
         _luck_table(results.luck),
+        results.recorded,
         "## How a label is matched with a reading",
         "Readings are free English; 76 texts are put into "
         f"{len(clusters())} clusters of one meaning, by hash. A cluster says what a label must be about: a "
