@@ -161,8 +161,8 @@ def section(recorded: Recorded, readings: Readings) -> str:
         [
             "## A language model on record",
             f"{runs} runs of two domains, {failed} of them failed, diagnosed by a strong general model whose "
-            "answers are on record (`tests/truth/recordings/`), each prompt answered from itself alone. *Both*: "
-            "the labels of detectors and model together, and what the model says of each lack's part in the "
+            "answers are on record (`tests/truth/recordings/`), each prompt answered from itself alone. "
+            "*Both*: the labels of detectors and model together, and what the model says of each lack's part in the "
             "end. A model's capability names what a reading names when its words do and its evidence lies "
             "within two messages of the decisive one; its other labels are ungraded and count as not right.",
             "\n".join(["| figure | detectors | model | both |", "| --- | --- | --- | --- |", *rows]),
