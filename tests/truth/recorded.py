@@ -27,7 +27,7 @@ from tests.truth.scores import (
 )
 from trace_assets.assets.failure_causes import diagnosed_targets
 from trace_assets.diagnosis.failure_causes import explain
-from trace_assets.records import FailureCause
+from trace_assets.records import FailureCause, Task
 from trace_assets.study import Study
 
 RECORDING = Path(__file__).parent / "recordings" / "strong_general_model.jsonl"
@@ -112,12 +112,12 @@ def _environment(own: Mapping[str, str]) -> dict[str, str]:
 
 def outcomes(study: Study) -> Recorded:
     """Return what the replayed diagnosis says, beside the detectors' and that of both."""
-    causes = study.store.read(FailureCause)
+    causes, tasks = study.store.read(FailureCause), study.store.read(Task)
     model, detectors, both = [], [], []
     for one in diagnosed_targets(study):
         target = one.trajectories[0].target
         model.append(Outcome(target, target, one, [row for row in causes if row.target == target], ()))
-        ruled = diagnose(target, one.trajectories, list(one.tasks.values()), Tried(by_detectors))
+        ruled = diagnose(target, one.trajectories, tasks, Tried(by_detectors))
         detectors.append(replace(ruled, accused=()))
         joined = replace(
             one,
@@ -162,9 +162,10 @@ def section(recorded: Recorded, readings: Readings) -> str:
             "## A language model on record",
             f"{runs} runs of two domains, {failed} of them failed, diagnosed by a strong general model whose "
             "answers are on record (`tests/truth/recordings/`), each prompt answered from itself alone. "
-            "*Both*: the labels of detectors and model together, and what the model says of each lack's part in the "
-            "end. A model's capability names what a reading names when its words do and its evidence lies "
-            "within two messages of the decisive one; its other labels are ungraded and count as not right.",
+            "*Both*: the labels of detectors and model together, and what the model says of each lack's part "
+            "in the end. A model's capability names what a reading names when its words do and its evidence "
+            "lies within two messages of the decisive one; its other labels are ungraded and count as not "
+            "right. The two passes over a run were answered by one reader, so that they agree says little.",
             "\n".join(["| figure | detectors | model | both |", "| --- | --- | --- | --- |", *rows]),
         ]
     )

@@ -119,15 +119,24 @@ def _shown(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def small_table(rows: Sequence[TableRow]) -> dg.TableMetadataValue:
-    """Return rows as Dagster shows them in place.
+    """Return rows as Dagster shows them in place: it wants every column in every row.
 
-    >>> small_table([{"check": "floor", "n": 64}]).schema.columns[1].type
-    'int'
+    >>> shown = small_table([{"check": "floor", "n": 64}, {"check": "idle", "share": 0.5}])
+    >>> [(column.name, column.type) for column in shown.schema.columns]
+    [('check', 'string'), ('n', 'int'), ('share', 'float')]
+    >>> shown.records[1].data
+    {'check': 'idle', 'n': None, 'share': 0.5}
     """
-    first: Mapping[str, object] = rows[0]
-    columns = [dg.TableColumn(title, type(value).__name__) for title, value in first.items()]
+    types: dict[str, str] = {}
+    for row in rows:
+        for title, value in row.items():
+            types.setdefault(one_line(title), type(value).__name__)
+    columns = [
+        dg.TableColumn(title, "string" if kind == "str" else kind) for title, kind in types.items()
+    ]
     return dg.MetadataValue.table(
-        [dg.TableRecord(_shown(row)) for row in rows], schema=dg.TableSchema(columns=columns)
+        [dg.TableRecord({**dict.fromkeys(types), **_shown(row)}) for row in rows],
+        schema=dg.TableSchema(columns=columns),
     )
 
 
