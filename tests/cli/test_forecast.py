@@ -77,3 +77,14 @@ def test_the_command_refuses_such_a_name(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and "adapter[x]" in capsys.readouterr().err
+
+
+def test_what_a_forecast_makes_first_stands_on_nothing_that_comes_later() -> None:
+    """Else a dictionary is made, paid, and made again once what it stands on is there."""
+    from trace_assets.cli.pipeline import DIAGNOSIS, DISCOVERED, TRIAGED
+    from trace_assets.definitions import ASSETS
+
+    stands_on = {one.name: set(one.deps) for one in ASSETS}
+    for first in (TRIAGED, DISCOVERED):
+        for name in first:
+            assert stands_on.get(name, set()) & set(DIAGNOSIS) <= set(first), name

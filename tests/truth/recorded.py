@@ -77,6 +77,7 @@ def settings(recording: Path) -> str:
             *("[discovery]", 'analyst = "model"', f'model = "{MODEL}"', "passes = 2"),
             *("[labels]", f'model = "{MODEL}"'),
             *("[triage]", f'model = "{MODEL}"'),
+            *("[contrast]", "accept_empty = true"),
             *("[analyst]", f"recording = {json.dumps(str(recording))}", ""),
         ]
     )
@@ -161,7 +162,7 @@ def section(recorded: Recorded, readings: Readings) -> str:
         [
             "## A language model on record",
             f"{runs} runs of two domains, {failed} of them failed, diagnosed by a strong general model whose "
-            "answers are on record (`tests/truth/recordings/`), each prompt answered from itself alone. "
+            "answers are on record (`tests/truth/recordings/`). "
             "*Both*: the labels of detectors and model together, and what the model says of each lack's part "
             "in the end. A model's capability names what a reading names when its words do and its evidence "
             "lies within two messages of the decisive one; its other labels are ungraded and count as not "

@@ -53,7 +53,7 @@ DIAGNOSIS = (
 
 TRIAGED = ("tasks", "trajectories", "triage", "config/targets", "config/rollouts", "config/triage")
 """What it brings up to date first, where the cost of a model is to be forecast."""
-DISCOVERED = (*TRIAGED, "capability_dictionary", "batch_capabilities", "config/discovery")
+DISCOVERED = (*TRIAGED, "suspect_tasks", "capability_dictionary", "batch_capabilities", "config/discovery")
 """What comes next: then it is known what the labels will cost."""
 
 Jobs = Annotated[int | None, typer.Option(help="Items at once; by default two, or one on one core.")]

@@ -131,9 +131,7 @@ def small_table(rows: Sequence[TableRow]) -> dg.TableMetadataValue:
     for row in rows:
         for title, value in row.items():
             types.setdefault(one_line(title), type(value).__name__)
-    columns = [
-        dg.TableColumn(title, "string" if kind == "str" else kind) for title, kind in types.items()
-    ]
+    columns = [dg.TableColumn(title, "string" if kind == "str" else kind) for title, kind in types.items()]
     return dg.MetadataValue.table(
         [dg.TableRecord({**dict.fromkeys(types), **_shown(row)}) for row in rows],
         schema=dg.TableSchema(columns=columns),
