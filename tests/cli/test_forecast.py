@@ -82,9 +82,9 @@ def test_the_command_refuses_such_a_name(
 def test_what_a_forecast_makes_first_stands_on_nothing_that_comes_later() -> None:
     """Else a dictionary is made, paid, and made again once what it stands on is there."""
     from trace_assets.cli.pipeline import DIAGNOSIS, DISCOVERED, TRIAGED
-    from trace_assets.definitions import ASSETS
+    from trace_assets.definitions import pipeline
 
-    stands_on = {one.name: set(one.deps) for one in ASSETS}
+    stands_on = {one.name: set(one.deps) for one in pipeline()}
     for first in (TRIAGED, DISCOVERED):
         for name in first:
             assert stands_on.get(name, set()) & set(DIAGNOSIS) <= set(first), name
