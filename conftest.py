@@ -72,7 +72,6 @@ LONGEST = (
     "environments/writers/test_stage.py",
     "durability/test_power_loss.py",
     "environments/test_audit_docker.py",
-    "crash/test_heal.py",
     "cli/test_cli.py",
     "assets/test_whole_loop.py",
     "diagnosis/llm/test_stages.py",
