@@ -28,7 +28,7 @@ from trace_assets.shipped import shipped
 ROOT = Path(trace_assets.__file__).resolve().parent
 KEPT = ROOT / "code_versions.json"
 """Name to the hash of its code, and to the version of the earlier code that gave the same results."""
-REMEMBERED = Path("__pycache__", "code_versions.json")
+REMEMBERED = Path("__pycache__", "code_versions.hashes")
 """Below the package: hashes that another process has found of the same source files."""
 
 PASSED = (
