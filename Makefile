@@ -36,8 +36,8 @@ test: $(VENV)/.dev lint
 
 # What `make test` runs where there is a sandbox. The many come last, for what they say last is what counts.
 tests:
-	$(VENV)/bin/python -m pytest -q -m "alone and not slow" tests
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --maxprocesses 8 --dist loadfile
+	$(VENV)/bin/python -m pytest -q -m "alone and not slow" $$(grep -rl --include='*.py' 'mark\.alone' tests)
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop

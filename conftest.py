@@ -43,9 +43,43 @@ THE_PROGRAMS_OWN = (
 )
 """Of the TRACE_ variables these, and all of TRACE__, are settings of the program; the others are switches of
 tests."""
+THE_INTERPRETERS = ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE")
+"""Of the PYTHON family these are not kept either. Without bytecode every process of a test would compile the
+program once more, and every worker of pytest all tests."""
 OPENED = frozenset(
     ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect")
 )
+
+LONGEST = (
+    "environments/test_zoo.py",
+    "untrusted/test_bombs.py",
+    "cli/test_finished_work.py",
+    "assets/test_replacing.py",
+    "assets/test_recompute.py",
+    "training/test_pipes_container.py",
+    "environments/test_families.py",
+    "durability/test_disks.py",
+    "cli/test_after_the_demo.py",
+    "training/test_sampler.py",
+    "durability/test_lost_files.py",
+    "rollouts/test_live_faults.py",
+    "training/test_processes.py",
+    "diagnosis/llm/test_trouble.py",
+    "environments/test_audit.py",
+    "training/test_pipes.py",
+    "training/test_grpo.py",
+    "training/test_shards.py",
+    "environments/writers/test_stage.py",
+    "durability/test_power_loss.py",
+    "environments/test_audit_docker.py",
+    "cli/test_cli.py",
+    "assets/test_whole_loop.py",
+    "diagnosis/llm/test_stages.py",
+    "sandbox/attacks/test_attacks.py",
+    "untrusted/test_printable.py",
+    "gpu/test_rehearsal.py",
+)
+"""Files of tests that take longer than fifteen seconds, the longest first."""
 
 # Examples are the same in every run, so that one who changed nothing sees nothing fail; `make test-slow`
 # draws others, with HYPOTHESIS_PROFILE=explore. How long an example takes is no property of the code alone.
@@ -62,6 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="trace-tests-"))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     _take_own_variables(folder, users)
+    sys.dont_write_bytecode = False
     _take_own_signals()
     os.umask(0o022)
     users_own = [
@@ -72,12 +107,25 @@ def pytest_configure(config: pytest.Config) -> None:
     _watch(tuple(str(one) for one in users_own if str(one) not in lent))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for sandboxes, servers and processes of their own."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where workers share the files, begin with the longest, lest one be left with them at the end."""
+    if hasattr(config, "workerinput"):
+        root = Path(__file__).parent
+        order = {root / "tests" / name: place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: order.get(item.path, len(order)))
+
+
 def _take_own_variables(folder: Path, users: Path) -> None:
     """Leave of the shell's variables only what says where programs are and what to test."""
     for name in list(os.environ):
         own = name in THE_PROGRAMS_OWN or name.startswith("TRACE__")
         kept = name in KEPT | THREADS or (name.startswith(KEPT_FAMILIES) and not own)
-        if not kept or name in ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONUTF8"):
+        if not kept or name in THE_INTERPRETERS:
             del os.environ[name]
         elif name.startswith("TRACE_") and os.path.exists(os.environ[name]):
             os.environ[name] = os.path.abspath(os.environ[name])  # no test runs where it was named from

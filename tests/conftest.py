@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +55,17 @@ def require_docker(pytestconfig: pytest.Config) -> bool:
 def project_root() -> Path:
     """The checkout that holds these tests."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def trace_command(project_root: Path) -> Iterator[list[str]]:
+    """How to start `trace` as a process of its own, quicker than an interpreter that has to import it."""
+    script = [sys.executable, "-E", "-S", str(project_root / "tests" / "forked.py")]
+    with tempfile.TemporaryDirectory(prefix="trace-forked-") as folder:
+        serving = [sys.executable, "-P", script[-1], "serve", f"{folder}/socket"]
+        with subprocess.Popen(serving, cwd=project_root, stdin=subprocess.DEVNULL) as server:
+            yield [*script, f"{folder}/socket"]
+            server.kill()
 
 
 @pytest.fixture(scope="session")

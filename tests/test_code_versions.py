@@ -19,7 +19,7 @@ HEAVY = ("torch", "docker", "pydantic", "polars", "jinja2", "dagster")
 
 
 def forget() -> None:
-    for cached in (code_version, code_versions.graph, code_versions._kept):
+    for cached in (code_version, code_versions.graph, code_versions._kept, code_versions._remembered):
         cached.cache_clear()
 
 
@@ -44,6 +44,39 @@ def moved(copy: Path, file: str, old: str, new: str, names: Sequence[str] = ()) 
     (copy / file).write_text(text.replace(old, new))
     forget()
     return {name for name, version in before.items() if code_version(name) != version}
+
+
+def test_what_was_found_once_is_remembered_until_a_source_file_is_another(copy: Path) -> None:
+    file = copy / code_versions.REMEMBERED
+    before = code_version("triage")
+    code_versions.remember()
+    stored = json.loads(file.read_text())
+    forget()
+    assert code_version("triage") == before and not code_versions.graph()._modules, "it was parsed again"
+    # What is remembered is what counts, and of these files alone.
+    file.write_text(json.dumps({**stored, "hashes": dict.fromkeys(stored["hashes"], "00" * 32)}))
+    forget()
+    assert code_version("triage") != before
+    (copy / "errors.py").write_text((copy / "errors.py").read_text() + "\n")
+    forget()
+    assert code_version("triage") == before and code_versions.graph()._modules
+    for spoilt in ("", "[]", "{"):
+        file.write_text(spoilt)
+        forget()
+        assert code_version("triage") == before
+
+
+def test_nothing_is_remembered_where_nothing_may_be_written(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code_version("triage")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    code_versions.remember()
+    assert not (copy / code_versions.REMEMBERED).exists()
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (copy / "__pycache__").write_text("not a folder")
+    code_versions.remember()
+    assert (copy / "__pycache__").read_text() == "not a folder"
 
 
 def test_every_asset_has_a_version_of_its_code() -> None:

@@ -42,6 +42,16 @@ def test_the_home_is_not_the_users(project_root: Path) -> None:
             open(path).close()
 
 
+def test_files_that_are_begun_with_are_there(project_root: Path, pytestconfig: pytest.Config) -> None:
+    (shared,) = {one.LONGEST for one in pytestconfig.pluginmanager.get_plugins() if hasattr(one, "LONGEST")}
+    assert [name for name in shared if not (project_root / "tests" / name).is_file()] == []
+    assert len(set(shared)) == len(shared)
+
+
+def test_bytecode_is_kept_for_the_next_process() -> None:
+    assert not sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" not in os.environ
+
+
 HOSTILE = {
     "HTTP_PROXY": "http://127.0.0.1:9",
     "ALL_PROXY": "http://127.0.0.1:9",
@@ -52,6 +62,7 @@ HOSTILE = {
     "DAGSTER_HOME": "/nowhere",
     "OPENAI_API_KEY": "sk-secret",
     "PYTHONWARNINGS": "error",
+    "PYTHONDONTWRITEBYTECODE": "1",
     "NO_COLOR": "1",
 }
 INSIDE = """

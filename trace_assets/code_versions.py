@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +28,8 @@ from trace_assets.shipped import shipped
 ROOT = Path(trace_assets.__file__).resolve().parent
 KEPT = ROOT / "code_versions.json"
 """Name to the hash of its code, and to the version of the earlier code that gave the same results."""
+REMEMBERED = Path("__pycache__", "code_versions.hashes")
+"""Below the package: hashes that another process has found of the same source files."""
 
 PASSED = (
     *("assets.asset", "assets.result", "cli", "code_graph", "code_versions", "definitions", "errors"),
@@ -163,16 +169,24 @@ def content_hash(*names: str) -> str:
 
 
 def _hash(name: str) -> bytes:
-    module, _, definition = name.partition(":")
-    if definition:
-        return graph().hash(module, definition)
+    if ":" in name:
+        return _syntax_hash(name)
     if (file := shipped(name, ROOT)).is_file():
         return _file_hash(file)
-    folder = ROOT.joinpath(*module.split("."))
+    folder = ROOT.joinpath(*name.split("."))
     # What Python is just compiling lies in __pycache__ under other names than *.pyc.
     shown = [file for file in folder.rglob("*") if "__pycache__" not in file.parts and "/." not in str(file)]
     beside = sorted(_file_hash(file) for file in shown if file.is_file() and file.suffix != ".py")
-    return hashlib.sha256(graph().hash_all(module) + b"".join(beside)).digest()
+    return hashlib.sha256(_syntax_hash(name) + b"".join(beside)).digest()
+
+
+def _syntax_hash(name: str) -> bytes:
+    known = _remembered().hashes
+    if name not in known:
+        module, _, definition = name.partition(":")
+        found = graph().hash(module, definition) if definition else graph().hash_all(module)
+        known[name] = found.hex()
+    return bytes.fromhex(known[name])
 
 
 def _file_hash(file: Path) -> bytes:
@@ -183,6 +197,50 @@ def _file_hash(file: Path) -> bytes:
 def graph() -> CodeGraph:
     """Return the program's definitions."""
     return CodeGraph(ROOT, PASSED)
+
+
+# To parse the whole program takes seconds, which every process that builds the graph of assets would spend.
+
+
+@dataclass
+class _Remembered:
+    """Hashes of definitions, modules and packages, as long as no source file is another.
+
+    Attributes:
+        of: Hash of all source files and of what decides how they are read.
+        hashes: By their names in `DECIDED_BY`, in hexadecimal digits.
+        stored: How many of them lie on disk.
+    """
+
+    of: str
+    hashes: dict[str, str]
+    stored: int
+
+
+@cache
+def _remembered() -> _Remembered:
+    digest = hashlib.sha256(repr((sys.version, sorted(PASSED))).encode())
+    for file in sorted(ROOT.rglob("*.py")):
+        digest.update(f"{file.relative_to(ROOT)}\0{file.stat().st_size}\0".encode() + file.read_bytes())
+    try:
+        found = json.loads((ROOT / REMEMBERED).read_text(encoding="utf-8"))
+        hashes = dict(found["hashes"]) if found["of"] == digest.hexdigest() else {}
+    except (OSError, ValueError, TypeError, KeyError):
+        hashes = {}
+    return _Remembered(digest.hexdigest(), hashes, len(hashes))
+
+
+def remember() -> None:
+    """Keep the hashes that were found for the next process, where and if Python keeps its bytecode."""
+    known, file = _remembered(), ROOT / REMEMBERED
+    if known.stored == len(known.hashes) or sys.dont_write_bytecode:
+        return
+    written = file.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):  # as where it was installed by somebody else
+        file.parent.mkdir(exist_ok=True)
+        written.write_text(json.dumps({"of": known.of, "hashes": known.hashes}), encoding="utf-8")
+        written.replace(file)
+        known.stored = len(known.hashes)
 
 
 @cache

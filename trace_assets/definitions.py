@@ -5,6 +5,7 @@ from importlib import import_module
 import dagster as dg
 
 from trace_assets.assets.asset import Asset, asset_of
+from trace_assets.code_versions import remember
 from trace_assets.orchestration.automation import (
     automation_sensors,
     watch_sensors,
@@ -42,7 +43,9 @@ def pipeline() -> list[Asset]:
 
 def stage_assets() -> list[dg.AssetsDefinition]:
     """Return Dagster's assets of every stage, in pipeline order."""
-    return [dagster_asset(one) for one in pipeline()]
+    assets = [dagster_asset(one) for one in pipeline()]
+    remember()
+    return assets
 
 
 def build(study: Study) -> dg.Definitions:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -20,7 +21,7 @@ from trace_assets.cli.options import console
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.sync import AtRisk
+from trace_assets.orchestration.sync import AtRisk, Synced
 from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.records import Label, TrajectoryHead
 from trace_assets.resources.analysts import open_detectors
@@ -108,7 +109,14 @@ def _played(
         "rollouts.retries=0",
     ]
 
+    sync = progress.run_sync
+
+    def here(*arguments: Any, **named: Any) -> Synced:
+        """Make everything in this process: one of workers would import the program for every command."""
+        return sync(*arguments, **{**named, "jobs": 0})
+
     def run(*arguments: str, edits: list[str] | None = None) -> int:
+        patch.setattr(progress, "run_sync", here)
         for name in _TOLD:
             patch.delenv(name, raising=False)
         patch.chdir(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -244,7 +243,7 @@ def test_a_wrong_name_is_said_in_one_sentence(spec: str, words: str) -> None:
         load_analyst(spec)
 
 
-def test_third_parties_run_it_on_their_own(tmp_path: Path) -> None:
+def test_third_parties_run_it_on_their_own(tmp_path: Path, trace_command: list[str]) -> None:
     (tmp_path / "theirs.py").write_text(
         "from trace_assets.diagnosis.detector_analyst import DetectorAnalyst\n"
         "from trace_assets.settings import Discovery\n"
@@ -257,7 +256,7 @@ def test_third_parties_run_it_on_their_own(tmp_path: Path) -> None:
     )
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "trace_assets", "analyst", "check", *arguments]
+        command = [*trace_command, "analyst", "check", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
 
     good, bad = run("theirs:make"), run("theirs:hasty")

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ DIAGNOSED = tuple(
     word for name in ("tasks", "trajectories", "triage") for word in ("--select", f"{name}[desk]")
 )
 SELECTED = shlex.join(DIAGNOSED)
+FORKED = Path(__file__).parents[1] / "forked.py"
 LOOKED_AT = f"""
         trace sync --dry-run {SELECTED} --set triage.transcript_tokens=300 >due.txt
         grep -q 'config/triage' due.txt && echo due
@@ -55,16 +57,22 @@ def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def alone(script: str, home: Path) -> subprocess.CompletedProcess[str]:
     """Run a script where it can mount; `trace` is the program, on the home."""
-    trace = f"trace() {{ '{sys.executable}' -m trace_assets \"$@\"; }}\n"
     environment = {**os.environ, "TRACE_HOME": str(home), "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(
-        ["unshare", "-m", "sh", "-c", trace + script],
-        env=environment,
-        cwd=home.parent,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    with tempfile.TemporaryDirectory(prefix="trace-forked-") as folder:
+        # The process that commands are forked from has to see what the script mounts.
+        start = f"""
+        '{sys.executable}' -P '{FORKED}' serve '{folder}/socket' >'{folder}/said' 2>&1 &
+        trap "kill $!" EXIT
+        trace() {{ '{sys.executable}' -E -S '{FORKED}' '{folder}/socket' "$@"; }}
+        """
+        return subprocess.run(
+            ["unshare", "-m", "sh", "-c", start + script],
+            env=environment,
+            cwd=home.parent,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
 
 
 def test_a_read_only_home_can_be_looked_at(small: Small, can_mount: None, tmp_path: Path) -> None:

@@ -184,6 +184,7 @@ def test_a_model_of_links_is_seen_whole(tmp_path: Path, monkeypatch: pytest.Monk
 @docker
 @linux
 @pytest.mark.train
+@pytest.mark.slow  # the quick ones: the same without a container in test_pipes.py, and a killed step above
 def test_a_cancelled_training_leaves_no_container_and_goes_on_to_the_same_adapter(
     image: str, tmp_path: Path, base: Path, words: ModuleType
 ) -> None:

@@ -58,8 +58,7 @@ def test_a_divided_training_is_the_undivided_one(base: Path, tmp_path: Path) -> 
     with PretendVllm(base) as server:
         section = section_on(server)
         single = alone(base, tmp_path / "single" / "words", section, word_target.WordTarget())
-        divided = of_two(section, shard=True)
-        pair = killed_and_taken_up(base, tmp_path / "words", divided, divided)
+        pair = trained_by_two(base, tmp_path / "divided" / "words", of_two(section, shard=True))
     assert all(point.grad_norm and point.grad_norm > 0.15 for point in single[1]), "nothing was clipped"
     assert acts_with_what_is_trained(pair)
     same(pair, single)

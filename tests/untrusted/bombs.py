@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 MB = 1_000_000
+ALLOWED = 512 << 20
+"""What reading may take: a quarter of a small machine."""
+LITTLE = ALLOWED // 4
+"""What it may take where only the number of rows fills it, which takes a while."""
 Maker = Callable[[Path], object]
 
 
@@ -22,23 +26,25 @@ class Bomb(NamedTuple):
         suffix: Of its name.
         good: Rows in it that must be kept; None where any number may.
         words: Each must be in what is said about it; none where nothing need be said.
+        allowed: Bytes of memory that reading it may take.
     """
 
     make: Maker
     suffix: str
     good: int | None
     words: tuple[str, ...] = ()
+    allowed: int = ALLOWED
 
 
 BOMBS: dict[str, Bomb] = {}
 """Every one by its name."""
 
 
-def bomb(suffix: str, good: int | None, *words: str) -> Callable[[Maker], Maker]:
+def bomb(suffix: str, good: int | None, *words: str, allowed: int = ALLOWED) -> Callable[[Maker], Maker]:
     """Enter what makes a file under its own name."""
 
     def enter(make: Maker) -> Maker:
-        BOMBS[make.__name__] = Bomb(make, suffix, good, words)
+        BOMBS[make.__name__] = Bomb(make, suffix, good, words, allowed)
         return make
 
     return enter

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.untrusted.bombs import MB, bomb
+from tests.untrusted.bombs import LITTLE, MB, bomb
 
 
 def good_row(number: int) -> str:
@@ -196,7 +196,7 @@ def lines_of_no_use(path: Path) -> None:
     path.write_text(good_row(1) + "\n" + good_row(2) + "\n" + "1\n" * 3_000_000)
 
 
-@bomb("jsonl", None, "more trajectories and tasks than can be remembered")
+@bomb("jsonl", None, "more trajectories and tasks than can be remembered", allowed=LITTLE)
 def countless_rows(path: Path) -> None:
     path.write_text("".join(f'{{"messages":[{{"role":"user","content":"{n}"}}]}}\n' for n in range(150_000)))
 

@@ -1,4 +1,4 @@
-"""Reads files in a process of its own and says what each gave and took: `measured.py BYTES FILE...`."""
+"""Reads files in a process of its own and says what each gave and took: `measured.py [BYTES FILE]...`."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def read(path: Path, allowed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Read every file and print a line of JSON about each."""
-    allowed, paths = int(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
+    asked = [(int(most), Path(name)) for most, name in zip(sys.argv[1::2], sys.argv[2::2], strict=True)]
     with TemporaryDirectory() as name:  # what is loaded late by any reading at all
         small = Path(name) / "small.jsonl"
         small.write_text('{"reward": 1, "messages": [{"role": "user", "content": "hi"}]}\n')
-        read(small, allowed)
+        read(small, 512 << 20)
     helpers = Helpers()
     helpers.start()
-    for path in paths:
+    for allowed, path in asked:
         helpers.highest = 0
         Path("/proc/self/clear_refs").write_text("5")
         before, began = resident(), time.process_time()

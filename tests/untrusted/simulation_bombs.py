@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.untrusted.bombs import MB, bomb
+from tests.untrusted.bombs import LITTLE, MB, bomb
 
 
 def tau2_head(**changes: Any) -> bytes:
@@ -91,7 +91,7 @@ def many_checks_in_a_simulation(path: Path) -> None:
     tau2(path, simulation(3, reward_info={"reward": 1.0, "nl_assertions": checks}))
 
 
-@bomb("json", None, "more than can be remembered")
+@bomb("json", None, "more than can be remembered", allowed=LITTLE)
 def countless_simulations(path: Path) -> None:
     with path.open("wb") as file:
         file.write(tau2_head())

@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -114,12 +113,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_in_a_terminal(home: Path, *arguments: str) -> str:
+def run_in_a_terminal(trace_command: list[str], home: Path, *arguments: str) -> str:
     """Run `trace` in a pseudo-terminal and return what it wrote there."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "TRACE_HOME": str(home / "home"), "TERM": "xterm-256color", "COLUMNS": "160"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "trace_assets", *arguments],
+        [*trace_command, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=follower,
         stderr=follower,
@@ -146,7 +145,7 @@ OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]|\x1b\[[0-9]*[AKG]|\x1b\[2K|\r"
 """Colours, and what a progress bar moves the cursor with."""
 
 
-def test_no_door_lets_anything_into_a_terminal(home: Path) -> None:
+def test_no_door_lets_anything_into_a_terminal(home: Path, trace_command: list[str]) -> None:
     query = "SELECT content, trajectory_id FROM messages LIMIT 3"
     for arguments in (
         ["ingest", "bad.jsonl"],
@@ -160,7 +159,7 @@ def test_no_door_lets_anything_into_a_terminal(home: Path) -> None:
         ["sql", "--set", "selection.min_gap=\x1b[2J"],
         ["contract"],
     ):
-        shown = OURS.sub("", run_in_a_terminal(home, *arguments))
+        shown = OURS.sub("", run_in_a_terminal(trace_command, home, *arguments))
         assert shown and not STEERS.search(shown), (arguments, shown[:2000])
         assert "Traceback" not in shown, shown[-3000:]
     assert pl.read_parquet(home / "home" / "tables" / "messages").height

@@ -24,6 +24,9 @@ from trace_assets.workflows.task_files import example_rows
 from trace_assets.workflows.watch import KINDS, Look, look, pending
 from trace_assets.workflows.watched_folder import WatchedFolder
 
+IN_THIS_PROCESS = 100_000
+"""Messages of one file up to which a worker process, which imports the program anew, would take longer."""
+
 
 def ingest(
     files: Annotated[list[Path], typer.Argument(help="Trajectory files, or folders of them.")],
@@ -50,6 +53,7 @@ def ingest(
         ["tasks", "trajectories", "config/targets", "config/rollouts"],
         batches,
         quiet=True,
+        jobs=0 if len(outcome.new) < 2 and sum(outcome.messages.values()) < IN_THIS_PROCESS else None,
         plays=(),
         keep=True,
     )

@@ -137,15 +137,16 @@ def sorted_parts(raw: Path, record: type[Record], most: int) -> Iterator[pa.Tabl
 
 
 def _ranges(file: pq.ParquetFile, key: str, most: int) -> list[str]:
-    """Return the first key of each range, ascending."""
+    """Return the first key of each range, ascending; none where all fits into one."""
+    if sum(file.read_row_group(number).nbytes for number in range(file.num_row_groups)) <= most:
+        return []
     sizes: dict[str, int] = {}
     for number in range(file.num_row_groups):
         table = file.read_row_group(number).combine_chunks()
-        start = 0
-        for end in _run_ends(table[key]):
-            name = table[key][start].as_py()
+        ends = _run_ends(table[key])
+        starts = [0, *ends[:-1]] if ends else []
+        for name, start, end in zip(table[key].take(starts).to_pylist(), starts, ends, strict=True):
             sizes[name] = sizes.get(name, 0) + table.slice(start, end - start).nbytes
-            start = end
         del table
     firsts: list[str] = []
     filled = 0

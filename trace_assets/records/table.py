@@ -72,11 +72,17 @@ def polars_schema(record: type[Record]) -> pl.Schema:
     )
 
 
+@cache
+def _columns(record: type[Record]) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a record type, and whether each is kept as JSON."""
+    return tuple((name, _is_json(field)) for name, field in record.model_fields.items())
+
+
 def _plain(record: Record) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for name, field in type(record).model_fields.items():
+    for name, is_json in _columns(type(record)):
         value = getattr(record, name)
-        if _is_json(field):
+        if is_json:
             value = json.dumps(value, ensure_ascii=False)  # the order of keys is what an agent saw
         elif isinstance(value, tuple):
             value = [_plain(item) if isinstance(item, Record) else item for item in value]

@@ -183,11 +183,13 @@ def _resampled(passed: Ints, tried: Ints, weights: Floats) -> tuple[Ints, Floats
     times = np.zeros((len(weights), cells.shape[1]))
     for row, place in enumerate(np.ravel(cell)):
         times[:, place] += weights[:, row]
-    table, best = _grid_table(_key(cells)), np.empty(len(weights), dtype=np.int64)
-    for start in range(0, len(weights), 256):
+    # Few seeds make few kinds of resamples.
+    kinds, kind = np.unique(times, axis=0, return_inverse=True)
+    table, best = _grid_table(_key(cells)), np.empty(len(kinds), dtype=np.int64)
+    for start in range(0, len(kinds), 256):
         part = slice(start, start + 256)
-        best[part] = (table @ times[part].T).argmax(axis=0)
-    return best, times @ cells[0], times @ cells[1]
+        best[part] = (table @ kinds[part].T).argmax(axis=0)
+    return best[np.ravel(kind)], times @ cells[0], times @ cells[1]
 
 
 def _key(cells: Ints) -> tuple[tuple[int, int], ...]:

@@ -21,7 +21,7 @@ from honest_reader import HonestReader
 from trace_assets.diagnosis.llm.budget import read_calls, totals
 from trace_assets.diagnosis.llm.transcript import view
 from trace_assets.errors import CheckFailed, InputError, Unavailable
-from trace_assets.records import Capability, LedgerEntry, Trajectory
+from trace_assets.records import Capability, Label, LedgerEntry, Trajectory
 from trace_assets.store import Store
 
 Open = Callable[..., Any]
@@ -68,18 +68,28 @@ KEEP_THE_REST = ("cut_json", "wrong_id", "wild_evidence")
 """Faults of one item of a list, whose others are taken: a proposal may lose a run, a label is asked again."""
 
 
+Result = tuple[list[Capability], list[Label]]
+
+
+@pytest.fixture(scope="module")
+def without_trouble() -> list[Result]:
+    """What an analyst found whose server did no harm, once a test has asked one."""
+    return []
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_trouble_alone_is_sat_out(
     reader: HonestReader,
     open_analyst: Open,
     trajectories: list[Trajectory],
     planted: list[Capability],
+    without_trouble: list[Result],
     fault: str,
 ) -> None:
     some = trajectories[:4]
-    results = []
     patience = 3.0 if fault == "hang" else 60.0  # on a busy machine an honest answer takes tenths of a second
-    for rate in (0.0, 0.2 if fault in ("overflow", "cut_reply") else 0.35):
+
+    def ask(rate: float) -> Result:
         with (
             ChatServer(reader.answer, rate=rate, faults=[fault], hang_seconds=6) as server,
             open_analyst(server.url, f"{rate}", timeout_seconds=patience, retries=8, repairs=8) as (
@@ -87,9 +97,14 @@ def test_each_trouble_alone_is_sat_out(
                 _,
             ),
         ):
-            results.append((analyst.discover(trajectories[:30]), analyst.label(some, planted)))
+            result = analyst.discover(trajectories[:30]), analyst.label(some, planted)
             assert (server.seen[fault] > 0) == (rate > 0)
-    (found, labels), (found_in_trouble, labels_in_trouble) = results
+        return result
+
+    if not without_trouble:
+        without_trouble.append(ask(0.0))
+    found, labels = without_trouble[0]
+    found_in_trouble, labels_in_trouble = ask(0.2 if fault in ("overflow", "cut_reply") else 0.35)
     assert labels_in_trouble == labels
     if fault in KEEP_THE_REST:
         assert found_in_trouble and {one.name for one in found_in_trouble} <= {one.name for one in found}
