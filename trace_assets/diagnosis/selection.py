@@ -354,6 +354,11 @@ class Cover:
                 row.capability_id,
             ),
         )
+        # Coverage alone would choose what goes along with several causes. So the leader must still cover
+        # enough failures, with a gap, that the others together leave unexplained. Others are those that stand
+        # beyond the leader, or whose evidence comes before its own in the runs: what comes first may have
+        # caused what comes later. If the leader falls, the race goes on among them: one fewer each time, so
+        # it ends.
         while True:
             best = order[0].capability_id
             others = [

@@ -319,6 +319,9 @@ class Planner:
         if above.dimension is None:
             return f"{parent} changed" if noted != self._version_of(parent, node, partition) else ""
         keys = self._read_keys(parent, node, partition)
+        # An item that reads MANY partitions or more is recorded by Dagster without their versions: only the
+        # storage id of the latest one that it saw is known, so what was made after that one counts as
+        # changed.
         pointer = int(made.tags.get(POINTER + parent, "0").replace("NULL", "0"))
         newer = [key for key in keys if key in now and now[key].storage_id > pointer]
         changed = bool(newer) if len(keys) >= MANY else noted != self._version_of(parent, node, partition)

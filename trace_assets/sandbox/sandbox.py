@@ -385,6 +385,8 @@ class Leaf:
         try:
             sandbox.check_alive()
             if self.channel is not None:
+                # Bytes that came unasked are a process that talks out of turn: its next reply cannot be
+                # trusted.
                 self.channel.quiet()
                 self.channel.send(line, deadline)
                 return

@@ -94,11 +94,14 @@ def fit(passed: Ints, tried: Ints) -> BetaFit:
         return BetaFit((total + 0.5) / (rollouts + 1), LOW_ICC, n_seeds, rollouts, "one side only")
     if tried.max() == 1:
         return BetaFit(total / rollouts, LOW_ICC, n_seeds, rollouts, "single rollouts")
+    # Seeds with equal counts have equal likelihoods: a hundred seeds come to a dozen cells.
     cells, times = np.unique(np.stack([passed, tried]), axis=1, return_counts=True)
     likelihood = _grid_table(_key(cells)) @ times
     best = int(likelihood.argmax())
     middle = np.array([_LOGIT_MEAN[best // len(_LOGIT_ICC)], _LOGIT_ICC[best % len(_LOGIT_ICC)]])
     reach = np.array([_LOGIT_MEAN[1] - _LOGIT_MEAN[0], _LOGIT_ICC[1] - _LOGIT_ICC[0]])
+    # In logits both bounds are far away and the likelihood is smooth, so halving around the best point is
+    # safe.
     for _ in range(_ZOOMS):
         means = middle[0] + reach[0] * np.linspace(-1, 1, 7)
         iccs = np.clip(middle[1] + reach[1] * np.linspace(-1, 1, 7), _LOGIT_ICC[0], _LOGIT_ICC[-1])

@@ -118,7 +118,18 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
         logits_to_keep: int,
         **rest: Any,
     ) -> Any:
-        """Score rows of like length together: one long episode does not make all others as long."""
+        """Score rows of like length together: one long episode does not make all others as long.
+
+        Args:
+            model: The policy.
+            input_ids: [rows, tokens]; prompts padded on the left, completions on the right.
+            attention_mask: [rows, tokens].
+            logits_to_keep: Columns at the end that are completions.
+            **rest: As TRL passes it on.
+
+        Returns:
+            As TRL: [rows, logits_to_keep] each.
+        """
         score = super()._get_per_token_logps_and_entropies
         if rest.get("compute_aux_loss") or any(rest.get(key) is not None for key in _IMAGES):
             return score(model, input_ids, attention_mask, logits_to_keep, **rest)
@@ -126,6 +137,9 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
         order = torch.argsort(attention_mask.sum(1), stable=True)
         parts = []
         for rows in torch.split(order, CHUNK):
+            # Columns that are padding in all these rows are cut on both sides. On the left that shifts
+            # positions, which rotary embeddings do not see; on the right fewer logits are kept, and zeros put
+            # back below.
             used = attention_mask[rows].any(0).nonzero()[:, 0]
             first, end = int(used[0]), int(used[-1]) + 1
             unused = input_ids.shape[1] - end
@@ -195,6 +209,7 @@ def live_rows(
         The batch with its live rows (and dead ones as filling, at least one a slice), token count adjusted.
     """
     advantages = batch["advantages"]
+    # own: [rows, completion tokens], what the policy wrote itself in rows that teach anything.
     own = batch["completion_mask"] * batch.get("tool_mask", 1) * (advantages != 0).unsqueeze(1)
     if merge:
         episodes = torch.cat([batch["prompt_ids"], batch["completion_ids"], own], dim=1)
@@ -207,6 +222,7 @@ def live_rows(
         )
         advantages = torch.zeros_like(advantages)
         advantages[first] = summed.to(advantages.device)
+    # Stable, so that which rows share a slice does not depend on how a device sorts equals.
     order = torch.argsort((advantages != 0).int(), descending=True, stable=True)
     live = most(int((advantages != 0).sum()))
     keep = order[: min(len(order), max(slices, -(-live // slices) * slices))]

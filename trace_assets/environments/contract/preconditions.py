@@ -180,6 +180,9 @@ def _guard(
         return None
     key = shared[0]
     mutates = {t.name: bool(t.mutates) for t in tools}
+    # A precondition shows as a difference between objects that were written to and objects that were asked
+    # for and left alone, by runs that passed: a failed run's writes say what the agent did, not what is
+    # allowed.
     wrote: list[dict[str, Any]] = []
     refrained: list[tuple[dict[str, Any], ToolCall]] = []
     paths: dict[str, Counter[str]] = defaultdict(Counter)
@@ -194,6 +197,7 @@ def _guard(
                 if not is_error:
                     for argument, value in call.arguments.items():
                         paths[argument].update([*paths_of(record, value), "*"])
+        # Which object was meant stands in the request, since a run that refrains never names it in a write.
         request = phrasing.parse(first_request(trajectory))
         pattern = phrasing.pattern(request.core)
         if trajectory.success is not True or pattern is None or pattern.goal is None:
