@@ -16,6 +16,7 @@ from trace_assets.diagnosis.thresholds import (
     interval_words,
     is_promising,
     more_tasks,
+    more_trials,
     shortcoming,
     stands_alone,
 )
@@ -177,8 +178,11 @@ def select_matrix(
         waits = capability in rejected and not override and capability not in no_cause
         promise = waits and is_promising(rows[capability], section)
         more = more_tasks(rows[capability], section, chance) if promise else None
+        trials = more_trials(rows[capability], section, chance) if promise else None
         if promise:
             much = "more tasks like these" if more is None else f"about {more} more tasks like these"
+            if trials is not None:
+                much += f", or about {trials} more trial{'s' * (trials > 1)} of each of these tasks,"
             reason = f"promising: {much} would decide; so far {reason}"
         if override:
             reason = f"kept by override, not found ({override}): {reason}"
@@ -200,6 +204,7 @@ def select_matrix(
                 overridden_by=override,
                 chance=chance,
                 more_tasks=more,
+                more_trials=trials,
                 marginal_coverage=marginal,
                 expected_cost=costs[capability],
             )

@@ -101,6 +101,8 @@ class SelectedCapability(Record):
     nothing passed the thresholds, so that nobody asked."""
     more_tasks: int | None = None
     """Where it is promising: about how many more tasks like these would decide; null where nobody can say."""
+    more_trials: int | None = None
+    """The same by more trials of each of these tasks; null where no number of them would decide."""
     expected_cost: float | None = None
     """What teaching it is expected to cost, in units of one training; null where it was not weighed."""
 

@@ -76,7 +76,7 @@ def lost_write(case: Case) -> Ruling | None:
             continue
         fields = scalars(look.result) or {}
         for name, value in given.items():
-            if name in fields and not looks_like_id(value.upper()) and normal(fields[name]) != normal(value):
+            if name in fields and normal(fields[name]) != normal(value):
                 detail = f"{step.tool} set {name} to {value!r}, and {look.tool} then showed {fields[name]!r}"
                 return Ruling("environment", "lost_write", (step.index, look.answer), detail)
     return None

@@ -165,10 +165,10 @@ def denied_state(case: Case) -> Ruling | None:
                 if told is None:
                     continue
                 shown = next(
-                    (step for step in own if step.index > n and _shows(step.result, words) is not told), None
+                    (step for step in own if step.index > n and _shows(step.result, words) is (not told)),
+                    None,
                 )
-                known = shown is not None and _shows(shown.result, words) is not None
-                if known and shown is not None and not any(s.tool == tool and not s.failed for s in own):
+                if shown is not None and not any(s.tool == tool and not s.failed for s in own):
                     said = " ".join(clause.split())[:120]
                     detail = (
                         f"without a look the user said '{said}', and then '{shown.tool}' showed otherwise"
