@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
+from trace_assets.diagnosis.one_policy import alone
 from trace_assets.diagnosis.repair.shares import indecisive
 from trace_assets.diagnosis.thresholds import (
     interval_words,
@@ -176,10 +177,14 @@ def select_matrix(
         override = asked.get(capability, "")
         chance = chances.get(capability)
         waits = capability in rejected and not override and capability not in no_cause
-        promise = waits and is_promising(rows[capability], section)
-        more = more_tasks(rows[capability], section, chance) if promise else None
-        trials = more_trials(rows[capability], section, chance) if promise else None
-        if promise:
+        wide = waits and is_promising(rows[capability], section)
+        by_one = alone(matrix, capability, section) if waits and not wide else None
+        promise = wide or by_one is not None
+        more = more_tasks(rows[capability], section, chance) if wide else None
+        trials = more_trials(rows[capability], section, chance) if wide else None
+        if by_one is not None:
+            reason = f"promising: {by_one}; over all policies {reason}"
+        elif promise:
             much = "more tasks like these" if more is None else f"about {more} more tasks like these"
             if trials is not None:
                 much += f", or about {trials} more trial{'s' * (trials > 1)} of each of these tasks,"

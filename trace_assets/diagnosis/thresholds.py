@@ -114,10 +114,10 @@ one sees is taken for the task's doing."""
 def more_trials(row: Contrast, section: Selection, chance: float | None = None) -> int | None:
     """Return about how many more trials of each of the same tasks would let a promising candidate be kept.
 
-    Trials of one task resemble one another: m of them are worth m / (1 + (m - 1) rho) tasks' first ones (Kish
-    1965, "Survey Sampling", the design effect), so that beyond 1 / rho no number of trials helps. rho is read
-    off the interval of the gap, which resamples tasks, beside what independent runs would have; with one trial
-    a task it cannot be, and is taken to be `RHO`.
+    Trials of one task resemble one another: m of them are worth m / (1 + (m - 1) rho) tasks' first ones
+    (Kish 1965, "Survey Sampling", the design effect), so that beyond 1 / rho nothing helps. rho is
+    read off the interval of the gap, which resamples tasks, beside what independent runs would have; with one
+    trial a task it cannot be, and is taken to be `RHO`.
 
     Args:
         row: Its figures.

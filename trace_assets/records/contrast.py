@@ -92,7 +92,8 @@ class SelectedCapability(Record):
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
     verdict: Literal["kept", "override", "promising", "rejected"] | None = None
-    """`promising`: gap and coverage are what is asked for, and only their uncertainty speaks against it.
+    """`promising`: gap and coverage are what is asked for, over all policies with only their uncertainty
+    speaking against it, or else in the runs of one policy alone.
     `override`: it is kept because `selection.overrides` names it, and was not found."""
     overridden_by: str = ""
     """The reason that `selection.overrides` gives; empty where it stands on its own."""

@@ -93,8 +93,8 @@ TASKS = {
         [want("refund_fee", fee_id="FE-301")],
     ),
     5: (
-        "You are Uma Reyes, customer C-71001. Get FE-302 back. You would also like to lower the standing order "
-        "SO-802 to 60 EUR.",
+        "You are Uma Reyes, customer C-71001. Get FE-302 back. You would also like to lower the standing "
+        "order SO-802 to 60 EUR.",
         [want("refund_fee", fee_id="FE-302"), want("change_standing_order", order_id="SO-802", amount=60)],
     ),
     6: (
@@ -106,11 +106,13 @@ TASKS = {
         [want("change_standing_order", order_id="SO-801", amount=70)],
     ),
     8: (
-        "You are Uma Reyes, customer C-71001. Payments with your card CD-5001 fail on the web. You do not know why.",
+        "You are Uma Reyes, customer C-71001. Payments with your card CD-5001 fail on the web. You do not "
+        "know why.",
         [want_of_user("toggle_online_payments")],
     ),
     9: (
-        "You are Uma Reyes, customer C-71001. Ask for the balance of AC-100001 and how much is left after 1500.",
+        "You are Uma Reyes, customer C-71001. Ask for the balance of AC-100001 and how much is left "
+        "after 1500.",
         [],
     ),
 }

@@ -113,7 +113,8 @@ TASKS = {
         [want("refill_prescription", prescription_id="RX-71", days=180)],
     ),
     7: (
-        "Your name is Nia Farrow, patient PT-2087. You want a travel allowance because the clinic is far away.",
+        "Your name is Nia Farrow, patient PT-2087. You want a travel allowance because the clinic is "
+        "far away.",
         [want("grant_travel_allowance", patient_id="PT-2087", amount=20)],
     ),
     8: (
@@ -189,7 +190,8 @@ RUNS = (
             READ_610,
             call("list_slots", SLOTS, site="North"),
             agent(
-                "There is SL-1001 with Dr. Lund on 2031-06-16, and SL-1002 with Dr. Imai on 2031-06-10. Which one?"
+                "There is SL-1001 with Dr. Lund on 2031-06-16, and SL-1002 with Dr. Imai on 2031-06-10. "
+                "Which one?"
             ),
             user("The one with Dr. Imai, please."),
             call(

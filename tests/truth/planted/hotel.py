@@ -71,15 +71,16 @@ TASKS = {
         [want("upgrade_booking", booking_id="BK-3001", room_type="RT-502")],
     ),
     5: (
-        "Your name is Kim Adeyemi, guest G-118. Have BK-2001 upgraded to the garden room. Then send a voucher "
-        "as the website promised one.",
+        "Your name is Kim Adeyemi, guest G-118. Have BK-2001 upgraded to the garden room. Then send a "
+        "voucher as the website promised one.",
         [
             want("upgrade_booking", booking_id="BK-2001", room_type="RT-501"),
             want("issue_voucher", booking_id="BK-2001", amount=120),
         ],
     ),
     6: (
-        "Your name is Kim Adeyemi, guest G-118. Your phone number is 555-0190; have it put into your profile.",
+        "Your name is Kim Adeyemi, guest G-118. Your phone number is 555-0190; have it put into your "
+        "profile.",
         [want("update_guest", guest_id="G-118", phone="555-0190")],
     ),
     7: (

@@ -53,7 +53,7 @@ def tool_exception(case: Case) -> Ruling | None:
 
 
 def lost_write(case: Case) -> Ruling | None:
-    """A tool reported a change as made, a later look at the object shows that it was not, and nothing else is wrong.
+    """A tool reported a change as made, a later look at the object shows it unmade, and all else is right.
 
     Looked at are texts under the argument's own name in the object's record, before any other change of it.
     """

@@ -196,7 +196,7 @@ def _looked(case: Case, index: int) -> bool:
 def _state_told(clause: str) -> bool | None:
     """Return whether a clause says that something is on, or there; None when it says nothing of that.
 
-    >>> [_state_told(one) for one in ("so roaming is off", "it is not off", "roaming is fine", "is roaming off?")]
+    >>> [_state_told(one) for one in ("so it is off", "it is not off", "it is fine", "is it off?")]
     [False, True, True, None]
     """
     if "?" in clause or re.match(r"\s*(?:is|are|should|could|can|do|does|what|how|i want|please)\b", clause):

@@ -19,7 +19,8 @@ from trace_assets.records import ActionDiff
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 _CONDITIONAL = re.compile(
-    r"\b(if|unless|in case|otherwise|only when|when the agent|should the|depending|prefer|rather|might|maybe)\b",
+    r"\b(if|unless|in case|otherwise|only when|when the agent|should the|depending|prefer|rather|"
+    r"might|maybe)\b",
     re.IGNORECASE,
 )
 """Words of a sentence that need not come true in a conversation."""
@@ -58,7 +59,7 @@ def told_otherwise(case: Case) -> Ruling | None:
 
 
 def _misled(case: Case, row: ActionDiff, expected: Any, done: Any) -> int | None:
-    """Return where the user first said the value that was used in place of the one that it was told to say."""
+    """Return where the user first said the value that was used in place of the one it was told."""
     if not _is_value(expected) or not _is_value(done) or row.message is None:
         return None
     if not _stands_in(expected, case.instruction) or _stands_in(done, case.instruction):
@@ -71,7 +72,7 @@ def _misled(case: Case, row: ActionDiff, expected: Any, done: Any) -> int | None
 
 
 def untold(case: Case) -> Ruling | None:
-    """All that is missing is what the user was told to ask for and never spoke of, although it was not hindered.
+    """All that is missing is what the user was told to ask for and never spoke of, though not hindered.
 
     The user ended the conversation; nothing was refused to it, so that it had no reason to give up; and the
     values of every missing call stand in a sentence of its instruction that sets no condition.

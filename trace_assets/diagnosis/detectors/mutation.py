@@ -121,8 +121,8 @@ _MOVED = re.compile(
 def hands_over(tool: str) -> bool:
     """Tell whether a tool hands the conversation to somebody else, by its name.
 
-    >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "make_transfer", "transfer_funds")]
-    [True, False, False, False]
+    >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "transfer_funds")]
+    [True, False, False]
     """
     name = spoken(tool)
     if any(word in name for word in ("escalat", "handoff", "hand off", "hand over", "handover", "human")):

@@ -16,6 +16,12 @@ from trace_assets.diagnosis.detectors.wording import spoken
 _IF = re.compile(r"\bif (?:the|a|an|your) (?:user|customer|caller|client|patient) is ([a-z' -]{4,60})")
 _WORD = re.compile(r"[a-z]+")
 _STEPS = re.compile(r"\b(?:you should|guide|ask|check|enable|offer|use|must|make sure|help)\b")
+_NO_TOPICS = frozenset(
+    {"address", "cause", "common", "diagnos", "general", "guide", "guideline", "handl", "introduction"}
+    | {"issue", "overview", "policy", "problem", "procedure", "rule", "step", "support", "troubleshoot"}
+    | {"understand", "policie"}
+)
+"""Words of headings, without their endings, that name no subject."""
 HEAD = 2
 """Words of the condition that tell it: those that come first."""
 
@@ -53,7 +59,9 @@ class UnaskedCondition:
             if not stems:
                 continue
             topics = {
-                word for word in _WORD.findall(sentence.heading) if len(word) > 3 and word not in STOP_WORDS
+                word
+                for word in _WORD.findall(sentence.heading)
+                if len(word) > 3 and word not in STOP_WORDS and _stem(word) not in _NO_TOPICS
             }
             for group in groups:
                 if not group[0].isdisjoint(stems):
