@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import comb
 from typing import NamedTuple
 
 from trace_assets.diagnosis.contrast import TESTABLE
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
 from trace_assets.settings import Selection
+from trace_assets.stats.tests import at_least
 
 CHANCE = 0.05
 """Chance that a policy's lacks fall on its failures so, over all policies, below which it is worth a look."""
@@ -28,7 +28,7 @@ class Alone(NamedTuple):
     def __str__(self) -> str:
         return (
             f"in the runs of '{self.policy}' alone the gap is {self.gap:.2f} and it is lacking in "
-            f"{self.lacking} of {self.failed} failures (chance {self.chance:.3g}): diagnose that policy by itself"
+            f"{self.lacking} of {self.failed} failures (chance {self.chance:.3g}): diagnose it by itself"
         )
 
 
@@ -57,14 +57,3 @@ def alone(matrix: LabelMatrix, capability: str, section: Selection) -> Alone | N
         if gap >= section.min_gap and coverage >= section.min_coverage and chance <= CHANCE:
             found.append(Alone(policy, gap, coverage, chance, bad, int(failed.sum())))
     return min(found, key=lambda one: (one.chance, one.policy), default=None)
-
-
-def at_least(bad: int, n_bad: int, good: int, n_good: int) -> float:
-    """Return Fisher's exact chance that so many or more of the lacks fall on failures (Fisher 1935).
-
-    >>> round(at_least(3, 4, 1, 4), 4), at_least(0, 4, 0, 4)
-    (0.2429, 1.0)
-    """
-    lacks, every = bad + good, n_bad + n_good
-    ways = sum(comb(n_bad, k) * comb(n_good, lacks - k) for k in range(bad, min(lacks, n_bad) + 1))
-    return ways / comb(every, lacks)

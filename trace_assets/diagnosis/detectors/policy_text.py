@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import dropwhile, takewhile
 
 from trace_assets.diagnosis.detectors.mutation import READING, WRITING
@@ -293,17 +293,20 @@ def _speaks_of(text: str, tool: str) -> bool:
     return any(same_verb(verb, word) for word in words) and any(_has_stem(words, one) for one in acted)
 
 
-def things(tool: str) -> list[str]:
+@cache
+def things(tool: str) -> tuple[str, ...]:
     """Return the words for what a tool acts on."""
-    return [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+    return tuple(word for word in spoken(tool).split()[1:] if word not in _FILLERS)
 
 
+@cache
 def verb_of(tool: str) -> str:
     """Return the verb of a tool's name: its first word that is one."""
     words = spoken(tool).split()
     return next((word for word in words if word in WRITING or word in READING), words[0] if words else "")
 
 
+@cache
 def same_verb(verb: str, word: str) -> bool:
     """Tell whether a word is a form of a verb, or of one that policies use for it.
 

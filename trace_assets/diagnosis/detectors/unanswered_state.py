@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
+from trace_assets.stats.tests import at_least
 
 Fact = tuple[str, str, str]
 """Tool that showed it and field (both empty for text), value."""
@@ -19,9 +20,10 @@ MIN_USES = 5
 """Tasks in which it must have been seen."""
 MAX_VALUES = 8
 """A field with more values than this is not a state."""
-FOLLOWS, FOLLOWS_TOLD = 0.6, 0.4
-"""Share of the tasks in which it was seen that must take the step afterwards, whatever the outcome; the
-second where the policy names the step as a tool: then it need not be what most runs do."""
+FOLLOWS = 0.6
+"""Share of the tasks in which it was seen that must take the step afterwards, whatever the outcome."""
+CUE_CHANCE = 0.01
+"""Chance, over all words, that one of the user's goes so well with the step, below which it is its cue."""
 LIFT = 0.3
 """By how much that must exceed the share of the other tasks that take the step."""
 
@@ -83,13 +85,37 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(spoken(text).replace("wi-fi", "wifi").replace("wi fi", "wifi"))
 
 
+def _cue(seen: set[str], after: set[str], said: Mapping[str, set[str]]) -> str:
+    """Return the word of the user's with which a sight mostly calls for a step, and without which seldom.
+
+    Such as a setting that only matters abroad. Of several the one that most of the steps go with.
+
+    >>> seen, after = set("abcdefghijklmnop"), set("abcdefgh")
+    >>> _cue(seen, after, {"abroad": set("abcdefghi"), "phone": seen}), _cue(seen, after, {"phone": seen})
+    ('abroad', '')
+    """
+    best: tuple[int, float, str] | None = None
+    for word, tasks in said.items():
+        with_it = seen & tasks
+        if len(with_it) < MIN_USES or len(seen) - len(with_it) < MIN_USES - 1:
+            continue
+        took, rest = len(after & with_it), len(seen) - len(with_it)
+        share, without = took / len(with_it), len(after - tasks) / rest
+        chance = len(said) * at_least(took, len(with_it), len(after - tasks), rest)
+        found = (took, share, word)
+        if share >= max(FOLLOWS, without + LIFT) and chance <= CUE_CHANCE and (best is None or found > best):
+            best = found
+    return best[2] if best else ""
+
+
 class UnansweredState:
     """A result showed field = value (or said a line of text), and a certain step did not follow.
 
     The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Where other
     lines show the thing as the step would make it, nothing is lacking. Arguments: `read` (the tool that
     showed it) and `field`, both empty for a line of text, `value`, `tool` (the step), `goal` (what it makes
-    of its thing, `on` or `off`; empty where that is not known).
+    of its thing, `on` or `off`; empty where that is not known), `word`
+    (of the user's that it takes as well; empty for none).
     """
 
     name = "unanswered_state"
@@ -114,11 +140,7 @@ class UnansweredState:
                     if end > at:
                         followed.setdefault((fact, tool), set()).add(one.task_id)
         proposals = []
-        told = {
-            tool
-            for tool in took
-            if not hands_over(tool) and re.search(rf"\b{re.escape(tool)}\(", corpus.policy.text)
-        }
+        said = self._said(corpus)
         for (fact, tool), after in sorted(followed.items()):
             seen = saw[fact]
             if len(seen) < MIN_USES or fact[0] == tool or (fact[1] and len(values[fact[:2]]) > MAX_VALUES):
@@ -128,9 +150,21 @@ class UnansweredState:
             if not calls_for(tool, f"{fact[1]} {fact[2]}"):
                 continue
             share = len(after) / len(seen)
-            if share >= max(FOLLOWS_TOLD if tool in told else FOLLOWS, elsewhere + LIFT):
+            if share >= max(FOLLOWS, elsewhere + LIFT):
                 proposals.append(self._proposal(fact, tool, self._goal(corpus, tool)))
+                continue
+            goal, state = self._goal(corpus, tool), state_of(f"{fact[1]} {fact[2]}")
+            if goal and state and state != goal and (word := _cue(seen, after, said)):
+                proposals.append(self._proposal(fact, tool, goal, word))
         return proposals
+
+    def _said(self, corpus: Corpus) -> dict[str, set[str]]:
+        """Return by word the tasks in which the user said it; words that ask for nothing are left out."""
+        found: dict[str, set[str]] = {}
+        for one in corpus.transcripts:
+            for word in one.words.keys() - STOP_WORDS:
+                found.setdefault(word, set()).add(one.task_id)
+        return found
 
     def _goal(self, corpus: Corpus, tool: str) -> str:
         """Return what a step makes of its thing, `on` or `off`, by what it mostly reports; else nothing."""
@@ -140,24 +174,25 @@ class UnansweredState:
         most = max(said, key=lambda state: (said[state], state), default="")
         return most if 2 * said[most] > sum(said.values()) else ""
 
-    def _proposal(self, fact: Fact, tool: str, goal: str) -> Proposal:
+    def _proposal(self, fact: Fact, tool: str, goal: str, word: str = "") -> Proposal:
         read, field, value = fact
         seen = f"{spoken(field)} '{value}'" if field else f"'{value}'"
+        seen += f" where '{word}' was said" if word else ""
         where = f"'{spoken(read)}'" if read else "a result"
         return Proposal(
-            args={"read": read, "field": field, "value": value, "tool": tool, "goal": goal},
+            args={"read": read, "field": field, "value": value, "tool": tool, "goal": goal, "word": word},
             name=f"{title(imperative(tool))} after seeing {seen}",
             description=(
                 f"When {where} shows {seen}, go on to '{spoken(tool)}' "
                 "(or have it done) before the conversation ends."
             ),
-            subject=(tool, field, value) if field else (tool, value),
+            subject=tuple(part for part in (tool, field, value, word) if part),
         )
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         seen = transcript.facts.get((args["read"], args["field"], args["value"]))
-        if seen is None:
+        if seen is None or (args.get("word") and args["word"] not in transcript.words):
             return NOT_NEEDED
         after = [step.index for step in transcript.calls(args["tool"]) if step.index > seen]
         if after:

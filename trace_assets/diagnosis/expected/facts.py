@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
-from trace_assets.diagnosis.detectors.policy_rules import Ban, bans
+from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits
 from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import leaves
@@ -44,6 +44,7 @@ class Facts:
         self._known: dict[str, str] = {}
         self._expected: dict[str, list[tuple[int, ExpectedAction]]] = {}
         self._bans: dict[str, list[Ban]] = {}
+        self._limits: dict[str, list[Most]] = {}
 
     def transcript(self, one: Trajectory) -> Transcript:
         """Return a run's calls and results."""
@@ -138,6 +139,12 @@ class Facts:
         if tool not in self._bans:
             self._bans[tool] = bans(self.policy, tool, self.values)
         return self._bans[tool]
+
+    def limits(self, tool: str) -> list[Most]:
+        """Return the numbers beyond which the policy does not allow an argument of a tool."""
+        if tool not in self._limits:
+            self._limits[tool] = limits(self.policy, tool)
+        return self._limits[tool]
 
     def records_like(self, fields: Mapping[str, str]) -> list[Mapping[str, str]]:
         """Return the records of any run that have the same fields."""

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_rules import limits
 from trace_assets.diagnosis.detectors.policy_text import Sentence, same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of
@@ -185,7 +184,7 @@ def banned_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
 def beyond_limit(facts: Facts, task_id: str) -> Iterator[Doubt]:
     """An expected call has more, or more of them, than the policy allows."""
     for place, action in facts.expected_writes(task_id):
-        for most in limits(facts.policy, action.name):
+        for most in facts.limits(action.name):
             name = most.broken_by(action.arguments)
             if name is not None:
                 value = action.arguments[name]
