@@ -34,6 +34,7 @@ _FILLERS = frozenset(
 )
 _ON = frozenset({"on", "yes", "true", "enabled", "active", "connected"})
 _OFF = frozenset({"off", "no", "not", "false", "disabled", "inactive", "disconnected"})
+_BETWEEN = frozenset({"is", "are", "was", "now", "currently", "turned", "switched", "mode", "has", "been"})
 _SWITCHES_ON = frozenset({"enable", "activate", "connect", "grant"})
 _SWITCHES_OFF = frozenset({"disable", "deactivate", "disconnect", "revoke"})
 
@@ -81,6 +82,24 @@ def state_of(line: str) -> str:
     return "on" if words & _ON else ""
 
 
+def told_state(tool: str, line: str) -> str:
+    """Return the state, `on` or `off`, that a line says what a tool acts on is in; else nothing.
+
+    The thing must stand right before its state: `data roaming enabled` speaks of roaming, not of data.
+
+    >>> [told_state(tool, "Data Roaming Enabled: No") for tool in ("toggle_roaming", "toggle_data")]
+    ['off', '']
+    >>> told_state("toggle_data", "Mobile Data is now ON.")
+    'on'
+    """
+    things = [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+    words = [word for word in _words(line) if word not in _BETWEEN]
+    for place, word in enumerate(words):
+        if word in _ON | _OFF and place and things and words[place - 1][:4] == things[-1][:4]:
+            return state_of(line)
+    return ""
+
+
 def _words(text: str) -> list[str]:
     return _WORD.findall(spoken(text).replace("wi-fi", "wifi").replace("wi fi", "wifi"))
 
@@ -111,8 +130,8 @@ def _cue(seen: set[str], after: set[str], said: Mapping[str, set[str]]) -> str:
 class UnansweredState:
     """A result showed field = value (or said a line of text), and a certain step did not follow.
 
-    The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Where other
-    lines show the thing as the step would make it, nothing is lacking. Arguments: `read` (the tool that
+    The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Where the
+    thing is shown as the step would make it at the end, nothing is lacking. Arguments: `read` (the tool that
     showed it) and `field`, both empty for a line of text, `value`, `tool` (the step), `goal` (what it makes
     of its thing, `on` or `off`; empty where that is not known), `word`
     (of the user's that it takes as well; empty for none).
@@ -202,10 +221,12 @@ class UnansweredState:
         return lacking(f"{args['tool']} did not follow", seen, transcript.last_of_agent())
 
     def _is_so(self, transcript: Transcript, args: Mapping[str, Any]) -> bool:
-        """Tell whether other lines show the thing as the step would make it, and none otherwise."""
-        shown = {
-            state_of(line)
-            for tool, field, line in transcript.facts
-            if not tool and not field and line != args["value"] and speaks_of(str(args["tool"]), line)
-        }
-        return args["goal"] in shown and len(shown - {""}) == 1
+        """Tell whether the last line of plain text on the thing's state shows it as the step makes it."""
+        last = ""
+        for step in transcript.steps:
+            if step.failed or step.answer is None or step.result.lstrip().startswith("{"):
+                continue
+            for line in re.split(r"[\n|]", step.result[:2000]):
+                if line.strip() != args["value"]:
+                    last = told_state(str(args["tool"]), line) or last
+        return bool(last == args["goal"])

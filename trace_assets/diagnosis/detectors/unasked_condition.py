@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
@@ -22,6 +22,18 @@ _NO_TOPICS = frozenset(
     | {"understand", "policie"}
 )
 """Words of headings, without their endings, that name no subject."""
+_ALIKE: tuple[frozenset[str], ...] = (
+    frozenset({"travel", "abroad", "oversea", "outside", "foreign", "vacation", "holiday"}),
+    frozenset({"pregnan", "expecting"}),
+    frozenset({"minor", "underage", "child", "teenager"}),
+    frozenset({"unemploy", "jobless", "laid"}),
+    frozenset({"deceas", "died", "dead", "passed"}),
+    frozenset({"ill", "sick", "unwell", "hospital"}),
+    frozenset({"student", "school", "college", "university"}),
+    frozenset({"retir", "pension", "senior"}),
+    frozenset({"disabl", "wheelchair", "impair", "handicap"}),
+)
+"""Stems by which people tell one situation; a policy's word is seldom the one that a user says."""
 HEAD = 2
 """Words of the condition that tell it: those that come first."""
 
@@ -86,6 +98,7 @@ class UnaskedCondition:
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         stems, topics = strings(args["stems"]), strings(args["topics"])
+        ways = _other_words(stems)
         turns = [i for i, one in enumerate(transcript.messages) if one.role == "user" and one.content]
         if len(turns) < 3:
             return NOT_NEEDED
@@ -94,7 +107,7 @@ class UnaskedCondition:
             if message.role not in ("user", "assistant") or not message.content:
                 continue
             words = _WORD.findall(transcript.lowered[index])
-            said = any(word.startswith(stem) for word in words for stem in stems)
+            said = any(word.startswith(way) for word in words for way in ways)
             if said and (message.role == "user" or "?" in transcript.lowered[index]):
                 return present("it was asked or said", index)
             if spoke is None and any(word.startswith(_stem(topic)) for word in words for topic in topics):
@@ -102,6 +115,16 @@ class UnaskedCondition:
         if spoke is None:
             return NOT_NEEDED
         return lacking(f"never asked about '{', '.join(stems)}'", spoke, transcript.last_of_agent())
+
+
+def _other_words(stems: Iterable[str]) -> frozenset[str]:
+    """Return stems with those by which people say the same.
+
+    >>> "abroad" in _other_words(["travel", "outside"]), sorted(_other_words(["blind"]))
+    (True, ['blind'])
+    """
+    own = frozenset(stems)
+    return own.union(*(group for group in _ALIKE if not group.isdisjoint(own)))
 
 
 def _stem(word: str) -> str:
