@@ -12,6 +12,7 @@ from tests.truth.grades import ORIGIN, Grade
 from tests.truth.luck import LuckScore
 from tests.truth.outcome import DOMAINS, Outcome, developed_on, domain_of
 from tests.truth.readings import PARTIES, Readings
+from tests.truth.remaining import planted_words, text
 from tests.truth.scores import (
     CauseScore,
     FaultScore,
@@ -135,6 +136,7 @@ def page_text(results: Results) -> str:
         _wrong(score_faults(results.in_sample.pooled, readings), readings),
         "Each set alone, where what other agents' runs tell of a task is not known:",
         _alone(results),
+        *planted_words(),
         "## Are suspected tasks wrong?",
         "The tasks stand in the files as they were; a later release of tau2-bench reads otherwise for some: "
         "what it expects to be done or told was corrected. That is nobody's reading. Airline's differences "
@@ -172,6 +174,7 @@ def page_text(results: Results) -> str:
         "kinds. The runs that were read were chosen for need, not at random.",
         _luck_table(results.luck),
         results.recorded,
+        text("remaining"),
         "## How a label is matched with a reading",
         "Readings are free English; 76 texts are put into "
         f"{len(clusters())} clusters of one meaning, by hash. A cluster says what a label must be about: a "

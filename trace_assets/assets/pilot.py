@@ -14,6 +14,7 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.environment_verdict import read_verdict
 from trace_assets.assets.result import StageCheck, StageResult, TableRow
 from trace_assets.diagnosis.detectors import FAMILIES, Detector, Transcript
+from trace_assets.diagnosis.detectors.lineage import label_with
 from trace_assets.environments.learnability import decide
 from trace_assets.records import CapabilitySpec, Pilot, PilotPoint, Trajectory
 from trace_assets.resources.contract import training_obstacle
@@ -192,7 +193,7 @@ def _needs(study: Study, capability_id: str) -> tuple[Callable[[Trajectory], boo
 
 
 def _is_relevant(detector: Detector, spec: CapabilitySpec, episode: Trajectory) -> bool:
-    return detector.label(Transcript(episode.blind()), spec.detector_args).label != "NA"
+    return label_with(detector, Transcript(episode.blind()), spec.detector_args).label != "NA"
 
 
 def _row(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.contrast import can_be_tested
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Proposal
+from trace_assets.diagnosis.detectors.lineage import CHILDREN, joined, parents
 from trace_assets.diagnosis.label_matrix import CODES, LACKING, NA, NO_EVIDENCE, PRESENT, Codes
 from trace_assets.settings import Discovery
 
@@ -55,6 +56,10 @@ class Pool:
                 codes[row, column] = CODES[finding.label]
                 if finding.label == "LACKING" and finding.evidence:
                     evidence[row, column] = min(finding.evidence)
+        for detector, proposal, rows in parents(found, codes):
+            code, places = joined(codes, evidence, rows)
+            found.append((detector, proposal))
+            codes, evidence = np.vstack([codes, code]), np.vstack([evidence, places])
         return cls(tuple(one for one, _ in found), tuple(one for _, one in found), codes, evidence)
 
     def take(self, columns: NDArray[np.int64]) -> Pool:
@@ -74,7 +79,8 @@ class Pool:
         """
         rows = self.supported(min_support)
         family = {detector.name: place for place, detector in enumerate(FAMILIES)}
-        first = [family[self.detectors[row].name] for row in rows]
+        # A parent gives way to a child that labels nearly everything alike.
+        first = [(family[self.detectors[row].name], CHILDREN in self.proposals[row].args) for row in rows]
         support = (self.codes[rows] == LACKING).sum(axis=1)
         alike = twins(self.codes[rows])
         kept: list[int] = []

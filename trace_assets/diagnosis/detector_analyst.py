@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.candidates import Pool
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
+from trace_assets.diagnosis.detectors.lineage import label_with
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, Message, ProposedFinding, ToolSpec, Trajectory
@@ -143,7 +144,7 @@ class DetectorAnalyst:
             transcript = Transcript(trajectory)
             hashes = self.input_hashes(trajectory, capabilities)
             for capability, detector, input_hash in zip(capabilities, detectors, hashes, strict=True):
-                finding = detector.label(transcript, capability.detector_args)
+                finding = label_with(detector, transcript, capability.detector_args)
                 labels.append(_label(trajectory, capability, finding, self.name, input_hash))
         return labels
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
 from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.detectors.lineage import CHILDREN
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.diagnosis.triage import SECOND_LOOK
@@ -102,6 +103,9 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
                 _judged(label, diagnosed) != "yes",
                 not fits(by_id[label.capability_id], label, diffs),
+                CHILDREN in by_id[label.capability_id].detector_args,
+                # The child says it more exactly than its parent.
+                CHILDREN in by_id[label.capability_id].detector_args,
                 rank[label.capability_id],
                 label.capability_id,
             ),

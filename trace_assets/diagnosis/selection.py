@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
+from trace_assets.diagnosis.one_policy import alone
 from trace_assets.diagnosis.repair.shares import indecisive
 from trace_assets.diagnosis.thresholds import (
     interval_words,
     is_promising,
     more_tasks,
+    more_trials,
     shortcoming,
     stands_alone,
 )
@@ -175,10 +177,17 @@ def select_matrix(
         override = asked.get(capability, "")
         chance = chances.get(capability)
         waits = capability in rejected and not override and capability not in no_cause
-        promise = waits and is_promising(rows[capability], section)
-        more = more_tasks(rows[capability], section, chance) if promise else None
-        if promise:
+        wide = waits and is_promising(rows[capability], section)
+        by_one = alone(matrix, capability, section) if waits and not wide else None
+        promise = wide or by_one is not None
+        more = more_tasks(rows[capability], section, chance) if wide else None
+        trials = more_trials(rows[capability], section, chance) if wide else None
+        if by_one is not None:
+            reason = f"promising: {by_one}; over all policies {reason}"
+        elif promise:
             much = "more tasks like these" if more is None else f"about {more} more tasks like these"
+            if trials is not None:
+                much += f", or about {trials} more trial{'s' * (trials > 1)} of each of these tasks,"
             reason = f"promising: {much} would decide; so far {reason}"
         if override:
             reason = f"kept by override, not found ({override}): {reason}"
@@ -200,6 +209,7 @@ def select_matrix(
                 overridden_by=override,
                 chance=chance,
                 more_tasks=more,
+                more_trials=trials,
                 marginal_coverage=marginal,
                 expected_cost=costs[capability],
             )

@@ -99,9 +99,68 @@ def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -
     >>> more_tasks(row, Selection())
     35
     """
-    factors = [section.min_relevant / max(n, 1) for n in (row.n_failed_relevant, row.n_passed_relevant)]
+    factor = _missing(row, section, chance)
+    if factor is None:
+        return None
+    more = ceil(row.n_tasks * (max(factor) - 1) - 1e-9)
+    return more if more > 0 else None
+
+
+RHO = 0.5
+"""Correlation of the trials of one task where each was tried once, so that nothing shows it: half of what
+one sees is taken for the task's doing."""
+
+
+def more_trials(row: Contrast, section: Selection, chance: float | None = None) -> int | None:
+    """Return about how many more trials of each of the same tasks would let a promising candidate be kept.
+
+    Trials of one task resemble one another: m of them are worth m / (1 + (m - 1) rho) tasks' first ones
+    (Kish 1965, "Survey Sampling", the design effect), so that beyond 1 / rho nothing helps. rho is
+    read off the interval of the gap, which resamples tasks, beside what independent runs would have; with one
+    trial a task it cannot be, and is taken to be `RHO`.
+
+    Args:
+        row: Its figures.
+        section: Thresholds.
+        chance: See `more_tasks`.
+
+    Returns:
+        Trials a task beyond those there are; None where no number of them would do, or nobody can say.
+
+    >>> from trace_assets.settings import Selection
+    >>> common = {"gap": 0.4, "coverage": 0.3, "coverage_low": 0.2, "q_value": 0.01, "p_value": 0.001,
+    ...           "n_failed_relevant": 20, "n_passed_relevant": 20, "n_tasks": 40, "n_failed": 20,
+    ...           "n_passed": 20, "n_failed_lacking": 12, "n_passed_lacking": 4}
+    >>> more_trials(Contrast.model_construct(**common, gap_low=-0.1, gap_high=0.9), Selection())
+    3
+    >>> more_trials(Contrast.model_construct(**common, gap_low=-0.7, gap_high=1.0), Selection()) is None
+    True
+    """
+    factors = _missing(row, section, chance)
+    if factors is None or not row.n_tasks:
+        return None
+    counted, width = factors
+    trials = max((row.n_failed + row.n_passed) / row.n_tasks, 1.0)
+    rho = _alike(row, trials)
+    wanted = trials * counted
+    if width > 1:
+        left = (1 + (trials - 1) * rho) / (trials * width)
+        if left <= rho:
+            return None
+        wanted = max(wanted, (1 - rho) / (left - rho))
+    more = ceil(wanted - trials - 1e-9)
+    return more if more > 0 else None
+
+
+def _missing(row: Contrast, section: Selection, chance: float | None) -> tuple[float, float] | None:
+    """Return by which factors runs and information fall short; None where nobody can say.
+
+    The first is of relevant runs, the second of what intervals and the test rest on.
+    """
+    counted = max(section.min_relevant / max(n, 1) for n in (row.n_failed_relevant, row.n_passed_relevant))
     if row.gap_low is None or row.coverage_low is None or row.gap is None or row.coverage is None:
         return None
+    width = 1.0
     for value, low, least in (
         (row.gap, row.gap_low, section.min_gap_low),
         (row.coverage, row.coverage_low, section.min_coverage_low),
@@ -109,16 +168,29 @@ def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -
         if low < least:
             if value <= least:
                 return None
-            factors.append(((value - low) / (value - least)) ** 2)
+            width = max(width, ((value - low) / (value - least)) ** 2)
     # By how much q (or the share by chance) is too large, p is too: what it is corrected for stays.
     found, most = (row.q_value, section.max_q) if chance is None else (chance, section.max_chance)
     if row.p_value is not None and found is not None and found > most:
         z, needed = (
             NormalDist().inv_cdf(1 - min(p, 0.999) / 2) for p in (row.p_value, row.p_value * most / found)
         )
-        factors.append((needed / z) ** 2)
-    more = ceil(row.n_tasks * (max(factors) - 1) - 1e-9)
-    return more if more > 0 else None
+        width = max(width, (needed / z) ** 2)
+    return counted, width
+
+
+def _alike(row: Contrast, trials: float) -> float:
+    """Return how alike the trials of one task are, between 0 and 1."""
+    sides = ((row.n_failed_lacking, row.n_failed_relevant), (row.n_passed_lacking, row.n_passed_relevant))
+    alone = sum(lacking * (n - lacking) / n**3 for lacking, n in sides if n)
+    if trials < MIN_TRIALS or not alone or row.gap_low is None or row.gap_high is None:
+        return RHO
+    seen = ((row.gap_high - row.gap_low) / (2 * NormalDist().inv_cdf(0.975))) ** 2
+    return min(max((seen / alone - 1) / (trials - 1), 0.0), 1.0)
+
+
+MIN_TRIALS = 1.5
+"""Trials a task, on average, from which intervals show how alike they are."""
 
 
 def _policies(row: Contrast, section: Selection) -> bool:

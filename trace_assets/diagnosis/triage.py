@@ -20,13 +20,15 @@ from trace_assets.diagnosis.attribution.ending import (
     recorded_fault,
 )
 from trace_assets.diagnosis.attribution.grading import (
+    lost_write,
     not_judged,
     superseded_step,
     tool_exception,
     wrong_demand,
 )
 from trace_assets.diagnosis.attribution.script import contradiction, denied_state, users_choice
-from trace_assets.diagnosis.attribution.simulator import out_of_part, stopped_first, stuck
+from trace_assets.diagnosis.attribution.simulator import never_stopped, out_of_part, stopped_first, stuck
+from trace_assets.diagnosis.attribution.told import told_otherwise, untold
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.records import Trajectory, Triage
 from trace_assets.stats.intervals import wilson
@@ -44,8 +46,12 @@ RULES: tuple[Rule, ...] = (
     out_of_part,
     wrong_demand,
     superseded_step,
+    never_stopped,
     users_choice,
+    told_otherwise,
+    untold,
     denied_state,
+    lost_write,
     agents_end,
 )
 

@@ -92,7 +92,8 @@ class SelectedCapability(Record):
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
     verdict: Literal["kept", "override", "promising", "rejected"] | None = None
-    """`promising`: gap and coverage are what is asked for, and only their uncertainty speaks against it.
+    """`promising`: gap and coverage are what is asked for, over all policies with only their uncertainty
+    speaking against it, or else in the runs of one policy alone.
     `override`: it is kept because `selection.overrides` names it, and was not found."""
     overridden_by: str = ""
     """The reason that `selection.overrides` gives; empty where it stands on its own."""
@@ -101,6 +102,8 @@ class SelectedCapability(Record):
     nothing passed the thresholds, so that nobody asked."""
     more_tasks: int | None = None
     """Where it is promising: about how many more tasks like these would decide; null where nobody can say."""
+    more_trials: int | None = None
+    """The same by more trials of each of these tasks; null where no number of them would decide."""
     expected_cost: float | None = None
     """What teaching it is expected to cost, in units of one training; null where it was not weighed."""
 

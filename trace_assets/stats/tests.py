@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,3 +244,20 @@ def benjamini_hochberg(p_values: Sequence[float | None], considered: int = 0) ->
     for (_, place), value in zip(tested, q, strict=True):
         result[place] = float(value)
     return result
+
+
+def at_least(bad: int, n_bad: int, good: int, n_good: int) -> float:
+    """Return the chance that so many or more fall on the first side: Fisher's exact test (Fisher 1935).
+
+    Args:
+        bad: How many do on the first side.
+        n_bad: Of how many.
+        good: The same of the second side.
+        n_good: Of how many.
+
+    >>> round(at_least(3, 4, 1, 4), 4), at_least(0, 4, 0, 4)
+    (0.2429, 1.0)
+    """
+    lacks, every = bad + good, n_bad + n_good
+    ways = sum(comb(n_bad, k) * comb(n_good, lacks - k) for k in range(bad, min(lacks, n_bad) + 1))
+    return ways / comb(every, lacks)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.values import leaves, scalars
 from trace_assets.records import ActionDiff, ExpectedAction
 
 _EXCEPTION = re.compile(
@@ -49,6 +49,36 @@ def tool_exception(case: Case) -> Ruling | None:
             continue
         detail = f"{step.tool} broke: {step.result[:_START].strip().splitlines()[-1][:200]}"
         return Ruling("environment", "tool_exception", (step.index, step.answer), detail)
+    return None
+
+
+def lost_write(case: Case) -> Ruling | None:
+    """A tool reported a change as made, a later look at the object shows it unmade, and all else is right.
+
+    Looked at are texts under the argument's own name in the object's record, before any other change of it.
+    """
+    if case.diffs != []:
+        return None
+    steps = case.transcript.steps
+    for step in steps:
+        if step.failed or step.tool not in case.writes or step.answer is None:
+            continue
+        given = {name: value for name, value in step.arguments.items() if isinstance(value, str)}
+        look = next(
+            (
+                other
+                for other in steps
+                if other.index > step.end and not step.objects.isdisjoint(other.objects)
+            ),
+            None,
+        )
+        if look is None or look.failed or look.tool in case.writes or look.answer is None:
+            continue
+        fields = scalars(look.result) or {}
+        for name, value in given.items():
+            if name in fields and normal(fields[name]) != normal(value):
+                detail = f"{step.tool} set {name} to {value!r}, and {look.tool} then showed {fields[name]!r}"
+                return Ruling("environment", "lost_write", (step.index, look.answer), detail)
     return None
 
 

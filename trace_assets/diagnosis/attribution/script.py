@@ -28,7 +28,12 @@ _LACKING = re.compile(r"\b(not|unavailable|sold out|out of stock|cannot|no longe
 _BEST = re.compile(
     r"\b(cheapest|lowest|highest|largest|biggest|best|fastest|earliest|closest|recommend|suggest)\w*\b"
 )
-_DENIES = re.compile(r"\b(no|not|isn't|don't see|doesn't|without|never|off|disabled|none)\b")
+_DENIES = re.compile(
+    r"\b(no|not|isn['’]t|don['’]t see|doesn['’]t|without|never|off|disabled|none|false|inactive)\b"
+)
+_AFFIRMS = re.compile(r"\b(on|enabled|active|fine|ok|okay|normal|working|works|good|correct|right|true)\b")
+_CLAUSES = re.compile(r"(?<=[?])|[.!;\n]|,\s*|\s*[—–]+\s*|\s-+\s|\bbut\b|\bso\b")
+_PARTS = re.compile(r"[\n|;]|\.\s|(?<=[a-z0-9%])[.]?\s{2,}")
 
 
 def users_choice(case: Case) -> Ruling | None:
@@ -154,14 +159,20 @@ def denied_state(case: Case) -> Ruling | None:
     for n, message in enumerate(case.messages):
         if message.role != "user" or not message.content or _looked(case, n):
             continue
-        for clause in re.split(r"[.!?;\n]|, (?:and|but) ", message.content.lower()):
+        for clause in _CLAUSES.split(message.content.lower()):
             for tool, words in subjects.items():
-                if not _DENIES.search(clause) or not words or not all(word in clause for word in words):
+                told = _state_told(clause) if words and all(word in clause for word in words) else None
+                if told is None:
                     continue
-                shown = next((step for step in own if step.index > n and _shows(step.result, words)), None)
+                shown = next(
+                    (step for step in own if step.index > n and _shows(step.result, words) is (not told)),
+                    None,
+                )
                 if shown is not None and not any(s.tool == tool and not s.failed for s in own):
                     said = " ".join(clause.split())[:120]
-                    detail = f"without a look the user said '{said}', and then '{shown.tool}' showed it"
+                    detail = (
+                        f"without a look the user said '{said}', and then '{shown.tool}' showed otherwise"
+                    )
                     evidence = (n, shown.answer if shown.answer is not None else shown.index)
                     return Ruling("user_simulator", "denied_state", evidence, detail)
     return None
@@ -182,9 +193,26 @@ def _looked(case: Case, index: int) -> bool:
     return any(step.by_user and spoke < step.index < index for step in case.transcript.steps)
 
 
-def _shows(result: str, words: Sequence[str]) -> bool:
-    text = result.lower()
-    return all(word in text for word in words) and not _DENIES.search(text)
+def _state_told(clause: str) -> bool | None:
+    """Return whether a clause says that something is on, or there; None when it says nothing of that.
+
+    >>> [_state_told(one) for one in ("so it is off", "it is not off", "it is fine", "is it off?")]
+    [False, True, True, None]
+    """
+    if "?" in clause or re.match(r"\s*(?:is|are|should|could|can|do|does|what|how|i want|please)\b", clause):
+        return None
+    denials = len(_DENIES.findall(clause))
+    if denials:
+        return denials % 2 == 0
+    return True if _AFFIRMS.search(clause) else None
+
+
+def _shows(result: str, words: Sequence[str]) -> bool | None:
+    """Return whether a result shows something as on, or there; None when it does not speak of it."""
+    for part in _PARTS.split(result.lower()):
+        if all(word in part for word in words):
+            return not _DENIES.search(part)
+    return None
 
 
 # The simulated user contradicts its instruction: another identifier or amount than the one it was given.

@@ -64,6 +64,9 @@ _OUT_OF_PART = re.compile(
     r"\bmy (instructions|system prompt)\b",
     re.IGNORECASE,
 )
+_CLOSING_WORDS = re.compile(
+    r"\b(thanks|thank you|bye|goodbye|good night|take care|have a (?:good|great|nice|lovely))\b"
+)
 REPEATS = 3
 """Equal messages in a row from which a simulated user counts as stuck."""
 _SHOWN = 400
@@ -202,6 +205,26 @@ def stuck(case: Case) -> Ruling | None:
         return None
     evidence = tuple(index for index, _ in tail)
     return Ruling("user_simulator", "simulator_stuck", evidence, f"the user repeated itself {REPEATS} times")
+
+
+def never_stopped(case: Case) -> Ruling | None:
+    """Nothing was left to do, and the simulated user went on talking until the limit on messages."""
+    if not case.simulated or case.trajectory.stop != "max_turns" or case.diffs != []:
+        return None
+    tail = len(case.messages)
+    while tail and not case.messages[tail - 1].tool_calls and case.messages[tail - 1].role != "tool":
+        tail -= 1
+    said = [n for n in range(tail, len(case.messages)) if case.messages[n].role == "user"]
+    if len(said) < REPEATS or not any(_CLOSING_WORDS.search(_said(case, n)) for n in said):
+        return None
+    detail = (
+        f"all that is expected was done, and the user did not end the conversation in {len(said)} messages"
+    )
+    return Ruling("user_simulator", "simulator_never_stopped", (said[0], said[-1]), detail)
+
+
+def _said(case: Case, index: int) -> str:
+    return (case.messages[index].content or "").lower()
 
 
 def out_of_part(case: Case) -> Ruling | None:

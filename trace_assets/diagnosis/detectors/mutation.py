@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -11,26 +12,38 @@ from trace_assets.records import ToolSpec
 
 READING = frozenset(
     """
-    browse calculate can check compare compute count describe estimate explain fetch find get has
-    inspect is know list look lookup preview query read retrieve run search show test think validate
-    verify view
+    authenticate browse calculate can check compare compute count describe display estimate explain export
+    fetch filter find get has identify inspect is know list load locate login look lookup monitor ping
+    preview query read retrieve run scan search show summarize test think track translate validate verify
+    view watch
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
 )
 """Verbs of tools that only look."""
 WRITING = frozenset(
     """
-    activate add apply approve assign book buy cancel change close connect create deactivate delete
-    disable disconnect edit enable escalate exchange grant insert install issue make modify move open
-    order pay post put reboot refuel refund register reject remove rename reseat reset restart resume
-    return revoke schedule sell send set submit subscribe suspend toggle transfer uninstall unsubscribe
-    update write
+    accept activate add adjust admit allocate allow append apply approve archive assign attach author
+    authorize ban bill block book borrow buy cancel change charge claim clear close commit configure confirm
+    connect correct create credit deactivate debit decline delete deliver deny deploy deposit disable
+    discharge disconnect dispatch dispute distribute donate downgrade draft edit enable enroll erase escalate
+    exchange expire extend file flag forward freeze give grant hire increase insert install invite issue
+    join leave lend link lock lower make mark merge message migrate modify mount move mute notify open order
+    pause pay pin place post prescribe promote provision publish purchase put raise reactivate reassign
+    rebook reboot record recharge redeem reduce refill refuel refund register reinstate reissue reject
+    release relocate remove rename renew rent reopen repair replace reply report request reschedule reseat
+    reserve reset resize restart restock restore resume retract return revert revoke rotate save schedule
+    sell send set share ship sign split start stop store submit subscribe suspend swap switch terminate
+    toggle transfer trigger turn unblock unenroll unfreeze uninstall unlink unlock unmute unsubscribe update
+    upgrade upload void waive withdraw write
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
 )
 """Verbs of tools that change something."""
 NOUNS = frozenset(
     """
-    address book change check close count edit estimate exchange issue list look open order post preview
-    query return run schedule search set show test transfer view
+    account address bill block book change charge check claim close count credit debit deposit display
+    dispute draft edit estimate exchange export file filter flag increase issue join leave link list load
+    lock look make mark message mount open order pin place post preview promote query record release repair
+    reply report request reserve return run scan schedule search set share ship show sign split start stop
+    store swap switch test track transfer trigger turn upgrade view watch
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
 )
 """Words of both lists that are nouns when they are not the first word of a name."""
@@ -45,16 +58,17 @@ def mutating_tools(
 
     A specification that says so decides; then the verb in the name; a tool without a telling verb counts
     when the same read, made before and after it with no other unknown or writing call between, often
-    answers differently.
+    answers differently. Where nothing was read so, one of `names` counts: what a ground truth or a policy
+    asks for by such a name is done, not looked up.
     """
     known = {spec.name: spec.mutates for spec in specs if spec.mutates is not None}
-    called = {tool for one in transcripts for tool in one.by_tool}.union(names)
+    asked = frozenset(names)
+    called = {tool for one in transcripts for tool in one.by_tool} | asked
     verdicts: dict[str, bool | None] = {name: known.get(name, _by_verb(name)) for name in called}
     unknown = {name for name, verdict in verdicts.items() if verdict is None}
     if unknown:
-        verdicts.update(
-            _by_effect(transcripts, unknown, {name for name, v in verdicts.items() if v is False})
-        )
+        reads = {name for name, verdict in verdicts.items() if verdict is False}
+        verdicts.update(_by_effect(transcripts, unknown, reads, asked))
     return frozenset(name for name, verdict in verdicts.items() if verdict)
 
 
@@ -74,7 +88,9 @@ def _by_verb(name: str) -> bool | None:
     return None
 
 
-def _by_effect(transcripts: Sequence[Transcript], unknown: set[str], reads: set[str]) -> dict[str, bool]:
+def _by_effect(
+    transcripts: Sequence[Transcript], unknown: set[str], reads: set[str], asked: frozenset[str]
+) -> dict[str, bool]:
     same, differ = Counter[str](), Counter[str]()
     for one in transcripts:
         last: dict[tuple[str, str], str] = {}
@@ -90,15 +106,26 @@ def _by_effect(transcripts: Sequence[Transcript], unknown: set[str], reads: set[
                 between = []
             last[key] = step.result
     return {
-        name: differ[name] > 0 and differ[name] >= CHANGED_SHARE * (differ[name] + same[name])
+        name: differ[name] >= CHANGED_SHARE * (differ[name] + same[name])
+        and (differ[name] > 0 or name in asked)
         for name in unknown
     }
+
+
+_MOVED = re.compile(
+    r"account|amount|asset|balance|cash|crypto|credit|file|fund|money|owner|payment|point|ticket|title"
+)
+"""What is transferred from one place to another, rather than a conversation to somebody."""
 
 
 def hands_over(tool: str) -> bool:
     """Tell whether a tool hands the conversation to somebody else, by its name.
 
-    >>> hands_over("transfer_to_human_agents"), hands_over("cancel_order")
-    (True, False)
+    >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "transfer_funds")]
+    [True, False, False]
     """
-    return any(word in tool.lower() for word in ("transfer", "escalat", "handoff", "hand_over", "human"))
+    name = spoken(tool)
+    if any(word in name for word in ("escalat", "handoff", "hand off", "hand over", "handover", "human")):
+        return True
+    before, found, after = name.partition("transfer")
+    return bool(found) and not before.strip() and not _MOVED.search(after)

@@ -10,24 +10,36 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
-from itertools import takewhile
+from functools import cache, cached_property
+from itertools import dropwhile, takewhile
 
 from trace_assets.diagnosis.detectors.mutation import READING, WRITING
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import Trajectory
 
-_CLOCK = re.compile(r"current\s+(?:date(?: and time)?|time)\s+is\s+\**(\d{4}-\d{2}-\d{2})", re.IGNORECASE)
+_SAYS_NOW = (
+    r"(?:current\s+(?:date(?: and time)?|time|day)|today(?:'s date)?|(?:date|time) (?:today|now)|now)"
+    r"(?:\s+is\b|\s*:)?[\s*:]*(?:[a-z]+day,?\s+)?\**"
+)
+_CLOCK = re.compile(rf"\b{_SAYS_NOW}(\d{{4}}-\d{{2}}-\d{{2}})", re.IGNORECASE)
 _MOMENT = re.compile(
-    r"current\s+(?:date and )?time\s+is\s+\**(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}(?::\d{2})?)", re.IGNORECASE
+    rf"\b{_SAYS_NOW}(\d{{4}}-\d{{2}}-\d{{2}})[ T](\d{{2}}:\d{{2}}(?::\d{{2}})?)", re.IGNORECASE
 )
 _ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of the following\b")
-_HEADING = re.compile(r"^#+\s*(.+?)\s*$")
+_HEADING = re.compile(r"^(?:#+\s*(?=\S)|(?=\*\*[^*]+\*\*:?$))(.+?)\s*$")
+_ITEM = re.compile(r"(?:[-*•]|\(?(?:\d+|[a-z])[.)])\s*(?=\S)")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
-_FORBIDS = re.compile(r"\b(cannot|can't|can not|not allowed|not permitted|unable|must not|do not|don't)\b")
-_PAST = re.compile(r"\b(already|past|expired|elapsed|over)\b")
+FORBIDS = re.compile(
+    r"\b(cannot|can't|can not|not (?:be )?(?:allowed|permitted|possible|eligible)|unable|"
+    r"(?:must|may|should|shall|do|does|will) not|mustn't|shouldn't|don't|never|no longer|"
+    r"prohibited|forbidden|refuse to|get no)\b"
+)
+"""Words of a sentence that forbids something."""
+_PAST = re.compile(
+    r"\b(already|past|expired|elapsed|over|ended|finished|begun|started|closed|took place|gone)\b"
+)
 _ALLOWS = re.compile(r"\b(can|may|only|must|should|allowed)\b")
-_AFTER = re.compile(r"\bafter\b([^.;]*)")
+_AFTER = re.compile(r"\b(?:after|once)\b([^.;]*)")
 _WITHOUT = re.compile(r"\bwithout changing (?:the |its |their )?([^.;:]*)")
 _TALKS = re.compile(r"\b(?:ask|tell|inform|remind|respond to) (?:the |a )?(?:user|customer)s?\b")
 _WORD = re.compile(r"[a-z]+")
@@ -40,8 +52,28 @@ _ALIKE: tuple[frozenset[str], ...] = (
     frozenset({"transfer", "escalate"}),
     frozenset({"send", "issue", "offer", "grant", "give"}),
     frozenset({"resume", "lift", "reactivate"}),
+    frozenset({"reschedule", "move", "postpone", "rebook"}),
+    frozenset({"renew", "extend", "prolong"}),
+    frozenset({"reissue", "replace"}),
+    frozenset({"waive", "forgive"}),
+    frozenset({"delete", "remove", "erase"}),
+    frozenset({"block", "freeze", "lock", "suspend"}),
+    frozenset({"enroll", "register"}),
 )
 """Verbs that policies and tools use for one thing."""
+_IRREGULAR = {
+    "buy": ("bought",),
+    "give": ("gave", "given"),
+    "lend": ("lent",),
+    "make": ("made",),
+    "pay": ("paid", "payment"),
+    "sell": ("sold",),
+    "send": ("sent",),
+    "withdraw": ("withdrew", "withdrawn"),
+    "write": ("written", "wrote"),
+}
+_SHORT = 4
+"""Letters up to which a verb is told by its exact forms: longer words begin like short verbs by chance."""
 _FILLERS = frozenset({"to", "the", "a", "an", "of", "for", "by", "in", "on", "with", "and", "or"})
 _LIKE = 0.5
 """How alike two sentences must be to be two cases of one rule."""
@@ -112,20 +144,19 @@ class PolicyText:
         (['it is new', 'late'], [])
         """
         lines = [line.strip().lower() for line in self.text.splitlines()]
-        heading, verb = "", _verb_of(tool)
+        heading, verb = "", verb_of(tool)
         for place, line in enumerate(lines):
             if title := _HEADING.match(line):
                 heading = title.group(1)
-            elif _ANY_OF.search(line) and any(_same_verb(verb, word) for word in _WORD.findall(line)):
-                things = _things(tool)
-                about = _WORD.findall(f"{heading} {line}")
-                if things and not (
-                    any(_has_stem(about, thing) for thing in things)
-                    or any(_same_verb(verb, word) for word in _WORD.findall(heading))
+            elif _ANY_OF.search(line) and any(same_verb(verb, word) for word in _WORD.findall(line)):
+                acted, about = things(tool), _WORD.findall(f"{heading} {line}")
+                if acted and not (
+                    any(_has_stem(about, thing) for thing in acted)
+                    or any(same_verb(verb, word) for word in _WORD.findall(heading))
                 ):
                     continue
-                listed = takewhile(lambda one: one.startswith(("-", "*", "•")), lines[place + 1 :])
-                return [one.strip(" \t-*•") for one in listed]
+                listed = takewhile(_ITEM.match, dropwhile(lambda one: not one, lines[place + 1 :]))
+                return [_ITEM.sub("", one).strip() for one in listed]
         return []
 
     @cached_property
@@ -172,13 +203,13 @@ class PolicyText:
         [1, 0]
         """
         if tool not in self._past:
-            verb = _verb_of(tool)
+            verb = verb_of(tool)
             self._past[tool] = [
                 one
                 for one in self.sentences
                 if _PAST.search(one.text)
-                and _FORBIDS.search(one.text)
-                and any(_same_verb(verb, word) for word in (*_WORD.findall(one.heading), *one.words))
+                and FORBIDS.search(one.text)
+                and any(same_verb(verb, word) for word in (*_WORD.findall(one.heading), *one.words))
             ]
         return self._past[tool]
 
@@ -201,10 +232,10 @@ class PolicyText:
         return self._after[asked]
 
     def _find_after(self, tool: str, known: frozenset[str]) -> list[After]:
-        things = _things(tool)
-        if not things:
+        acted = things(tool)
+        if not acted:
             return []
-        about = [one for one in self.sentences if all(_has_stem(one.words, word) for word in things)]
+        about = [one for one in self.sentences if all(_has_stem(one.words, word) for word in acted)]
         rules = []
         for sentence in about:
             clause = _AFTER.search(sentence.text)
@@ -212,7 +243,7 @@ class PolicyText:
             if clause is None or not _ALLOWS.search(allowed):
                 continue
             before = _done_tools(clause.group(1), tool, known)
-            if before and all(_has_stem(_WORD.findall(allowed), word) for word in things):
+            if before and all(_has_stem(_WORD.findall(allowed), word) for word in acted):
                 rules.append(After(sentence.text, before, _telling(sentence, about)))
         return rules
 
@@ -245,38 +276,41 @@ def _telling(sentence: Sentence, about: Sequence[Sentence]) -> frozenset[tuple[s
 def _done_tools(clause: str, tool: str, writes: Iterable[str]) -> frozenset[str]:
     """Return the writing tools, others than this one, whose doing a clause speaks of."""
     words = _WORD.findall(clause)
-    doing = [word for word in words if word.endswith("ing")]
+    doing = [word for word in words if word.endswith(("ing", "ed"))]
     return frozenset(
         one
         for one in writes
         if one != tool
-        and any(_same_verb(_verb_of(one), word) for word in doing)
-        and any(_has_stem(words, thing) for thing in _things(one))
+        and any(same_verb(verb_of(one), word) for word in doing)
+        and any(_has_stem(words, thing) for thing in things(one))
     )
 
 
 def _speaks_of(text: str, tool: str) -> bool:
     """Tell whether a text uses a tool's verb and the thing it acts on."""
-    words, verb = _WORD.findall(text.lower()), _verb_of(tool)
-    things = _things(tool)
-    return any(_same_verb(verb, word) for word in words) and any(_has_stem(words, one) for one in things)
+    words, verb = _WORD.findall(text.lower()), verb_of(tool)
+    acted = things(tool)
+    return any(same_verb(verb, word) for word in words) and any(_has_stem(words, one) for one in acted)
 
 
-def _things(tool: str) -> list[str]:
+@cache
+def things(tool: str) -> tuple[str, ...]:
     """Return the words for what a tool acts on."""
-    return [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+    return tuple(word for word in spoken(tool).split()[1:] if word not in _FILLERS)
 
 
-def _verb_of(tool: str) -> str:
+@cache
+def verb_of(tool: str) -> str:
     """Return the verb of a tool's name: its first word that is one."""
     words = spoken(tool).split()
     return next((word for word in words if word in WRITING or word in READING), words[0] if words else "")
 
 
-def _same_verb(verb: str, word: str) -> bool:
+@cache
+def same_verb(verb: str, word: str) -> bool:
     """Tell whether a word is a form of a verb, or of one that policies use for it.
 
-    >>> [_same_verb("update", word) for word in ("changing", "modified", "cancelled")]
+    >>> [same_verb("update", word) for word in ("changing", "modified", "cancelled")]
     [True, True, False]
     """
     alike = next((group for group in _ALIKE if verb in group), frozenset({verb}))
@@ -284,6 +318,19 @@ def _same_verb(verb: str, word: str) -> bool:
 
 
 def _is_form(verb: str, word: str) -> bool:
+    if word in _IRREGULAR.get(verb, ()):
+        return True
+    if len(verb) <= _SHORT:
+        stem = verb.removesuffix("e")
+        return word.startswith(stem) and word[len(stem) :] in (
+            "",
+            "e",
+            "s",
+            "es",
+            "ed",
+            "ing",
+            stem[-1:] + "ing",
+        )
     stem = verb[:-1] if verb.endswith(("e", "y")) else verb
     return word.startswith(stem) and len(word) <= len(stem) + 6
 

@@ -61,6 +61,10 @@ class Observation:
     fields: Mapping[str, str]
 
 
+def _stands_in(name: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
 class Transcript:
     """The messages of one trajectory and what detectors ask of them."""
 
@@ -68,6 +72,8 @@ class Transcript:
         self.trajectory_id = trajectory.trajectory_id
         self.task_id = trajectory.task_id
         self.messages: tuple[Message, ...] = trajectory.messages
+        self.sources: dict[str, int] = {}
+        """By value, the first message that is a source of it: many proposals ask for the same."""
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -141,11 +147,10 @@ class Transcript:
 
     def is_meant(self, name: str, cues: object) -> bool:
         """Tell whether the user named an object, or the agent did in one line with one of these words."""
-        whole = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-        if whole.search(self.asked_text):
+        if name in self.asked_text and _stands_in(name, self.asked_text):
             return True
-        words = strings(cues)
-        return any(whole.search(line) and any(word in line for word in words) for line in self.told_lines)
+        told = [line for line in self.told_lines if name in line and _stands_in(name, line)]
+        return bool(told) and any(word in line for line in told for word in strings(cues))
 
     @cached_property
     def observations(self) -> dict[str, list[Observation]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
+from trace_assets.stats.tests import at_least
 
 Fact = tuple[str, str, str]
 """Tool that showed it and field (both empty for text), value."""
@@ -20,6 +22,8 @@ MAX_VALUES = 8
 """A field with more values than this is not a state."""
 FOLLOWS = 0.6
 """Share of the tasks in which it was seen that must take the step afterwards, whatever the outcome."""
+CUE_CHANCE = 0.01
+"""Chance, over all words, that one of the user's goes so well with the step, below which it is its cue."""
 LIFT = 0.3
 """By how much that must exceed the share of the other tasks that take the step."""
 
@@ -30,6 +34,7 @@ _FILLERS = frozenset(
 )
 _ON = frozenset({"on", "yes", "true", "enabled", "active", "connected"})
 _OFF = frozenset({"off", "no", "not", "false", "disabled", "inactive", "disconnected"})
+_BETWEEN = frozenset({"is", "are", "was", "now", "currently", "turned", "switched", "mode", "has", "been"})
 _SWITCHES_ON = frozenset({"enable", "activate", "connect", "grant"})
 _SWITCHES_OFF = frozenset({"disable", "deactivate", "disconnect", "revoke"})
 
@@ -47,21 +52,89 @@ def calls_for(tool: str, seen: str) -> bool:
     """
     if hands_over(tool):
         return True
-    verb, *rest = spoken(tool).split()
-    words = _WORD.findall(spoken(seen).replace("wi-fi", "wifi").replace("wi fi", "wifi"))
-    things = [word for word in rest if word not in _FILLERS]
-    if not things or not all(any(word[:4] == thing[:4] for word in words) for thing in things):
+    if not speaks_of(tool, seen):
         return False
+    verb, words = spoken(tool).split()[0], _words(seen)
     on, off = not _ON.isdisjoint(words), not _OFF.isdisjoint(words)
     return not (verb in _SWITCHES_ON and on and not off) and not (verb in _SWITCHES_OFF and off)
+
+
+def speaks_of(tool: str, line: str) -> bool:
+    """Tell whether a line names all that a tool acts on.
+
+    >>> speaks_of("toggle_roaming", "Data Roaming Enabled: Yes"), speaks_of("toggle_roaming", "Wi-Fi: on")
+    (True, False)
+    """
+    things = [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+    words = _words(line)
+    return bool(things) and all(any(word[:4] == thing[:4] for word in words) for thing in things)
+
+
+def state_of(line: str) -> str:
+    """Return whether a line says `on` or `off`; empty where it says neither, or both.
+
+    >>> state_of("Data Roaming Enabled: No"), state_of("Roaming is now ON."), state_of("Roaming")
+    ('off', 'on', '')
+    """
+    words = set(_words(line))
+    if words & _OFF:
+        return "off"
+    return "on" if words & _ON else ""
+
+
+def told_state(tool: str, line: str) -> str:
+    """Return the state, `on` or `off`, that a line says what a tool acts on is in; else nothing.
+
+    The thing must stand right before its state: `data roaming enabled` speaks of roaming, not of data.
+
+    >>> [told_state(tool, "Data Roaming Enabled: No") for tool in ("toggle_roaming", "toggle_data")]
+    ['off', '']
+    >>> told_state("toggle_data", "Mobile Data is now ON.")
+    'on'
+    """
+    things = [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+    words = [word for word in _words(line) if word not in _BETWEEN]
+    for place, word in enumerate(words):
+        if word in _ON | _OFF and place and things and words[place - 1][:4] == things[-1][:4]:
+            return state_of(line)
+    return ""
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(spoken(text).replace("wi-fi", "wifi").replace("wi fi", "wifi"))
+
+
+def _cue(seen: set[str], after: set[str], said: Mapping[str, set[str]]) -> str:
+    """Return the word of the user's with which a sight mostly calls for a step, and without which seldom.
+
+    Such as a setting that only matters abroad. Of several the one that most of the steps go with.
+
+    >>> seen, after = set("abcdefghijklmnop"), set("abcdefgh")
+    >>> _cue(seen, after, {"abroad": set("abcdefghi"), "phone": seen}), _cue(seen, after, {"phone": seen})
+    ('abroad', '')
+    """
+    best: tuple[int, float, str] | None = None
+    for word, tasks in said.items():
+        with_it = seen & tasks
+        if len(with_it) < MIN_USES or len(seen) - len(with_it) < MIN_USES - 1:
+            continue
+        took, rest = len(after & with_it), len(seen) - len(with_it)
+        share, without = took / len(with_it), len(after - tasks) / rest
+        chance = len(said) * at_least(took, len(with_it), len(after - tasks), rest)
+        found = (took, share, word)
+        if share >= max(FOLLOWS, without + LIFT) and chance <= CUE_CHANCE and (best is None or found > best):
+            best = found
+    return best[2] if best else ""
 
 
 class UnansweredState:
     """A result showed field = value (or said a line of text), and a certain step did not follow.
 
-    The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Arguments:
-    `read` (the tool that showed it) and `field`, both
-    empty for a line of text, `value`, `tool` (the step).
+    The sight must be of what the step is about (`calls_for`). Relevant when it was seen. Where the
+    thing is shown as the step would make it at the end, nothing is lacking. Arguments: `read` (the tool that
+    showed it) and `field`, both empty for a line of text, `value`, `tool` (the step), `goal` (what it makes
+    of its thing, `on` or `off`; empty where that is not known), `word`
+    (of the user's that it takes as well; empty for none).
     """
 
     name = "unanswered_state"
@@ -86,6 +159,7 @@ class UnansweredState:
                     if end > at:
                         followed.setdefault((fact, tool), set()).add(one.task_id)
         proposals = []
+        said = self._said(corpus)
         for (fact, tool), after in sorted(followed.items()):
             seen = saw[fact]
             if len(seen) < MIN_USES or fact[0] == tool or (fact[1] and len(values[fact[:2]]) > MAX_VALUES):
@@ -96,29 +170,63 @@ class UnansweredState:
                 continue
             share = len(after) / len(seen)
             if share >= max(FOLLOWS, elsewhere + LIFT):
-                proposals.append(self._proposal(fact, tool))
+                proposals.append(self._proposal(fact, tool, self._goal(corpus, tool)))
+                continue
+            goal, state = self._goal(corpus, tool), state_of(f"{fact[1]} {fact[2]}")
+            if goal and state and state != goal and (word := _cue(seen, after, said)):
+                proposals.append(self._proposal(fact, tool, goal, word))
         return proposals
 
-    def _proposal(self, fact: Fact, tool: str) -> Proposal:
+    def _said(self, corpus: Corpus) -> dict[str, set[str]]:
+        """Return by word the tasks in which the user said it; words that ask for nothing are left out."""
+        found: dict[str, set[str]] = {}
+        for one in corpus.transcripts:
+            for word in one.words.keys() - STOP_WORDS:
+                found.setdefault(word, set()).add(one.task_id)
+        return found
+
+    def _goal(self, corpus: Corpus, tool: str) -> str:
+        """Return what a step makes of its thing, `on` or `off`, by what it mostly reports; else nothing."""
+        said = Counter(
+            state_of(step.result) for one in corpus.transcripts for step in one.calls(tool, ok=True)
+        )
+        most = max(said, key=lambda state: (said[state], state), default="")
+        return most if 2 * said[most] > sum(said.values()) else ""
+
+    def _proposal(self, fact: Fact, tool: str, goal: str, word: str = "") -> Proposal:
         read, field, value = fact
         seen = f"{spoken(field)} '{value}'" if field else f"'{value}'"
+        seen += f" where '{word}' was said" if word else ""
         where = f"'{spoken(read)}'" if read else "a result"
         return Proposal(
-            args={"read": read, "field": field, "value": value, "tool": tool},
+            args={"read": read, "field": field, "value": value, "tool": tool, "goal": goal, "word": word},
             name=f"{title(imperative(tool))} after seeing {seen}",
             description=(
                 f"When {where} shows {seen}, go on to '{spoken(tool)}' "
                 "(or have it done) before the conversation ends."
             ),
-            subject=(tool, field, value) if field else (tool, value),
+            subject=tuple(part for part in (tool, field, value, word) if part),
         )
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         seen = transcript.facts.get((args["read"], args["field"], args["value"]))
-        if seen is None:
+        if seen is None or (args.get("word") and args["word"] not in transcript.words):
             return NOT_NEEDED
         after = [step.index for step in transcript.calls(args["tool"]) if step.index > seen]
         if after:
             return present(f"{args['tool']} followed", seen, after[0])
+        if args.get("goal") and self._is_so(transcript, args):
+            return NOT_NEEDED
         return lacking(f"{args['tool']} did not follow", seen, transcript.last_of_agent())
+
+    def _is_so(self, transcript: Transcript, args: Mapping[str, Any]) -> bool:
+        """Tell whether the last line of plain text on the thing's state shows it as the step makes it."""
+        last = ""
+        for step in transcript.steps:
+            if step.failed or step.answer is None or step.result.lstrip().startswith("{"):
+                continue
+            for line in re.split(r"[\n|]", step.result[:2000]):
+                if line.strip() != args["value"]:
+                    last = told_state(str(args["tool"]), line) or last
+        return bool(last == args["goal"])

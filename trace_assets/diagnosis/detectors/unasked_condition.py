@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
@@ -16,6 +16,24 @@ from trace_assets.diagnosis.detectors.wording import spoken
 _IF = re.compile(r"\bif (?:the|a|an|your) (?:user|customer|caller|client|patient) is ([a-z' -]{4,60})")
 _WORD = re.compile(r"[a-z]+")
 _STEPS = re.compile(r"\b(?:you should|guide|ask|check|enable|offer|use|must|make sure|help)\b")
+_NO_TOPICS = frozenset(
+    {"address", "cause", "common", "diagnos", "general", "guide", "guideline", "handl", "introduction"}
+    | {"issue", "overview", "policy", "problem", "procedure", "rule", "step", "support", "troubleshoot"}
+    | {"understand", "policie"}
+)
+"""Words of headings, without their endings, that name no subject."""
+_ALIKE: tuple[frozenset[str], ...] = (
+    frozenset({"travel", "abroad", "oversea", "outside", "foreign", "vacation", "holiday"}),
+    frozenset({"pregnan", "expecting"}),
+    frozenset({"minor", "underage", "child", "teenager"}),
+    frozenset({"unemploy", "jobless", "laid"}),
+    frozenset({"deceas", "died", "dead", "passed"}),
+    frozenset({"ill", "sick", "unwell", "hospital"}),
+    frozenset({"student", "school", "college", "university"}),
+    frozenset({"retir", "pension", "senior"}),
+    frozenset({"disabl", "wheelchair", "impair", "handicap"}),
+)
+"""Stems by which people tell one situation; a policy's word is seldom the one that a user says."""
 HEAD = 2
 """Words of the condition that tell it: those that come first."""
 
@@ -53,7 +71,9 @@ class UnaskedCondition:
             if not stems:
                 continue
             topics = {
-                word for word in _WORD.findall(sentence.heading) if len(word) > 3 and word not in STOP_WORDS
+                word
+                for word in _WORD.findall(sentence.heading)
+                if len(word) > 3 and word not in STOP_WORDS and _stem(word) not in _NO_TOPICS
             }
             for group in groups:
                 if not group[0].isdisjoint(stems):
@@ -78,6 +98,7 @@ class UnaskedCondition:
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         stems, topics = strings(args["stems"]), strings(args["topics"])
+        ways = _other_words(stems)
         turns = [i for i, one in enumerate(transcript.messages) if one.role == "user" and one.content]
         if len(turns) < 3:
             return NOT_NEEDED
@@ -86,7 +107,7 @@ class UnaskedCondition:
             if message.role not in ("user", "assistant") or not message.content:
                 continue
             words = _WORD.findall(transcript.lowered[index])
-            said = any(word.startswith(stem) for word in words for stem in stems)
+            said = any(word.startswith(way) for word in words for way in ways)
             if said and (message.role == "user" or "?" in transcript.lowered[index]):
                 return present("it was asked or said", index)
             if spoke is None and any(word.startswith(_stem(topic)) for word in words for topic in topics):
@@ -94,6 +115,16 @@ class UnaskedCondition:
         if spoke is None:
             return NOT_NEEDED
         return lacking(f"never asked about '{', '.join(stems)}'", spoke, transcript.last_of_agent())
+
+
+def _other_words(stems: Iterable[str]) -> frozenset[str]:
+    """Return stems with those by which people say the same.
+
+    >>> "abroad" in _other_words(["travel", "outside"]), sorted(_other_words(["blind"]))
+    (True, ['blind'])
+    """
+    own = frozenset(stems)
+    return own.union(*(group for group in _ALIKE if not group.isdisjoint(own)))
 
 
 def _stem(word: str) -> str:

@@ -103,19 +103,26 @@ def _checkable(value: object) -> str | None:
 
 def _supported(transcript: Transcript, text: str, before: int) -> bool:
     """Tell whether a value was said or shown before; the user's echo of an invention is no source."""
+    if text not in transcript.sources:
+        transcript.sources[text] = _source(transcript, text)
+    return transcript.sources[text] < before
+
+
+def _source(transcript: Transcript, text: str) -> int:
+    """Return the first message that is a source of a value; behind the last one when none is."""
     date = _DATE.match(text)
-    ways = date_words(*(int(part) for part in date.groups())) if date else re.compile(re.escape(text))
+    ways = date_words(*(int(part) for part in date.groups())) if date else None
     invented = False
-    for index in range(before):
-        role = transcript.messages[index].role
-        if not ways.search(transcript.lowered[index]):
-            if date and role == "user" and _RELATIVE.search(transcript.lowered[index]):
-                return True  # a day that was told by its distance cannot be held against a calendar
+    for index, (message, said) in enumerate(zip(transcript.messages, transcript.lowered, strict=True)):
+        role = message.role
+        if not (text in said if ways is None else ways.search(said)):
+            if date and role == "user" and _RELATIVE.search(said):
+                return index  # a day that was told by its distance cannot be held against a calendar
             continue
         if role in ("tool", "system") or (role == "user" and not invented):
-            return True
+            return index
         invented = invented or role == "assistant"
-    return False
+    return len(transcript.messages)
 
 
 def date_words(year: int, month: int, day: int) -> re.Pattern[str]:

@@ -47,6 +47,15 @@ def scalars(text: str) -> dict[str, str] | None:
         value = from_json(text)
     except ValueError:
         return None
+    return scalars_of(value)
+
+
+def scalars_of(value: Mapping[str, Any]) -> dict[str, str]:
+    """Return the scalar fields of an object outside its lists, nested ones by dotted path.
+
+    >>> scalars_of({"status": "open", "paid": True, "items": [1]})
+    {'status': 'open', 'paid': 'true'}
+    """
     found: dict[str, str] = {}
 
     def walk(part: Mapping[str, Any], path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
 _KEEP = frozenset(
@@ -10,6 +11,7 @@ _KEEP = frozenset(
 )
 
 
+@lru_cache(maxsize=1 << 16)
 def spoken(name: str) -> str:
     """Return a tool's or field's name as words.
 

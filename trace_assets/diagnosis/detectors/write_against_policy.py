@@ -20,6 +20,7 @@ _WITHIN = re.compile(
     r"(h|hr|hrs|hour|hours|day|days)\b"
 )
 _WORD = re.compile(r"[a-z]+")
+_NO_VALUES = frozenset({"that", "this", "their", "same", "your", "with", "have", "when", "original", "other"})
 _YES, _NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
 Condition = Mapping[str, Any]
 
@@ -135,6 +136,11 @@ def read_condition(text: str, seen: Sequence[Observation], now: str | None) -> d
         told = {value.lower() for value in own}
         if told <= _YES | _NO and _alike(field, words):
             return {"field": field, "yes": True}
+    for field, own in sorted(values.items()):
+        # `a premium plan`, of which no run has seen any: the word before the field's name is the value.
+        said = re.search(rf"\b([a-z]{{4,}}) {re.escape(spoken(field))}\b", text)
+        if said and said.group(1) not in _NO_VALUES and all(map(categorical, own)):
+            return {"field": field, "value": said.group(1)}
     return {"words": [word for word in words if word not in ("user", "they", "that", "this", "with", "have")]}
 
 
@@ -149,8 +155,11 @@ def _always_before(values: set[str], now: str | None) -> bool:
 
 
 def _met(one: Condition, fields: Mapping[str, str], now: str, transcript: Transcript, before: int) -> bool:
-    if "field" not in one:
-        return _shown(one["words"], transcript, before)
+    return met_by_record(one, fields, now) if "field" in one else _shown(one["words"], transcript, before)
+
+
+def met_by_record(one: Condition, fields: Mapping[str, str], now: str) -> bool:
+    """Tell whether a condition that names a field holds for a record; a record without it meets nothing."""
     value = fields.get(one["field"])
     if value is None:
         return False
@@ -162,11 +171,20 @@ def _met(one: Condition, fields: Mapping[str, str], now: str, transcript: Transc
 
 def _shown(words: Sequence[str], transcript: Transcript, before: int) -> bool:
     """Tell whether a result before shows one of a condition's words as a value: somebody else made it so."""
-    said = {f'"{word}"' for word in words}
     return any(
-        any(word in step.result.lower() for word in said) or step.result.strip().lower() in words
-        for step in transcript.steps
-        if step.end < before and not step.failed
+        is_shown(words, step.result) for step in transcript.steps if step.end < before and not step.failed
+    )
+
+
+def is_shown(words: Sequence[str], result: str) -> bool:
+    """Tell whether a result is one of some words, or has it as a value; a field of that name shows nothing.
+
+    >>> [is_shown(["sick"], text) for text in ('{"why": "sick"}', '{"sick": "no"}', "Sick ")]
+    [True, False, True]
+    """
+    text = result.strip().lower()
+    return text in words or any(
+        f'"{word}"' in text and re.search(rf'"{re.escape(word)}"(?!\s*:)', text) for word in words
     )
 
 

@@ -12,9 +12,11 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
+from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits
 from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.write_against_policy import is_shown
 from trace_assets.records import ExpectedAction, Task, ToldTask, Trajectory
 
 Told = Task | ToldTask
@@ -41,6 +43,8 @@ class Facts:
         self._things: dict[str, list[Thing]] = {}
         self._known: dict[str, str] = {}
         self._expected: dict[str, list[tuple[int, ExpectedAction]]] = {}
+        self._bans: dict[str, list[Ban]] = {}
+        self._limits: dict[str, list[Most]] = {}
 
     def transcript(self, one: Trajectory) -> Transcript:
         """Return a run's calls and results."""
@@ -88,10 +92,12 @@ class Facts:
         return self._things[task_id]
 
     def record(self, task_id: str, name: str) -> Thing | None:
-        """Return the first object that a look showed under an identifier in a task's runs."""
+        """Return the first object that a look showed under an identifier in a task's runs, unchanged."""
         wanted = normal(name)
         for one in self.of_task[task_id]:
             for step in self.transcript(one).steps:
+                if step.tool in self.writes and not step.failed and wanted in step.objects:
+                    break
                 shown = step.answer is not None and not step.failed and wanted in step.objects
                 thing = next(things_in(step.result), None) if shown and step.tool not in self.writes else None
                 if thing is not None and any(normal(value) == wanted for value in thing.values()):
@@ -107,6 +113,51 @@ class Facts:
                 texts += [said.content for said in one.messages if said.role != "assistant" and said.content]
             self._known[task_id] = "\n".join(texts).lower()
         return re.search(rf"(?<![\w-]){re.escape(value.lower())}(?![\w-])", self._known[task_id]) is not None
+
+    @cached_property
+    def values(self) -> Mapping[str, frozenset[str]]:
+        """By field, the values that records have in any run."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for fields in self._records:
+            for field, value in fields.items():
+                found[field].add(value)
+        return {field: frozenset(own) for field, own in found.items()}
+
+    @cached_property
+    def _records(self) -> list[Mapping[str, str]]:
+        """Fields of all records that any run saw, each once."""
+        every = (
+            observation.fields
+            for one in self.runs
+            for seen in self.transcript(one).observations.values()
+            for observation in seen
+        )
+        return list({tuple(sorted(fields.items())): fields for fields in every}.values())
+
+    def bans(self, tool: str) -> list[Ban]:
+        """Return what the policy forbids to do with a tool, by values that records have."""
+        if tool not in self._bans:
+            self._bans[tool] = bans(self.policy, tool, self.values)
+        return self._bans[tool]
+
+    def limits(self, tool: str) -> list[Most]:
+        """Return the numbers beyond which the policy does not allow an argument of a tool."""
+        if tool not in self._limits:
+            self._limits[tool] = limits(self.policy, tool)
+        return self._limits[tool]
+
+    def records_like(self, fields: Mapping[str, str]) -> list[Mapping[str, str]]:
+        """Return the records of any run that have the same fields."""
+        return [one for one in self._records if one.keys() == fields.keys()]
+
+    def shows(self, task_id: str, words: Sequence[str]) -> bool:
+        """Tell whether a result of a task's runs is one of some words, or has it as a value."""
+        return any(
+            is_shown(words, step.result)
+            for one in self.of_task[task_id]
+            for step in self.transcript(one).steps
+            if not step.failed and step.tool not in self.writes
+        )
 
     @cached_property
     def granted(self) -> Mapping[tuple[str, str], Mapping[str, tuple[int, int]]]:
@@ -133,7 +184,7 @@ class Facts:
             for task_id in self.tasks
             for _, action in self.expected_writes(task_id)
             for path, value in leaves(action.arguments)
-            if "." in path and looks_like_id(value)
+            if looks_like_id(value)
         }
         keys = {key for key, _ in wanted}
         found: dict[tuple[str, str], list[Thing]] = defaultdict(list)

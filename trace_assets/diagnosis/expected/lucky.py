@@ -74,7 +74,10 @@ def lucky_passes(
     return rows
 
 
-BREAKING = frozenset({"protected_field", "past_object", "missing_prerequisite", "refused_demand"})
+BREAKING = frozenset(
+    {"protected_field", "past_object", "missing_prerequisite", "refused_demand"}
+    | {"banned_object", "beyond_limit", "no_condition_holds"}
+)
 """Doubts about a task that say: whoever passes it has broken the policy."""
 
 

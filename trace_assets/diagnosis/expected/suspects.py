@@ -7,14 +7,14 @@ be. That nobody passes a task is only a *suspicion*: it may as well be hard.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.expected.diffs import changed, differences
+from trace_assets.diagnosis.expected.doubt import Doubt, Doubter
 from trace_assets.diagnosis.expected.facts import (
     Facts,
     Thing,
@@ -23,8 +23,15 @@ from trace_assets.diagnosis.expected.facts import (
     names_number,
     objects,
 )
-from trace_assets.records import ExpectedAction, SuspectTask, Trajectory
-from trace_assets.records.triage import Grade
+from trace_assets.diagnosis.expected.forbidden import (
+    banned_object,
+    beyond_limit,
+    missing_prerequisite,
+    no_condition_holds,
+    past_object,
+    protected_field,
+)
+from trace_assets.records import SuspectTask, Trajectory
 
 ALIKE = 3
 """Values that a part of a call must have to be compared with records."""
@@ -34,28 +41,6 @@ CHANCE = 0.05
 """Chance that none would pass, by each policy's own pass rate, below which the task is suspected."""
 GRANTED = 0.8
 """Share of the other tasks whose instruction names a quantity, from which each should."""
-
-
-class Doubt(NamedTuple):
-    """What one rule says against a task.
-
-    Attributes:
-        grade: `wrong` or `suspected`.
-        rule: The rule's name.
-        detail: One sentence for a person.
-        places: Which expected writes it concerns, counted among the expected writes; empty: all.
-        arguments: Which of their arguments; empty: the whole call.
-    """
-
-    grade: Grade
-    rule: str
-    detail: str
-    places: tuple[int, ...] = ()
-    arguments: tuple[str, ...] = ()
-
-
-Doubter = Callable[[Facts, str], Iterator[Doubt]]
-"""Looks at one task (by id) beside all facts."""
 
 
 def value_in_no_record(facts: Facts, task_id: str) -> Iterator[Doubt]:
@@ -105,77 +90,6 @@ def no_change_demanded(facts: Facts, task_id: str) -> Iterator[Doubt]:
             if same:
                 detail = f"{action.name} is to replace {spoken(name)} {same[0]} by itself"
                 yield Doubt("wrong", "no_change_demanded", detail, (place,))
-
-
-def protected_field(facts: Facts, task_id: str) -> Iterator[Doubt]:
-    """An expected call changes what the policy says must stay as it is."""
-    for place, action in facts.expected_writes(task_id):
-        names, sentence = facts.policy.protected(action.name)
-        record = _record_of(facts, task_id, action) if names else None
-        if record is None:
-            continue
-        parts = [
-            facts.parts.get((key, normal(value)), [])
-            for part in list(objects(action.arguments))[1:]
-            for key, value in part.items()
-            if looks_like_id(value)
-        ]
-        if not parts or not all(parts):
-            continue
-        for field in sorted(record.keys() & {name.replace(" ", "_") for name in names}):
-            after = {normal(thing[field]) for things in parts for thing in things if field in thing}
-            if after and normal(record[field]) not in after:
-                before = f"{spoken(field)} from {record[field]}"
-                detail = f"{action.name} is to change the {before}, but the policy says: '{sentence}'"
-                yield Doubt("wrong", "protected_field", detail, (place,))
-                break
-
-
-def past_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
-    """An expected call acts on what lies in the past although the policy forbids that."""
-    today = facts.policy.clock
-    if today is None:
-        return
-    for place, action in facts.expected_writes(task_id):
-        for sentence in facts.policy.forbids_past(action.name):
-            record = _record_of(facts, task_id, action)
-            if record is None:
-                break
-            words = {word[:5] for word in sentence.words}
-            dates = [
-                (path, str(value)[:10])
-                for path, value in leaves(record)
-                if "date" in path.rpartition(".")[2]
-                and any(word[:5] in words for word in spoken(path).split() if word != "date")
-            ]
-            past = [(path, value) for path, value in dates if value < today and value[:2] in ("19", "20")]
-            if past:
-                path, value = past[0]
-                detail = (
-                    f"{action.name} is to be called on what has {spoken(path)} {value}, before {today}, but "
-                    f"the policy says: '{sentence.text}'"
-                )
-                yield Doubt("wrong", "past_object", detail, (place,))
-                break
-
-
-def missing_prerequisite(facts: Facts, task_id: str) -> Iterator[Doubt]:
-    """An expected call may by the policy be made only after another, and no such other is expected."""
-    wanted = facts.expected_writes(task_id)
-    task = facts.tasks.get(task_id)
-    told = task.instruction.lower() if task else ""
-    for place, action in wanted:
-        for rule in facts.policy.only_after(action.name, sorted(facts.writes)):
-            applies = not rule.only_if or any(f"{word} {noun[:4]}" in told for word, noun in rule.only_if)
-            done = any(other.name in rule.before for number, other in wanted if number < place)
-            if applies and not done:
-                others = ", ".join(sorted(rule.before))
-                detail = (
-                    f"{action.name} is expected without any of {others} before it, but the policy says: "
-                    f"'{rule.sentence}'"
-                )
-                yield Doubt("wrong", "missing_prerequisite", detail, (place,))
-                break
 
 
 def refused_demand(facts: Facts, task_id: str) -> Iterator[Doubt]:
@@ -258,6 +172,9 @@ DOUBTERS: tuple[Doubter, ...] = (
     protected_field,
     past_object,
     missing_prerequisite,
+    banned_object,
+    beyond_limit,
+    no_condition_holds,
     refused_demand,
     done_and_failed,
     not_granted,
@@ -310,16 +227,6 @@ def suspect_tasks(
                     )
                 )
     return rows
-
-
-def _record_of(facts: Facts, task_id: str, action: ExpectedAction) -> Thing | None:
-    """Return the record of the object that a call acts on: the first argument that names one."""
-    for value in action.arguments.values():
-        if looks_like_id(value):
-            record = facts.record(task_id, str(value))
-            if record is not None:
-                return record
-    return None
 
 
 def _faultless(facts: Facts, one: Trajectory, task_id: str, place: int, index: int) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.identity import find_ids, looks_like_id, normal
+from trace_assets.diagnosis.detectors.lineage import part_lacking
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, strings
 from trace_assets.diagnosis.repair.run import Change, Plan, Run, call_of, in_words, objects_of
@@ -62,7 +64,9 @@ def recipe(run: Run, capability: Capability, label: Label, donors: Donors) -> Pl
     found = RECIPES.get(capability.detector or "")
     if found is None:
         return OWN_TURN if capability.detector else "nothing says what its repair would be: no detector"
-    return found(run, capability.detector_args, label, donors)
+    family = next(one for one in FAMILIES if one.name == capability.detector)
+    args = part_lacking(family, Transcript(run.trajectory), capability.detector_args)
+    return found(run, args, label, donors)
 
 
 def _read_first(run: Run, args: Mapping[str, Any], _: Label, donors: Donors) -> Plan | str:

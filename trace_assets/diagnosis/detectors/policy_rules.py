@@ -1,0 +1,244 @@
+"""What a policy forbids to do with what: by a value of the object's record, or beyond a number.
+
+Read from single sentences, held against values that records really have. A sentence with an exception, or one
+whose condition has parts that cannot be read, gives no rule: it is better to see nothing than to accuse
+wrongly. English only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trace_assets.diagnosis.detectors.policy_text import (
+    FORBIDS,
+    PolicyText,
+    Sentence,
+    same_verb,
+    things,
+    verb_of,
+)
+from trace_assets.diagnosis.detectors.values import categorical
+from trace_assets.diagnosis.detectors.wording import spoken
+
+_EXCEPTION = re.compile(
+    r"\b(unless|except|apart from|other than|instead of|even|including|regardless|without)\b"
+)
+_ONLY_IF = re.compile(r"\bonly\b[^,;]*?\b(?:if|when|while|whose|where|that (?:is|are|has|have))\b(.*)")
+_IF_ONLY = re.compile(r"\b(?:if|when|provided that)\b([^,;]*)")
+_ONLY_THOSE = re.compile(r"^only (.+?) (?:can|may|are|is|will)\b")
+_QUOTED = re.compile(r"['\"‘“]([^'\"’”]{2,40})['\"’”]")
+_NEGATED = re.compile(r"\b(not|no|never|without)\b|n't\b")
+_WORD = re.compile(r"[a-z]+")
+_GENERIC = frozenset({"make", "create", "add", "set", "place", "submit", "open", "do", "post", "put", "send"})
+"""Verbs that say nothing of what is done: the thing does."""
+_MOST = re.compile(
+    r"(?:\b(?:at most|no more than|not more than|up to|a maximum of|maximum of|limited to|"
+    r"(?:may|can|must|should)(?:not| not) exceed|cannot exceed|not exceed|exceeding|more than|above|over)\s+)"
+    r"(?P<sign>[$€£])?\s?(?P<number>\d[\d,]*(?:\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twelve)"
+    r"\s?(?P<noun>[a-z%€]+(?: [a-z]+)?)?"
+)
+_BEYOND = re.compile(r"\b(exceeding|more than|above|over)\s")
+_PER = re.compile(r"\b(?:per|each|every|times|multiplied by|for each)\s+(?:the )?([a-z]+)")
+_NUMBERS = {
+    word: float(number)
+    for number, word in enumerate(
+        ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 1
+    )
+}
+_MONEY = frozenset({"eur", "euro", "euros", "usd", "dollar", "dollars", "gbp", "pounds", "chf", "yen"})
+_SUMS = re.compile(r"(?:^|_)(?:amount|price|sum|value|total|cost|payment|fee|refund|credit)(?:$|_)")
+_SPANS = frozenset(
+    {"day", "week", "month", "year", "booking", "order", "request", "call", "time", "transaction"}
+)
+"""What a limit may be counted by without another number that would have to be known."""
+
+
+@dataclass(frozen=True)
+class Ban:
+    """A tool may not be used on objects with certain values of a field, or only on those.
+
+    Attributes:
+        sentence: What says so.
+        field: Of the object's record, dotted.
+        values: As said, lower case.
+        only: Whether these are the only ones that are allowed.
+    """
+
+    sentence: str
+    field: str
+    values: tuple[str, ...]
+    only: bool
+
+    def forbids(self, fields: Mapping[str, str]) -> bool:
+        """Tell whether an object with these fields may not be used so; what is not known forbids nothing."""
+        value = fields.get(self.field)
+        return value is not None and (spoken(value) in self.values) != self.only
+
+
+@dataclass(frozen=True)
+class Most:
+    """An argument of a tool may have so much, or so many, and no more.
+
+    Attributes:
+        sentence: What says so.
+        number: The most.
+        noun: What is counted, lower case; empty for money.
+    """
+
+    sentence: str
+    number: float
+    noun: str
+
+    def broken_by(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the argument that goes beyond it, None when none does."""
+        for name, value in arguments.items():
+            if isinstance(value, list | tuple):
+                if self.noun and _is_noun(name, self.noun) and len(value) > self.number:
+                    return name
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                of_it = _is_noun(name, self.noun) if self.noun else bool(_SUMS.search(name))
+                if of_it and value > self.number:
+                    return name
+        return None
+
+
+def bans(policy: PolicyText, tool: str, values: Mapping[str, Collection[str]]) -> list[Ban]:
+    """Return what a policy forbids to do with a tool, by a value of the object's record.
+
+    Args:
+        policy: The policy.
+        tool: Its name.
+        values: By field, the values that records of its objects have in any run.
+
+    >>> said = "Shipped orders cannot be cancelled. Bills can only be paid if the status is 'open'."
+    >>> text = PolicyText(said)
+    >>> [(one.values, one.only) for one in bans(text, "cancel_order", {"state": ["shipped", "new"]})]
+    [(('shipped',), False)]
+    >>> [(one.values, one.only) for one in bans(text, "pay_bill", {"status": ["open", "closed"]})]
+    [(('open',), True)]
+    """
+    known = {
+        field: {spoken(value) for value in own if categorical(value) and len(value) > 2}
+        for field, own in values.items()
+    }
+    found = []
+    for sentence in policy.sentences:
+        if not _speaks_of(sentence, tool):
+            continue
+        told = _only(sentence.text)
+        if told is not None:
+            found += [Ban(sentence.text, *one, only=True) for one in _named(told, known, True, tool)]
+        elif FORBIDS.search(sentence.text) and not _EXCEPTION.search(sentence.text):
+            found += [
+                Ban(sentence.text, *one, only=False) for one in _named(sentence.text, known, False, tool)
+            ]
+    return found
+
+
+def limits(policy: PolicyText, tool: str) -> list[Most]:
+    """Return the numbers beyond which a policy does not allow an argument of a tool.
+
+    >>> text = PolicyText("A pass can be issued for up to 30 days.")
+    >>> [(one.number, one.noun) for one in limits(text, "issue_pass")]
+    [(30.0, 'days')]
+    """
+    found = []
+    for sentence in policy.sentences:
+        if not _speaks_of(sentence, tool) or _EXCEPTION.search(sentence.text):
+            continue
+        for match in _MOST.finditer(sentence.text):
+            if _BEYOND.match(match.group(0)) and not FORBIDS.search(sentence.text):
+                continue
+            per = _PER.search(sentence.text[match.start() :])
+            if per and not {per.group(1), per.group(1).rstrip("s")} & {*_SPANS, *things(tool)}:
+                continue
+            said = match["number"]
+            number = _NUMBERS[said] if said in _NUMBERS else float(said.replace(",", ""))
+            noun = (match["noun"] or "").split(" ")[0]
+            money = bool(match["sign"]) or noun in _MONEY or noun == "€"
+            if money or len(noun) > 2:
+                found.append(Most(sentence.text, number, "" if money else noun))
+    return found
+
+
+def _speaks_of(sentence: Sentence, tool: str) -> bool:
+    """Tell whether a sentence is about what a tool does: its verb, and its thing here or in the heading."""
+    verb, about = verb_of(tool), things(tool)
+    heading = _WORD.findall(sentence.heading)
+    thing = not about or any(_has(sentence.words, one) or _has(heading, one) for one in about)
+    if any(same_verb(verb, word) for word in sentence.words):
+        return thing or any(same_verb(verb, word) for word in heading)
+    if verb in _GENERIC and about:
+        return all(_has(sentence.words, one) for one in about)
+    return bool(about) and any(same_verb(verb, word) for word in heading) and _has(sentence.words, about[-1])
+
+
+def _only(text: str) -> str | None:
+    """Return the condition under which alone something is allowed, None when no such thing is said."""
+    if (those := _ONLY_THOSE.search(text)) is not None:
+        return those.group(1)
+    if (condition := _ONLY_IF.search(text)) is not None:
+        return condition.group(1)
+    if re.search(r"\bonly\b", text) and (condition := _IF_ONLY.search(text)) is not None:
+        return condition.group(1)
+    return None
+
+
+def _named(
+    text: str, known: Mapping[str, Collection[str]], only: bool, tool: str
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield (field, values) that a condition names; nothing where it has other alternatives."""
+    if only and (_NEGATED.search(text) or _EXCEPTION.search(text)):
+        return
+    quoted = tuple(one.strip() for one in _QUOTED.findall(text))
+    alternatives = len(re.findall(r"\bor\b", text)) if only else 0
+    found: dict[str, tuple[str, ...]] = {}
+    for field, own in known.items():
+        said = tuple(sorted(one for one in _said(text, own) if not _is_tools(one, tool)))
+        if only and quoted and _is_named(field, text):
+            said = tuple(sorted({*said, *quoted}))
+        if said and len(said) > alternatives:
+            found[field] = said
+    # A value that several fields have belongs to the field that is named; without a name nobody can tell.
+    named = {field: said for field, said in found.items() if _is_named(field, text)}
+    if named:
+        yield from named.items()
+    elif len({said for said in found.values()}) == len(found):
+        yield from found.items()
+
+
+def _said(text: str, values: Iterable[str]) -> Iterator[str]:
+    """Yield the values that a text says; `economy` is not said where only `basic economy` is.
+
+    >>> list(_said("basic economy flights cannot be changed", ["economy", "basic economy"]))
+    ['basic economy']
+    """
+    for value in sorted(values, key=lambda one: (-len(one), one)):
+        if value not in text:
+            continue
+        text, count = re.subn(rf"(?<![\w-]){re.escape(value)}(?![\w-])", " ", text)
+        if count and value not in ("yes", "no", "true", "false", "none"):
+            yield value
+
+
+def _is_named(field: str, text: str) -> bool:
+    words = spoken(field.rpartition(".")[2]).split()
+    return bool(words) and all(re.search(rf"\b{re.escape(word)}", text) for word in words)
+
+
+def _is_tools(value: str, tool: str) -> bool:
+    """Tell whether a value is only a word of what the tool does or acts on."""
+    return all(word in spoken(tool).split() or same_verb(verb_of(tool), word) for word in value.split())
+
+
+def _is_noun(name: str, noun: str) -> bool:
+    stem = noun.rstrip("s")
+    return len(stem) > 2 and any(word.rstrip("s") == stem for word in spoken(name).split())
+
+
+def _has(words: Iterable[str], wanted: str) -> bool:
+    stem = wanted[: max(4, len(wanted) - 2)]
+    return any(word.startswith(stem) for word in words)

@@ -1,0 +1,240 @@
+"""Doubts about a task that demands what its own policy forbids: the policy held against the expected calls.
+
+Nothing is read from what runs did but the records that they saw. Where a record is not known, or the policy's
+sentence cannot be read, nothing is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.policy_text import Sentence, same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.transcript import Observation
+from trace_assets.diagnosis.detectors.values import leaves, scalars_of
+from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.write_against_policy import met_by_record, read_condition
+from trace_assets.diagnosis.expected.doubt import Doubt, record_of
+from trace_assets.diagnosis.expected.facts import Facts, Thing, objects
+from trace_assets.records import ExpectedAction
+
+_BEGUN = re.compile(r"\b(begun|started|begins?|starts?|departed|left|checked in)\b")
+_BEGINS = re.compile(r"(?:^|[._])(?:start\w*|begin\w*|from|arriv\w*|depart\w*|check_?in|pick_?up)(?:[._]|$)")
+_ENDED = re.compile(r"\b(over|ended|finished|expired|elapsed|closed)\b")
+_ENDS = re.compile(r"(?:^|[._])(?:ends?|expir\w*|due|until|valid\w*|deadline|return\w*|check_?out)(?:[._]|$)")
+_DONE = re.compile(
+    r"(?:^|[._])(?:creat\w*|made|last|issued?|updated|ordered|placed|paid|charged|booked|birth|dob|joined|since)"
+    r"(?:[._]|$)"
+)
+"""Fields that tell when something was done or born, which always lies behind."""
+_WORD = re.compile(r"[a-z]+")
+_DATED = re.compile(r"(?:19|20)\d\d-\d\d-\d\d")
+
+
+def protected_field(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call changes what the policy says must stay as it is."""
+    for place, action in facts.expected_writes(task_id):
+        names, sentence = facts.policy.protected(action.name)
+        record = record_of(facts, task_id, action) if names else None
+        if record is None:
+            continue
+        fields = record.keys() & {name.replace(" ", "_") for name in names}
+        after = _after(facts, task_id, action, record)
+        for field in sorted(fields):
+            values = after.get(field, set())
+            if values and normal(record[field]) not in values:
+                before = f"{spoken(field)} from {record[field]}"
+                detail = f"{action.name} is to change the {before}, but the policy says: '{sentence}'"
+                yield Doubt("wrong", "protected_field", detail, (place,))
+                break
+
+
+def _after(facts: Facts, task_id: str, action: ExpectedAction, record: Thing) -> Mapping[str, set[str]]:
+    """Return by field what its value could be after a call: given to it, or of what it names."""
+    own = {normal(value) for value in record.values() if looks_like_id(value)}
+    found: dict[str, set[str]] = {}
+    for name, value in action.arguments.items():
+        if isinstance(value, str):
+            found.setdefault(name, set()).add(normal(value))
+    nested = [
+        (key, normal(value))
+        for part in list(objects(action.arguments))[1:]
+        for key, value in part.items()
+        if looks_like_id(value)
+    ]
+    plain = [
+        (name, normal(value))
+        for name, value in action.arguments.items()
+        if looks_like_id(value) and normal(value) not in own
+    ]
+    for pairs in (nested, plain):
+        parts = [facts.parts.get(pair, []) for pair in pairs]
+        if not parts or not all(parts):
+            continue
+        for thing in (thing for part in parts for thing in part):
+            for field, value in thing.items():
+                if isinstance(value, str | int | float):
+                    found.setdefault(field, set()).add(normal(value))
+    return found
+
+
+def past_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call acts on what lies in the past although the policy forbids that."""
+    today = facts.policy.clock
+    if today is None:
+        return
+    for place, action in facts.expected_writes(task_id):
+        for sentence in facts.policy.forbids_past(action.name):
+            record = record_of(facts, task_id, action)
+            if record is None:
+                break
+            past = [
+                (path, value)
+                for path, value in _dates_meant(sentence, record)
+                if value < today and value[:2] in ("19", "20")
+            ]
+            if past:
+                path, value = past[0]
+                detail = (
+                    f"{action.name} is to be called on what has {spoken(path)} {value}, before {today}, but "
+                    f"the policy says: '{sentence.text}'"
+                )
+                yield Doubt("wrong", "past_object", detail, (place,))
+                break
+
+
+def _dates_meant(sentence: Sentence, record: Thing) -> list[tuple[str, str]]:
+    """Return (field, ISO date) of the dates of a record that a sentence about the past speaks of."""
+    dates = [
+        (path, str(value)[:10])
+        for path, value in leaves(record)
+        if isinstance(value, str) and _DATED.match(value) and not _DONE.search(path)
+    ]
+    words = {word[:5] for word in sentence.words}
+    named = [
+        (path, value)
+        for path, value in dates
+        if "date" in path.rpartition(".")[2]
+        and any(word[:5] in words for word in spoken(path).split() if word != "date")
+    ]
+    if named:
+        return named
+    if _BEGUN.search(sentence.text):
+        return [(path, value) for path, value in dates if _BEGINS.search(path)]
+    ends = [(path, value) for path, value in dates if _ENDS.search(path)]
+    if _ENDED.search(sentence.text) and ends:
+        return ends
+    return dates if len(dates) == 1 else []
+
+
+def missing_prerequisite(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call may by the policy be made only after another, and no such other is expected."""
+    wanted = facts.expected_writes(task_id)
+    task = facts.tasks.get(task_id)
+    told = task.instruction.lower() if task else ""
+    for place, action in wanted:
+        for rule in facts.policy.only_after(action.name, sorted(facts.writes)):
+            applies = not rule.only_if or any(f"{word} {noun[:4]}" in told for word, noun in rule.only_if)
+            done = any(other.name in rule.before for number, other in wanted if number < place)
+            if applies and not done and not _was_done(rule.before, told):
+                others = ", ".join(sorted(rule.before))
+                detail = (
+                    f"{action.name} is expected without any of {others} before it, but the policy says: "
+                    f"'{rule.sentence}'"
+                )
+                yield Doubt("wrong", "missing_prerequisite", detail, (place,))
+                break
+
+
+def _was_done(tools: frozenset[str], told: str) -> bool:
+    """Tell whether a task says that what a tool does was done before."""
+    done = [word for word in _WORD.findall(told) if word.endswith("ed")]
+    return any(
+        same_verb(verb_of(tool), word)
+        and re.search(rf"\b(?:was|were|been|already|had|have|has|just) (?:\w+ )?{re.escape(word)}\b", told)
+        for tool in tools
+        for word in done
+    )
+
+
+def banned_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call acts on what the policy, by a value of its record, excludes from just that.
+
+    A call that another expected one repeats with the same arguments was a try: the tool refuses it.
+    """
+    for place, action, fields in _first_writes(facts, task_id):
+        if any(
+            other.name != action.name and other.arguments == action.arguments
+            for _, other in facts.expected_writes(task_id)
+        ):
+            continue
+        for ban in facts.bans(action.name):
+            given = action.arguments.get(ban.field)
+            # A call that changes the very field is not judged by the value that it does away with.
+            if (given is None or normal(given) == normal(fields.get(ban.field))) and ban.forbids(fields):
+                detail = (
+                    f"{action.name} is to be called on what has {spoken(ban.field)} "
+                    f"{fields[ban.field]!r}, but the policy says: '{ban.sentence}'"
+                )
+                yield Doubt("wrong", "banned_object", detail, (place,))
+                break
+
+
+def beyond_limit(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call has more, or more of them, than the policy allows."""
+    for place, action in facts.expected_writes(task_id):
+        for most in facts.limits(action.name):
+            name = most.broken_by(action.arguments)
+            if name is not None:
+                value = action.arguments[name]
+                shown = len(value) if isinstance(value, list | tuple) else value
+                detail = (
+                    f"{action.name} is to be called with {spoken(name)} {shown}, but the policy says: "
+                    f"'{most.sentence}'"
+                )
+                yield Doubt("wrong", "beyond_limit", detail, (place,), (name,))
+                break
+
+
+def no_condition_holds(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """None of the conditions holds of which, by the policy, one has to hold for an expected call.
+
+    A condition that no field of the record shows counts as met when the task or any of its runs speaks of it.
+    """
+    told = facts.tasks[task_id].instruction.lower()
+    for place, action, fields in _first_writes(facts, task_id):
+        listed = facts.policy.any_of(action.name)
+        if not listed:
+            continue
+        alike = [Observation(0, "", one) for one in facts.records_like(fields)]
+        conditions = [read_condition(text, alike, facts.policy.now) for text in listed]
+        if not any("field" in one for one in conditions):
+            continue
+        if any(
+            met_by_record(one, fields, str(facts.policy.now))
+            if "field" in one
+            else _is_told(one["words"], action.name, told) or facts.shows(task_id, one["words"])
+            for one in conditions
+        ):
+            continue
+        detail = f"{action.name} is expected, but none of the policy's conditions holds: {'; '.join(listed)}"
+        yield Doubt("wrong", "no_condition_holds", detail, (place,))
+
+
+def _is_told(words: list[str], tool: str, told: str) -> bool:
+    """Tell whether a text has a word of a condition that is not about what the tool does anyway."""
+    acted = {thing[:4] for thing in things(tool)}
+    own = [word for word in words if word[:4] not in acted and not same_verb(verb_of(tool), word)]
+    return any(re.search(rf"\b{re.escape(word[: max(4, len(word) - 3)])}", told) for word in own)
+
+
+def _first_writes(facts: Facts, task_id: str) -> Iterator[tuple[int, ExpectedAction, Mapping[str, str]]]:
+    """Yield (place, call, fields) of expected calls on objects that no earlier expected call has changed."""
+    changed = set[str]()
+    for place, action in facts.expected_writes(task_id):
+        named = {normal(value) for _, value in leaves(action.arguments) if looks_like_id(value)}
+        record = record_of(facts, task_id, action)
+        if record is not None and named.isdisjoint(changed):
+            yield place, action, scalars_of(record)
+        changed |= named
