@@ -10,13 +10,17 @@ from tests.audit_fixtures.broken_environment import Animal, sound_names
 from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
+from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
+from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 
 NOT_POSSIBLE = {
     "no tool hands the conversation over",
     "no operator makes a harmful mutant of this oracle",
     SAME,
+    NO_PURPOSE,
+    ONE_DECISION,
 }
 """Reasons for which a sound environment may skip a check."""
 

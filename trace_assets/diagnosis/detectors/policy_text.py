@@ -262,6 +262,25 @@ def _speaks_of(text: str, tool: str) -> bool:
     return any(_same_verb(verb, word) for word in words) and any(_has_stem(words, one) for one in things)
 
 
+def names_deed(text: str, tool: str) -> bool:
+    """Tell whether a text has a form of a tool's verb.
+
+    >>> names_deed("Could you have it cancelled?", "cancel_order"), names_deed("Where is it?", "cancel_order")
+    (True, False)
+    """
+    verb = _verb_of(tool)
+    return any(_same_verb(verb, word) for word in _WORD.findall(text.lower()))
+
+
+def speaks_of(text: str, tool: str) -> bool:
+    """Tell whether a text uses a tool's verb, or one for the same, and the thing it acts on.
+
+    >>> speaks_of("Before cancelling an order, look at it.", "cancel_order")
+    True
+    """
+    return bool(_things(tool)) and _speaks_of(text, tool)
+
+
 def _things(tool: str) -> list[str]:
     """Return the words for what a tool acts on."""
     return [word for word in spoken(tool).split()[1:] if word not in _FILLERS]

@@ -1,0 +1,260 @@
+"""Whether an agent is told what to do by anything but what it is meant to look at."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.policy_text import names_deed
+from trace_assets.diagnosis.detectors.values import tells_error, time_of
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.decision_tree import foretold
+from trace_assets.environments.audit.dependence import Told, told_by
+from trace_assets.environments.audit.oracle_decisions import (
+    NO_WRITE,
+    SURE,
+    Decided,
+    decided,
+    looked_up,
+    of_pair,
+    pairs_of,
+)
+from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.contract.answers import parsed
+
+Row = dict[str, Hashable]
+MOST_WORDS = 400
+ONE_DECISION = "every seed calls for the same decision, or too few for another"
+_NUMBER = re.compile(r"\d+")
+
+
+def opening(subject: Subject) -> Finding:
+    """The first messages do not tell what is to be decided: that takes a look.
+
+    A classifier from words, lengths, signs and digits of the first messages to the oracle's decision must
+    not do better than chance, where what tools show tells it, or where requests ask for one thing and it is
+    done or refused. What tells one wish from another is no leak.
+    """
+    cases = decided(subject)
+    same = set.intersection(*(set(_lines(one)) for one in cases)) if cases else set()
+    rows = {one.seed: opening_features([line for line in _lines(one) if line not in same]) for one in cases}
+    texts = {one.seed: " ".join(_said(one)) for one in cases}
+    pairs = [pair for pair in pairs_of(cases) if _looked_for(of_pair(cases, pair), pair, texts)]
+    found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs}
+    return _finding(subject, found, "no decision that hangs on a look is to be told apart")
+
+
+def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[int, str]) -> bool:
+    """Whether two decisions answer requests for one thing, so that the request must not tell them apart."""
+    deeds = [kind for kind in pair if kind != NO_WRITE and not hands_over(kind)]
+    speak = {
+        (kind, deed): _share([names_deed(texts[one.seed], deed) for one in cases if one.kind == kind])
+        for kind in pair
+        for deed in deeds
+    }
+    if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > 0.5 for k, o in (pair, pair[::-1])):
+        return False
+    alike = any(speak[pair[0], deed] >= 0.8 and speak[pair[1], deed] >= 0.8 for deed in deeds)
+    return alike or looked_up(cases) >= SURE
+
+
+def _share(values: Sequence[bool]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _lines(one: Decided) -> list[str]:
+    return [line for m in one.first for line in str(m.get("content") or "").split("\n")]
+
+
+def _said(one: Decided) -> list[str]:
+    return [str(m.get("content") or "") for m in one.first if m["role"] == "user"]
+
+
+def opening_features(lines: Sequence[str]) -> Row:
+    """Return what can be read off words without understanding them.
+
+    >>> sorted(opening_features(["Cancel A17!"]))[:4]
+    ['characters % 2', 'digit 0 % 2', 'digit 0 % 3', 'digit 0 first']
+    """
+    text = "\n".join(lines)
+    words = re.findall(r"[^\W\d_]+", text)[:MOST_WORDS]
+    row: Row = {f"says '{word.lower()}'": True for word in words}
+    row |= {f"says '{a.lower()} {b.lower()}'": True for a, b in pairwise(words)}
+    row |= {f"writes '{word}'": True for word in words if not word.islower()}
+    row |= {
+        "lines": len(lines),
+        "words": len(words),
+        "words % 2": len(words) % 2,
+        "characters % 2": len(text) % 2,
+        "length": len(text) // 20,
+        "first sign": text[:1] if not text[:1].isdigit() else "digit",
+        "last signs": re.sub(r"\w", "w", text[-2:]),
+        "first word": words[0] if words else "",
+    }
+    row |= {f"has {sign!r}": True for sign in set(re.findall(r"[^\w]", text))}
+    row |= {f"{sign!r} times": n for sign, n in Counter(re.findall(r"[^\w]", text)).items()}
+    for place, number in enumerate(_NUMBER.findall(text)[:6]):
+        row |= _digits(f"digit {place}", number)
+    for place, name in enumerate(re.findall(r"\b\w*\d\w*\b", text)[:3]):
+        letters = re.findall(r"[^\W\d_]", name)
+        if letters:
+            row |= {f"name {place} begins": letters[0], f"name {place} ends": letters[-1]}
+    return row
+
+
+def _digits(name: str, number: str) -> Row:
+    value = int(number[-15:])
+    return {
+        f"{name} % 2": value % 2,
+        f"{name} % 3": value % 3,
+        f"{name} first": number[0],
+        f"{name} sum % 2": sum(map(int, number)) % 2,
+        f"{name} long": len(number),
+    }
+
+
+def results(subject: Subject) -> Finding:
+    """How results are written does not tell what is to be decided: order of fields, signs, digits, lengths.
+
+    The length of a list is a matter of its own: a rule may go by it. It is a leak where what else is shown
+    tells as much, and real runs do not decide by it.
+    """
+    cases = [one for one in decided(subject) if one.raw]
+    rows = {one.seed: _written(one) for one in cases}
+    found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs_of(cases)}
+    lengths = {
+        pair: told for pair in pairs_of(cases) if (told := _lengths(subject, of_pair(cases, pair), pair))
+    }
+    worse = {pair: told for pair, told in lengths.items() if told.p <= subject.rules.max_told_p}
+    return _finding(subject, {**found, **worse}, "no decision is to be told from how results are written")
+
+
+def _written(one: Decided) -> Row:
+    row: Row = {}
+    for tool, text in one.raw.items():
+        value = parsed(text)
+        row[f"{tool}: ends"] = (len(text) - len(text.strip()), "  " in text, "\t" in text)
+        if isinstance(value, Mapping | list):
+            row[f"{tool}: compact"] = re.search(r'[\]}"\d][,:] ', text) is None
+        _order(value, tool, row)
+    return row
+
+
+def _order(value: Any, path: str, row: Row) -> None:
+    """Note the order of fields, the blanks around values, and the parity of digits."""
+    if isinstance(value, Mapping):
+        names = list(value)
+        row |= {f"{path}: {a} before {b}": True for i, a in enumerate(names[:12]) for b in names[i + 1 : 12]}
+        for name, held in value.items():
+            _order(held, f"{path}.{name}", row)
+    elif isinstance(value, list):
+        shown = [one for one in value if isinstance(one, str)]
+        if len(shown) > 1:
+            row[f"{path}: sorted"] = shown == sorted(shown)
+        if value:
+            _order(value[0], f"{path}[0]", row)
+    elif isinstance(value, str):
+        row[f"{path}: around"] = (value[:1].isspace(), value[-1:].isspace())
+        numbers = _NUMBER.findall(value)
+        if numbers:
+            row |= {f"{path}: last {k}": v for k, v in _digits("digits", numbers[-1]).items() if "%" in k}
+        if time_of(value) is not None:
+            row |= {f"{path}: part {n} % 2": int(part[-15:]) % 2 for n, part in enumerate(numbers[:6])}
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        digits = _NUMBER.findall(str(value))
+        row |= {f"{path}: {k}": v for k, v in _digits("digits", digits[-1]).items() if "%" in k}
+        row[f"{path}: kind"] = type(value).__name__
+
+
+def _lengths(subject: Subject, cases: Sequence[Decided], pair: tuple[str, str]) -> Told | None:
+    """Return what lengths of lists tell, where the rest of what is shown tells all that they do."""
+    plain = [{k: v for k, v in one.row.items() if not k.endswith("#")} for one in cases]
+    if len(plain) == 0 or foretold(plain, [one.kind for one in cases]) < SURE:
+        return None
+    real = {name for one in (subject.purpose.runs if subject.purpose else ()) for name in one.shown}
+    rows = {
+        one.seed: {k: v for k, v in one.row.items() if k.endswith("#") and k not in real} for one in cases
+    }
+    return _told(rows, cases, pair)
+
+
+def errors(subject: Subject) -> Finding:
+    """Refused calls do not tell what is to be decided: nonsense is refused the same on every seed."""
+    cases = decided(subject)
+    probe = subject.probe
+    made = {c["name"]: c["arguments"] for one in cases for c in calls_in(probe.oracle(one.seed))}
+    known = {t["function"]["name"]: t["function"]["parameters"].get("properties", {}) for t in probe.tools()}
+    # The same calls on every seed, or what differs would be what was asked.
+    calls: list[dict[str, Any]] = [{"name": "no_such_tool", "arguments": {}}]
+    for name, arguments in sorted(made.items()):
+        first = next(iter(known.get(name, {})), "")
+        calls += [
+            {"name": name, "arguments": {}},
+            {"name": name, "arguments": {**arguments, first: "nothing"}},
+        ]
+    rows: dict[int, Row] = {}
+    for one in cases:
+        told = probe.ask(one.seed, calls)
+        row: Row = {}
+        for place, message in enumerate(told):
+            text = str(message.get("content") or "")
+            if message.get("is_error") or tells_error(text):
+                row |= {f"error {place}: {k}": v for k, v in _error_features(text).items()}
+        rows[one.seed] = row
+    found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs_of(cases)}
+    return _finding(subject, found, "no decision is to be told from errors")
+
+
+def _error_features(text: str) -> Row:
+    row: Row = {f"says '{word.lower()}'": True for word in re.findall(r"[^\W\d_]+", text)[:60]}
+    row |= {"length": len(re.sub(r"\w*\d\w*", "#", text)), "ends": text[-1:], "capital": text[:1].isupper()}
+    for place, number in enumerate(_NUMBER.findall(text)[:2]):
+        row |= _digits(f"digit {place}", number)
+    return row
+
+
+def _told(rows: Mapping[int, Row], cases: Sequence[Decided], pair: tuple[str, str]) -> Told | None:
+    return told_by([rows[one.seed] for one in cases], [one.kind == pair[0] for one in cases])
+
+
+def _finding(subject: Subject, found: Mapping[tuple[str, str], Told | None], bound: str) -> Finding:
+    known = {pair: told for pair, told in found.items() if told is not None}
+    if not known:
+        return Finding("skip", ONE_DECISION)
+    pair, worst = min(known.items(), key=lambda item: (item[1].p, -item[1].accuracy))
+    passed = worst.p > subject.rules.max_told_p
+    words = f"'{pair[0]}' or '{pair[1]}' is told right on {worst.accuracy:.0%} of seeds (p = {worst.p:.3g})"
+    words += f", as by: {worst.feature}" if not passed else ""
+    return Finding(
+        "pass" if passed else "fail",
+        words,
+        worst.accuracy,
+        worst.n,
+        f"{bound}, p > {subject.rules.max_told_p}",
+    )
+
+
+_SOUND = ("semantic.oracle_max", "semantic.floor_gap")
+TOLD_CHECKS = (
+    AuditCheck(
+        "trace.told.opening", "semantic", opening, _SOUND, ("semantic.no_solution_leakage", "trace.balance")
+    ),
+    AuditCheck(
+        "trace.told.results",
+        "semantic",
+        results,
+        _SOUND,
+        ("semantic.no_solution_leakage", "trace.fidelity.added_fields", "trace.fidelity.result_shape"),
+    ),
+    AuditCheck(
+        "trace.told.errors",
+        "semantic",
+        errors,
+        _SOUND,
+        ("semantic.no_solution_leakage", "trace.fidelity.error_shape"),
+    ),
+)
