@@ -1,4 +1,5 @@
 """Plays modules of this folder in this process: quick, for the checks that ask what an environment pays for."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -77,6 +78,7 @@ WITH_THEIRS = (
     "trace.fidelity.result_shape",
     "trace.purpose.tools",
     "trace.purpose.looked_up",
+    "trace.purpose.rule",
     "trace.purpose.labelled_runs",
     "trace.told.opening",
     "trace.told.results",

@@ -15,8 +15,8 @@ RULE = (
     "- The flight was cancelled by airline\n"
     "Otherwise refuse, or hand over to a human. Look a reservation up before you change it."
 )
-WISHES = ["cancel", "please cancel", "call off", "could you cancel", "i need to cancel", "kindly cancel", "drop"]
-REASONS = ["my plans changed", "i am ill", "the weather is bad", "of a wedding", "work calls", "i found another"]
+WISHES = ["cancel", "please cancel", "call off", "could you cancel", "i need to cancel", "drop"]
+REASONS = ["my plans changed", "i am ill", "of the weather", "of a wedding", "work calls", "i am late"]
 PEOPLE = ["Ann", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal", "Ina", "Jo"]
 RESERVATION: dict[str, Any] = {"reservation_id": {"type": "string"}}
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -59,7 +59,8 @@ def scene(seed: int) -> dict[str, Any]:
         "passengers": rng.sample(PEOPLE, rng.randrange(1, 4)),
     }
     may = condition != "none"
-    text = f"{rng.choice(PEOPLE)} here, {rng.choice(WISHES)} {record['reservation_id']}, {rng.choice(REASONS)}."
+    wish = f"{rng.choice(WISHES)} {record['reservation_id']}, {rng.choice(REASONS)}."
+    text = f"{rng.choice(PEOPLE)} here, {wish}"
     return {"record": record, "may": may, "condition": condition, "request": text}
 
 

@@ -19,7 +19,7 @@ from trace_assets.environments.audit.scripts import Call, calls_in, thing_of
 from trace_assets.environments.contract.decisions import fields_of
 
 NO_WRITE = "no change"
-SURE = 0.9
+SURE = 0.85
 """Share of seeds that a decision tree must tell for the decision to hang on what is shown."""
 
 
@@ -30,7 +30,7 @@ class Decided:
     Attributes:
         first: The first messages.
         row: What the tools told that it looked at before its first change, moments as hours before now.
-        raw: The text of each of these answers, by tool, the first one of each.
+        raw: The text of these answers that are no errors, by tool, the first one of each.
         kind: Its last change, a hand-over where there is no other, or `NO_WRITE`.
         writes: Its changes in order, the same one after another once.
         thing: What they are about, or what was looked at last.
@@ -75,7 +75,8 @@ def _decided(probe: Probe, seed: int, now: datetime) -> Decided:
     fields: dict[str, Any] = {}
     raw: dict[str, str] = {}
     for one, answer, is_error in before_writes(probe, seed):
-        raw.setdefault(one["name"], answer)
+        if not is_error:
+            raw.setdefault(one["name"], answer)
         for path, value in fields_of(one["name"], "error" if is_error else answer).items():
             fields.setdefault(path, value)
     return Decided(

@@ -34,9 +34,18 @@ _LONG = (
 )
 
 
+_BEFORE = (
+    "Thank you for your patience while I went through everything that you wrote and what the system says of "
+    "it. It took a moment, as I wanted to be certain. Here is how it stands."
+)
+_AFTER = (
+    "If anything is unclear, write again whenever you like: somebody is here at all hours. Have a good day."
+)
+
+
 def in_a_letter(words: str) -> str:
     """Put the words in the middle of some others."""
-    return f"Here is how it stands.\n\n{words}\n\nWrite again whenever you like."
+    return f"{_BEFORE}\n\n{words}\n\n{_AFTER}"
 
 
 def short_forms(words: str) -> str:
@@ -71,7 +80,7 @@ def in_notes(words: str) -> str:
     '- reserved'
     """
     told = [word for word in words.split() if word.strip(".,;:!?'\"()").lower() not in FILLERS]
-    return "\n".join(f"- {word.rstrip('.,;!?')}" for word in told) or words
+    return "\n".join(f"- {word.rstrip('.,;!')}" for word in told) or words
 
 
 def emphasized(words: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
@@ -36,10 +36,10 @@ def opening(subject: Subject) -> Finding:
     """The first messages do not tell what is to be decided: that takes a look.
 
     A classifier from words, lengths, signs and digits of the first messages to the oracle's decision must
-    not do better than chance, where what tools show tells it, or where requests ask for one thing and it is
-    done or refused. What tells one wish from another is no leak.
+    not do better than chance where what tools show tells it. What tells one wish from another is no leak.
     """
-    cases = decided(subject)
+    # Where nothing is found there is nothing to decide by; requests may well be written for that.
+    cases = _one_wish([one for one in decided(subject) if "error" not in one.row.values()])
     same = set.intersection(*(set(_lines(one)) for one in cases)) if cases else set()
     rows = {one.seed: opening_features([line for line in _lines(one) if line not in same]) for one in cases}
     texts = {one.seed: " ".join(_said(one)) for one in cases}
@@ -48,8 +48,17 @@ def opening(subject: Subject) -> Finding:
     return _finding(subject, found, "no decision that hangs on a look is to be told apart")
 
 
+def _one_wish(cases: Sequence[Decided]) -> list[Decided]:
+    """Return the cases, those without a change left out where there are several wishes.
+
+    Of several wishes each calls for its own change, and some for none: what tells that is the wish.
+    """
+    deeds = {one.kind for one in cases if one.kind != NO_WRITE and not hands_over(one.kind)}
+    return [one for one in cases if len(deeds) < 2 or one.kind in deeds]
+
+
 def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[int, str]) -> bool:
-    """Whether two decisions answer requests for one thing, so that the request must not tell them apart."""
+    """Whether a look tells two decisions apart, and not the wish for one thing or another."""
     deeds = [kind for kind in pair if kind != NO_WRITE and not hands_over(kind)]
     speak = {
         (kind, deed): _share([names_deed(texts[one.seed], deed) for one in cases if one.kind == kind])
@@ -58,8 +67,7 @@ def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[
     }
     if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > 0.5 for k, o in (pair, pair[::-1])):
         return False
-    alike = any(speak[pair[0], deed] >= 0.8 and speak[pair[1], deed] >= 0.8 for deed in deeds)
-    return alike or looked_up(cases) >= SURE
+    return looked_up(cases) >= SURE
 
 
 def _share(values: Sequence[bool]) -> float:
@@ -92,6 +100,7 @@ def opening_features(lines: Sequence[str]) -> Row:
         "characters % 2": len(text) % 2,
         "length": len(text) // 20,
         "first sign": text[:1] if not text[:1].isdigit() else "digit",
+        "blanks": len(re.findall(r"\s{2,}", text)),
         "last signs": re.sub(r"\w", "w", text[-2:]),
         "first word": words[0] if words else "",
     }
@@ -125,7 +134,13 @@ def results(subject: Subject) -> Finding:
     """
     cases = [one for one in decided(subject) if one.raw]
     rows = {one.seed: _written(one) for one in cases}
-    found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs_of(cases)}
+    found = {}
+    for pair in pairs_of(cases):
+        own = of_pair(cases, pair)
+        # Which places there are is what a look shows; how they are written is what is compared.
+        common = set.intersection(*(set(rows[one.seed]) for one in own))
+        alike = {one.seed: {name: rows[one.seed][name] for name in common} for one in own}
+        found[pair] = _told(alike, own, pair)
     lengths = {
         pair: told for pair in pairs_of(cases) if (told := _lengths(subject, of_pair(cases, pair), pair))
     }
@@ -148,7 +163,9 @@ def _order(value: Any, path: str, row: Row) -> None:
     """Note the order of fields, the blanks around values, and the parity of digits."""
     if isinstance(value, Mapping):
         names = list(value)
-        row |= {f"{path}: {a} before {b}": True for i, a in enumerate(names[:12]) for b in names[i + 1 : 12]}
+        place = {name: n for n, name in enumerate(names)}
+        some = sorted(names)[:12]
+        row |= {f"{path}: {a} before {b}": place[a] < place[b] for a, b in combinations(some, 2)}
         for name, held in value.items():
             _order(held, f"{path}.{name}", row)
     elif isinstance(value, list):
