@@ -151,18 +151,29 @@ def _handed(probe: Probe, seed: int, script: Sequence[Action], name: str) -> lis
 def _handing_over(subject: Subject) -> str:
     """Return the tool by which real runs with the capability refuse; empty where they do not."""
     tools = [t["function"]["name"] for t in subject.probe.tools() if hands_over(t["function"]["name"])]
+    refused = _refusals(subject)
+    usual = Counter(name for writes in refused for name in writes if name in tools)
+    if not usual:
+        return ""
+    name, n = usual.most_common(1)[0]
+    return name if n >= max(2, MIN_HANDED * len(refused)) else ""
+
+
+def _refusals(subject: Subject) -> list[set[str]]:
+    """Return what real runs called that have the capability and left things as they were: hand-overs."""
     runs = subject.purpose.runs if subject.purpose else ()
     left: dict[str, set[str]] = {}
     for one in runs:
         if one.label == "PRESENT":
             writes = {name for name in one.calls if subject.probe.writes(name)}
             left.setdefault(one.trajectory_id, set()).update(writes)
-    refused = [writes for writes in left.values() if all(map(hands_over, writes))]
-    usual = Counter(name for writes in refused for name in writes if name in tools)
-    if not usual:
-        return ""
-    name, n = usual.most_common(1)[0]
-    return name if n >= max(2, MIN_HANDED * len(refused)) else ""
+    return [writes for writes in left.values() if all(map(hands_over, writes))]
+
+
+def refused_in_words(subject: Subject) -> bool:
+    """Whether real runs that have the capability refuse without handing over: then that is right as well."""
+    refused = _refusals(subject)
+    return sum(not writes for writes in refused) >= max(2, MIN_HANDED * len(refused))
 
 
 REWORDING_CHECKS = (
