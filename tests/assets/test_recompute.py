@@ -46,6 +46,7 @@ LABELLED = {"labels[embedded]", "lack_causes[embedded]", "repairs[embedded]"}
 READ_LABELS = {
     *("contrast", "selected_capabilities", "routing_trials", "drift", "stability", "policy_contrast"),
     "failure_causes",
+    *(f"decision_patterns[{capability}]" for capability in ALL),
 }
 """Assets that read the labels of all batches."""
 READ_ALL = (
@@ -55,7 +56,15 @@ READ_ALL = (
 )
 """Assets that read the trajectories, triage or labels of all batches, and the page with the failures."""
 PER_ENVIRONMENT = (
-    *("environment", "environment_audit", "environment_verdict", "pilot", "adapter", "learnability"),
+    *(
+        "decision_patterns",
+        "environment",
+        "environment_audit",
+        "environment_verdict",
+        "pilot",
+        "adapter",
+        "learnability",
+    ),
 )
 """Assets of a capability that follow from its spec, in order."""
 PLAYED = {"adapter_validation", "routing", "evaluation", "report"}
