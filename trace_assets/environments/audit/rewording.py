@@ -76,11 +76,12 @@ def small_letters(words: str) -> str:
 def in_notes(words: str) -> str:
     """Keep nothing but the words that say something, one a line.
 
-    >>> in_notes("Sorry, it is reserved.")
-    '- reserved'
+    >>> in_notes("Sorry, it is reserved."), in_notes("Which room shall it be?")
+    ('- reserved', '- Which\\n- room?')
     """
     told = [word for word in words.split() if word.strip(".,;:!?'\"()").lower() not in FILLERS]
-    return "\n".join(f"- {word.rstrip('.,;!')}" for word in told) or words
+    notes = "\n".join(f"- {word.rstrip('.,;!?')}" for word in told) or words
+    return notes + "?" * (words.rstrip().endswith("?") and not notes.endswith("?"))
 
 
 def emphasized(words: str) -> str:
