@@ -74,7 +74,7 @@ def small_letters(words: str) -> str:
 
 
 def in_notes(words: str) -> str:
-    """Keep nothing but the words that say something, one a line.
+    r"""Keep nothing but the words that say something, one a line.
 
     >>> in_notes("Sorry, it is reserved."), in_notes("Which room shall it be?")
     ('- reserved', '- Which\\n- room?')
