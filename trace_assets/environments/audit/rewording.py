@@ -74,10 +74,10 @@ def small_letters(words: str) -> str:
 
 
 def in_notes(words: str) -> str:
-    r"""Keep nothing but the words that say something, one a line.
+    """Keep nothing but the words that say something, one a line.
 
-    >>> in_notes("Sorry, it is reserved."), in_notes("Which room shall it be?")
-    ('- reserved', '- Which\\n- room?')
+    >>> in_notes("Sorry, it is reserved."), in_notes("Which shall it be?")
+    ('- reserved', '- Which?')
     """
     told = [word for word in words.split() if word.strip(".,;:!?'\"()").lower() not in FILLERS]
     notes = "\n".join(f"- {word.rstrip('.,;!?')}" for word in told) or words
