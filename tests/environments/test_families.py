@@ -19,7 +19,10 @@ from recipe_cases import CASES, REAL, cases, load, spec_of, tau2_contract
 from tests.audit_fixtures.runner import ZOO_PERMUTATION
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
-from trace_assets.environments.audit.check import Sizes
+from trace_assets.environments.audit.check import Purpose, Sizes
+from trace_assets.environments.audit.policy_rule import NO_RULE
+from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
+from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.templates.page import page
 from trace_assets.environments.writers.writer import RECIPES, environment_of, write_environment
@@ -75,11 +78,12 @@ def played(
 
 def test_families_have_recipes_and_cases() -> None:
     # A family without a recipe diagnoses all the same; a writer of another kind may take its capabilities.
-    without = {"write_against_policy", "write_past_date", "limit_exceeded", "unasked_condition"}
+    without = {"write_past_date", "limit_exceeded", "unasked_condition"}
     assert set(RECIPES) == {detector.name for detector in DETECTORS} - without - {"listed_unopened"}
     assert set(CASES["clinic"]) == set(RECIPES)
-    assert set(CASES["tau2:retail"]) == set(RECIPES)
-    assert set(RECIPES) - set(CASES["embedded"]) == {"write_after_refusal", "write_without_consent"}
+    assert set(RECIPES) - set(CASES["tau2:retail"]) == {"write_against_policy"}
+    answers = {"write_after_refusal", "write_without_consent"}
+    assert set(RECIPES) - set(CASES["embedded"]) == {*answers, "write_against_policy"}
     assert set(RECIPES) - set(CASES["tau2:airline"]) == {"write_after_refusal"}
     assert len(CASES["tau2:telecom_solo"]) == 8
 
@@ -285,7 +289,9 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
 
 WHOLE = Sizes(compared=3, diversity=128, floor=16, attack=16, replayed=2, mutated=8)
 SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
+NOTHING_TO_TELL = {NO_RUNS, NO_RULE, NO_LOOK, ONE_DECISION}
 FEW = [
+    ("clinic", "write_against_policy"),
     ("embedded", "unrecovered_error"),
     ("embedded", "unsupported_argument"),
     ("embedded", "unverified_write"),
@@ -310,13 +316,22 @@ def audited(
     environment = environment_of(spec_of(*case), source_of(written, contracts, case), "recipe")
     contract = contracts.get(case[0]) or tau2_contract(case[0])
     checks = audit(
-        environment, pool, contract, Synthesis(audit_seeds=seeds), sizes=sizes, permutation=ZOO_PERMUTATION
+        environment,
+        pool,
+        contract,
+        Synthesis(audit_seeds=seeds),
+        sizes=sizes,
+        permutation=ZOO_PERMUTATION,
+        purpose=Purpose(spec_of(*case)),
     )
     assert verdict_of(checks) == (True, ())
     assert [c.check_id for c in checks if c.status == "fail" and c.severity == "error"] == []
-    assert {
-        c.check_id for c in checks if c.status == "skip" and c.level not in ("statistical", "fidelity")
-    } == set()
+    skipped = {
+        c.check_id: c.evidence
+        for c in checks
+        if c.status == "skip" and c.level not in ("statistical", "fidelity")
+    }
+    assert {name: why for name, why in skipped.items() if why not in NOTHING_TO_TELL} == {}
 
 
 @pytest.mark.parametrize(("desk", "family"), FEW)

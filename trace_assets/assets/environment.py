@@ -50,7 +50,7 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
     """A module that teaches one capability: tools, reset, step, verdict and oracle.
 
     Raises:
-        InputError: The capability was not specified yet.
+        InputError: The capability was not specified yet, or its target has no contract.
         TraceError: The model's server, the cap or the sandbox stopped it; what was answered is kept.
     """
     specs = study.store.read(CapabilitySpec, capability_id)
@@ -60,10 +60,7 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
             "capability_spec` first."
         )
     spec, section = specs[0], study.settings.synthesis
-    try:
-        contract = read_contract(study, spec.target)
-    except InputError as error:
-        return _refused(study, capability_id, str(error))
+    contract = read_contract(study, spec.target)  # without one nothing was tried: that is no result
     if section.writer == "model":
         return _by_model(study, spec, contract)
     try:

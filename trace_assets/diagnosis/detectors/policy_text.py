@@ -21,7 +21,7 @@ _CLOCK = re.compile(r"current\s+(?:date(?: and time)?|time)\s+is\s+\**(\d{4}-\d{
 _MOMENT = re.compile(
     r"current\s+(?:date and )?time\s+is\s+\**(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}(?::\d{2})?)", re.IGNORECASE
 )
-_ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of the following\b")
+_ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of (?:the following|these)\b")
 _HEADING = re.compile(r"^#+\s*(.+?)\s*$")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _FORBIDS = re.compile(r"\b(cannot|can't|can not|not allowed|not permitted|unable|must not|do not|don't)\b")
@@ -102,16 +102,25 @@ class PolicyText:
         found = _MOMENT.search(self.text)
         return f"{found.group(1)} {found.group(2)}" if found else self.clock
 
-    def any_of(self, tool: str) -> list[str]:
+    def any_of(self, tool: str, tools: Iterable[str] = ()) -> list[str]:
         r"""Return the conditions of which one has to hold for a tool to be used, as the policy lists them.
 
-        A line that allows what the tool does `if any of the following is true`, and the list under it.
+        Args:
+            tool: The tool.
+            tools: All tools, where they are known: what no other tool does may be said of a thing that is
+                called otherwise than in the tool's name.
+
+        A line that allows what the tool does `if any of the following is true`, and the list under it, or with
+        semicolons behind its colon.
 
         >>> text = "A booking can be cancelled if any of the following is true:\n- It is new\n- Late"
         >>> PolicyText(text).any_of("cancel_booking"), PolicyText(text).any_of("book_flight")
         (['it is new', 'late'], [])
+        >>> text = "Trips can be cancelled if any of these is true: they are new; they\n are late. Else deny."
+        >>> PolicyText(text).any_of("cancel_booking", ["cancel_booking", "get_booking"])
+        ['they are new', 'they are late']
         """
-        lines = [line.strip().lower() for line in self.text.splitlines()]
+        lines = _listed_apart(line.strip().lower() for line in self.text.splitlines())
         heading, verb = "", _verb_of(tool)
         for place, line in enumerate(lines):
             if title := _HEADING.match(line):
@@ -119,7 +128,8 @@ class PolicyText:
             elif _ANY_OF.search(line) and any(_same_verb(verb, word) for word in _WORD.findall(line)):
                 things = _things(tool)
                 about = _WORD.findall(f"{heading} {line}")
-                if things and not (
+                alone = [name for name in tools if _same_verb(verb, _verb_of(name))] == [tool]
+                if things and not alone and not (
                     any(_has_stem(about, thing) for thing in things)
                     or any(_same_verb(verb, word) for word in _WORD.findall(heading))
                 ):
@@ -279,6 +289,27 @@ def speaks_of(text: str, tool: str) -> bool:
     True
     """
     return bool(_things(tool)) and _speaks_of(text, tool)
+
+
+def _listed_apart(lines: Iterable[str]) -> list[str]:
+    """Return lines, with what a line lists behind a colon, parted by semicolons, as a list under it."""
+    found: list[str] = []
+    waiting = ""
+    for line in lines:
+        waiting = f"{waiting} {line}" if waiting else line
+        head, colon, rest = waiting.partition(":")
+        if not (_ANY_OF.search(head) and colon and rest.strip()):
+            found.append(waiting)
+            waiting = ""
+        elif line and ("." not in rest or rest.rstrip().endswith(";")):
+            continue  # the list goes on in the next line
+        else:
+            listed, dot, after = rest.partition(".")
+            parts = [part.strip() for part in listed.split(";")]
+            found += [f"{head}:", *(f"- {part}" for part in parts)] if len(parts) > 1 else [waiting]
+            found += [after.strip()] if dot and after.strip() and len(parts) > 1 else []
+            waiting = ""
+    return [*found, waiting] if waiting else found
 
 
 def _things(tool: str) -> list[str]:

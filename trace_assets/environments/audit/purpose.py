@@ -40,6 +40,7 @@ from trace_assets.environments.audit.scripts import (
 from trace_assets.records import CapabilitySpec, DecisionPattern
 
 NO_PURPOSE = "nobody said which capability it is for"
+NO_LOOK = "the capability is not known to turn on what is looked up"
 NO_RUNS = "no labelled runs of its capability were given"
 MIN_USED = 0.2
 """Share of seeds on which the oracle must use what the capability is about."""
@@ -150,7 +151,7 @@ def _never_used(subject: Subject, purpose: Purpose, used: set[str]) -> str:
 def hangs_on_looks(subject: Subject, purpose: Purpose) -> Finding:
     """Where the capability is to decide by a look, what a look shows tells the oracle's decision."""
     if purpose.spec.detector not in BY_STATE and not _runs_decide_by_looks(subject, purpose):
-        return Finding("skip", "the capability is not known to turn on what is looked up")
+        return Finding("skip", NO_LOOK)
     cases = decided(subject)
     kinds = [one.kind for one in cases]
     usual = Counter(kinds).most_common(1)[0][1] / len(kinds)

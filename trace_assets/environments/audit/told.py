@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.policy_text import names_deed
-from trace_assets.diagnosis.detectors.values import tells_error, time_of
+from trace_assets.diagnosis.detectors.values import leaves, tells_error
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import foretold
 from trace_assets.environments.audit.dependence import Told, told_by
@@ -134,12 +134,16 @@ def results(subject: Subject) -> Finding:
     """
     cases = [one for one in decided(subject) if one.raw]
     rows = {one.seed: _written(one) for one in cases}
+    numbers = {one.seed: _numbers_in(one) for one in cases}
     found = {}
     for pair in pairs_of(cases):
         own = of_pair(cases, pair)
         # Which places there are is what a look shows; how they are written is what is compared.
         common = set.intersection(*(set(rows[one.seed]) for one in own))
         alike = {one.seed: {name: rows[one.seed][name] for name in common} for one in own}
+        for place in _spread(numbers, own):
+            for one in own:
+                alike[one.seed] |= low_digits(place, numbers[one.seed][place])
         found[pair] = _told(alike, own, pair)
     lengths = {
         pair: told for pair in pairs_of(cases) if (told := _lengths(subject, of_pair(cases, pair), pair))
@@ -176,15 +180,53 @@ def _order(value: Any, path: str, row: Row) -> None:
             _order(value[0], f"{path}[0]", row)
     elif isinstance(value, str):
         row[f"{path}: around"] = (value[:1].isspace(), value[-1:].isspace())
-        numbers = _NUMBER.findall(value)
-        if numbers:
-            row |= {f"{path}: last {k}": v for k, v in _digits("digits", numbers[-1]).items() if "%" in k}
-        if time_of(value) is not None:
-            row |= {f"{path}: part {n} % 2": int(part[-15:]) % 2 for n, part in enumerate(numbers[:6])}
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        digits = _NUMBER.findall(str(value))
-        row |= {f"{path}: {k}": v for k, v in _digits("digits", digits[-1]).items() if "%" in k}
         row[f"{path}: kind"] = type(value).__name__
+
+
+MOST_NUMBERS, MIN_SPREAD = 6, 8
+
+
+def _numbers_in(one: Decided) -> dict[str, int]:
+    """Return the numbers within the values of what was looked at, by place: a moment has several."""
+    found: dict[str, int] = {}
+    for path, value in leaves({tool: parsed(text) for tool, text in one.raw.items()}):
+        if not isinstance(value, bool) and isinstance(value, str | int | float):
+            numbers = _NUMBER.findall(str(value))[:MOST_NUMBERS]
+            found |= {f"{path}: number {place}": int(number[-15:]) for place, number in enumerate(numbers)}
+    return found
+
+
+def _spread(numbers: Mapping[int, Mapping[str, int]], cases: Sequence[Decided]) -> list[str]:
+    """Return the places of which either decision shows many numbers: there low digits say nothing by right.
+
+    Where a rule goes by a number of few values, or by a date, its low digits go with the decision.
+    """
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for one in cases:
+        kinds[one.kind].append(one.seed)
+    common = set.intersection(*(set(numbers[one.seed]) for one in cases)) if cases else set()
+    return sorted(
+        place
+        for place in common
+        if all(
+            len({numbers[seed][place] for seed in seeds}) >= max(MIN_SPREAD, len(seeds) // 4)
+            for seeds in kinds.values()
+        )
+    )
+
+
+def low_digits(place: str, number: int) -> Row:
+    """Return what the low digits of a number could tell.
+
+    >>> low_digits("n", 314)
+    {'n % 2': 0, 'n % 3': 2, 'n sum % 2': 0}
+    """
+    return {
+        f"{place} % 2": number % 2,
+        f"{place} % 3": number % 3,
+        f"{place} sum % 2": sum(map(int, str(number))) % 2,
+    }
 
 
 def _lengths(subject: Subject, cases: Sequence[Decided], pair: tuple[str, str]) -> Told | None:
@@ -258,14 +300,21 @@ def _finding(subject: Subject, found: Mapping[tuple[str, str], Told | None], bou
 _SOUND = ("semantic.oracle_max", "semantic.floor_gap")
 TOLD_CHECKS = (
     AuditCheck(
-        "trace.told.opening", "semantic", opening, _SOUND, ("semantic.no_solution_leakage", "trace.balance")
+        "trace.told.opening",
+        "semantic",
+        opening,
+        _SOUND,
+        ("trace.seed_diversity", "semantic.no_solution_leakage", "trace.balance"),
     ),
     AuditCheck(
         "trace.told.results",
         "semantic",
         results,
         _SOUND,
-        ("semantic.no_solution_leakage", "trace.fidelity.added_fields", "trace.fidelity.result_shape"),
+        (
+            *("trace.seed_diversity", "semantic.no_solution_leakage"),
+            *("trace.fidelity.added_fields", "trace.fidelity.result_shape"),
+        ),
     ),
     AuditCheck(
         "trace.told.errors",
