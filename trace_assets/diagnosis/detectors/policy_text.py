@@ -110,8 +110,8 @@ class PolicyText:
             tools: All tools, where they are known: what no other tool does may be said of a thing that is
                 called otherwise than in the tool's name.
 
-        A line that allows what the tool does `if any of the following is true`, and the list under it, or with
-        semicolons behind its colon.
+        A line that allows what the tool does `if any of the following is true`, and the list under it, or,
+        with semicolons, behind its colon.
 
         >>> text = "A booking can be cancelled if any of the following is true:\n- It is new\n- Late"
         >>> PolicyText(text).any_of("cancel_booking"), PolicyText(text).any_of("book_flight")
@@ -129,9 +129,13 @@ class PolicyText:
                 things = _things(tool)
                 about = _WORD.findall(f"{heading} {line}")
                 alone = [name for name in tools if _same_verb(verb, _verb_of(name))] == [tool]
-                if things and not alone and not (
-                    any(_has_stem(about, thing) for thing in things)
-                    or any(_same_verb(verb, word) for word in _WORD.findall(heading))
+                if (
+                    things
+                    and not alone
+                    and not (
+                        any(_has_stem(about, thing) for thing in things)
+                        or any(_same_verb(verb, word) for word in _WORD.findall(heading))
+                    )
                 ):
                     continue
                 listed = takewhile(lambda one: one.startswith(("-", "*", "•")), lines[place + 1 :])

@@ -99,8 +99,8 @@ def swap_id(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action
     """Makes a change to another object: another of the episode, or one of another seed."""
 
     def others(name: str, key: str, value: Any) -> list[Any]:
-        if not isinstance(value, str) or not _ID.search(value):
-            return []
+        if not isinstance(value, str) or not _ID.search(value) or " " in value.strip():
+            return []  # words that hold a number are no name of an object
         near = [seed, *range(seed + 1, seed + NEIGHBOURS)]
         found = [c["arguments"].get(key) for s in near for c in calls_in(probe.oracle(s))]
         return [v for v in dict.fromkeys(v for v in found if isinstance(v, str)) if v != value][:1]

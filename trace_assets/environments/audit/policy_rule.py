@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars, time_of
+from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import read_condition
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.oracle_decisions import Decided, decided
+from trace_assets.environments.audit.scripts import calls_in
 from trace_assets.environments.contract.answers import parsed
 from trace_assets.stats.intervals import wilson
 
@@ -120,7 +123,57 @@ def _judged(
     return Finding("pass", words, 0.0, len(known), bound, low=low, high=high)
 
 
+# Whether the oracle's values are among those that are listed as the only ones.
+
+
+_ONLY = r"(?:either|one of|must be|should be|can only be|only)\b"
+_QUOTED = re.compile(r"['\"\u2018\u201c]([^'\"\u2018\u2019\u201c\u201d]{2,60})['\"\u2019\u201d]")
+NO_LIST = "no values are listed as the only ones for what the oracle says in its calls"
+
+
+def keeps_the_lists(subject: Subject) -> Finding:
+    """Where policy or descriptions list an argument's values as the only ones, the oracle gives no other."""
+    policy = _policy(subject)
+    declared = {t["function"]["name"]: t["function"] for t in subject.probe.tools()}
+    wrong: Counter[str] = Counter()
+    n = 0
+    for one in decided(subject):
+        for made in calls_in(subject.probe.oracle(one.seed)):
+            about = declared.get(made["name"], {})
+            schemas = about.get("parameters", {}).get("properties", {})
+            for name, value in made["arguments"].items():
+                told = str(schemas.get(name, {}).get("description") or "")
+                texts = (f"{spoken(name)} {told}", str(about.get("description") or ""), policy)
+                listed = listed_values(spoken(name), texts)
+                if isinstance(value, str) and listed:
+                    n += 1
+                    if value.lower() not in listed:
+                        wrong[f"{made['name']} is called with {name} '{value}', of {', '.join(listed)}"] += 1
+    if not n:
+        return Finding("skip", NO_LIST)
+    share = wrong.total() / n
+    words = "; ".join(text for text, _ in wrong.most_common(2)) or f"{n} values are among those listed"
+    return Finding("fail" if wrong else "pass", words, share, n, "none but those listed")
+
+
+def listed_values(name: str, texts: Iterable[str]) -> list[str]:
+    """Return the values that a text lists for a name as the only ones; empty where none does.
+
+    >>> listed_values("reason", ["Ask for the id and the reason (either 'not needed' or 'by mistake')."])
+    ['not needed', 'by mistake']
+    >>> listed_values("reason", ["The reason, such as 'late'.", "The size is either 'S' or 'XL'."])
+    []
+    """
+    for text in texts:
+        found = re.search(rf"\b{re.escape(name)}\b[^.\n]{{0,24}}?\b{_ONLY}([^.]*)", text, re.IGNORECASE)
+        values = [one.lower() for one in _QUOTED.findall(found.group(1).partition(")")[0])] if found else []
+        if len(values) > 1:
+            return values
+    return []
+
+
 RULE_CHECKS = (
+    AuditCheck("trace.purpose.values", "semantic", keeps_the_lists, ("semantic.floor_gap",)),
     AuditCheck(
         "trace.purpose.rule",
         "semantic",

@@ -17,7 +17,14 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.policy_text import speaks_of
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.environments.audit.check import AuditCheck, Finding, Purpose, Subject
-from trace_assets.environments.audit.decision_tree import Tree, beats_chance, grow, questions, with_ages
+from trace_assets.environments.audit.decision_tree import (
+    MOST_VALUES,
+    Tree,
+    beats_chance,
+    grow,
+    questions,
+    with_ages,
+)
 from trace_assets.environments.audit.dependence import told_by
 from trace_assets.environments.audit.oracle_decisions import (
     NO_WRITE,
@@ -151,7 +158,9 @@ def _never_used(subject: Subject, purpose: Purpose, used: set[str]) -> str:
 def hangs_on_looks(subject: Subject, purpose: Purpose) -> Finding:
     """Where the capability is to decide by a look, what a look shows tells the oracle's decision."""
     if purpose.spec.detector not in BY_STATE and not _runs_decide_by_looks(subject, purpose):
-        return Finding("skip", NO_LOOK)
+        return (
+            _by_what_it_names(subject, purpose) if purpose.spec.detector is None else Finding("skip", NO_LOOK)
+        )
     cases = decided(subject)
     kinds = [one.kind for one in cases]
     usual = Counter(kinds).most_common(1)[0][1] / len(kinds)
@@ -165,6 +174,57 @@ def hangs_on_looks(subject: Subject, purpose: Purpose) -> Finding:
     if right is None:
         return Finding("fail", f"what is shown tells no more: {words}", usual, len(cases), bound)
     return Finding("pass", f"trees tell {right:.0%} from what is shown; {words}", right, len(cases), bound)
+
+
+def _by_what_it_names(subject: Subject, purpose: Purpose) -> Finding:
+    """Where looks tell the decision, and the capability names what looks show, this must tell it too."""
+    cases = decided(subject)
+    kinds, rows = [one.kind for one in cases], [one.row for one in cases]
+    text = f"{purpose.spec.name}. {purpose.spec.description}"
+    keys = {field for one in cases for field, value in one.row.items() if value == one.thing}
+    named = {f for f in {f for row in rows for f in row} - keys if names_field(text, f, rows)}
+    if not named or len(set(kinds)) < 2:
+        return Finding("skip", NO_LOOK)
+    right = beats_chance(rows, kinds)
+    usual = Counter(kinds).most_common(1)[0][1] / len(kinds)
+    if right is None or right - usual < (1 - usual) / 2:
+        return Finding("skip", NO_LOOK)
+    own = beats_chance([{f: v for f, v in row.items() if f in named} for row in rows], kinds)
+    bound = "told by what the capability names"
+    what = ", ".join(sorted(named)[:4])
+    if own is None:
+        tree = grow(rows, kinds)
+        other = tree.test.field if tree.test else "something else"
+        words = f"{what} tells nothing of the decision, but {other} does: it is for another capability"
+        return Finding("fail", words, right, len(cases), bound)
+    return Finding("pass", f"trees tell {own:.0%} from {what}", own, len(cases), bound)
+
+
+def names_field(text: str, field: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a text names a field of a result, by its words or by one of the few values that it shows.
+
+    >>> rows = [{"get.user_id": "u1", "get.cabin": "business", "get.delivered_on ~ hours ago": 3}]
+    >>> text = "Compare the user's id and the day of delivery."
+    >>> [names_field(text, field, rows) for field in rows[0]]
+    [True, False, True]
+    >>> names_field("Change only business.", "get.cabin", rows)
+    True
+    """
+    said = {word[:5] for word in re.findall(r"[a-z]{4,}", text.lower())}
+    parts = [part[:5] for part in re.findall(r"[a-z]{4,}", _last(field).lower())]
+    if parts and all(part in said for part in parts):
+        return True
+    values = {v.lower().replace("_", " ") for row in rows for v in _texts(row.get(field)) if len(v) > 3}
+    few = len(values) <= MOST_VALUES
+    return few and any(re.search(rf"\b{re.escape(value)}\b", text.lower()) for value in values)
+
+
+def _last(field: str) -> str:
+    return re.split(r"[ #\[]", field.rpartition(".")[2])[0]
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
 
 
 def _runs_decide_by_looks(subject: Subject, purpose: Purpose) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -69,8 +70,12 @@ def other_order(words: str) -> str:
 
 
 def small_letters(words: str) -> str:
-    """Write everything in small letters."""
-    return words.lower()
+    """Write everything in small letters but what holds a digit: names of objects are no wording.
+
+    >>> small_letters("Renewed, except for L12.")
+    'renewed, except for L12.'
+    """
+    return re.sub(r"\S+", lambda word: word[0] if re.search(r"\d", word[0]) else word[0].lower(), words)
 
 
 def in_notes(words: str) -> str:
@@ -136,11 +141,28 @@ def _others(subject: Subject, seed: int, script: Sequence[Action]) -> list[tuple
     if not last.get("content") or last.get("tool_calls"):
         return []
     found = [(one.__name__, [*script[:-1], say(one(last["content"]))]) for one in REWORDINGS]
+    if other := _other_summary(script):
+        found.append(("another summary", other))
     changed = any(subject.probe.writes(c["name"]) for c in calls_in(script))
     handing = _handing_over(subject)
     if handing and not changed and calls_in(script):
         found.append((f"refused by {handing}", numbered(_handed(subject.probe, seed, script, handing))))
     return found
+
+
+def _other_summary(script: Sequence[Action]) -> list[Action]:
+    """Return the script with what is written to whoever takes over in other words; empty where nothing is.
+
+    Only texts of several words: a reason out of a list is no wording.
+    """
+    found = copy.deepcopy(list(script))
+    changed = False
+    for one in calls_in(found):
+        for key, value in one["arguments"].items() if hands_over(one["name"]) else ():
+            if isinstance(value, str) and value.count(" ") >= 2:
+                one["arguments"][key] = in_a_letter(other_order(value))
+                changed = True
+    return found if changed else []
 
 
 def _handed(probe: Probe, seed: int, script: Sequence[Action], name: str) -> list[Action]:

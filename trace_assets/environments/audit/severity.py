@@ -46,6 +46,7 @@ SEVERITIES: dict[str, Severity] = {
     "semantic.no_solution_leakage": "error",
     "trace.purpose.tools": "error",
     "trace.purpose.looked_up": "error",
+    "trace.purpose.values": "error",
     "trace.purpose.rule": "error",
     "trace.purpose.labelled_runs": "error",
     "trace.told.opening": "error",

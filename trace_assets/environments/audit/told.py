@@ -27,7 +27,7 @@ from trace_assets.environments.audit.scripts import calls_in
 from trace_assets.environments.contract.answers import parsed
 
 Row = dict[str, Hashable]
-MOST_WORDS = 400
+MOST_WORDS, MOST_SIGNS = 400, 12
 ONE_DECISION = "every seed calls for the same decision, or too few for another"
 _NUMBER = re.compile(r"\d+")
 
@@ -85,8 +85,9 @@ def _said(one: Decided) -> list[str]:
 def opening_features(lines: Sequence[str]) -> Row:
     """Return what can be read off words without understanding them.
 
-    >>> sorted(opening_features(["Cancel A17!"]))[:4]
-    ['characters % 2', 'digit 0 % 2', 'digit 0 % 3', 'digit 0 first']
+    >>> found = opening_features(["Cancel A17!"])
+    >>> found["says 'cancel'"], found["last signs"], found["digit 0 first"], found["name 0 sign 2"]
+    (True, 'w!', '1', '7')
     """
     text = "\n".join(lines)
     words = re.findall(r"[^\W\d_]+", text)[:MOST_WORDS]
@@ -112,6 +113,7 @@ def opening_features(lines: Sequence[str]) -> Row:
         letters = re.findall(r"[^\W\d_]", name)
         if letters:
             row |= {f"name {place} begins": letters[0], f"name {place} ends": letters[-1]}
+        row |= {f"name {place} sign {n}": sign for n, sign in enumerate(name[:MOST_SIGNS]) if sign.isdigit()}
     return row
 
 
