@@ -108,6 +108,7 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
         },
         "skipped_check": {"tool": "get_reservation_details", "cues": ["cabin"]},
         "write_against_policy": {"tool": "cancel_reservation", "argument": "reservation_id"},
+        "write_after_refusal": {"tool": "cancel_reservation", "words": ["cancel"]},
         "write_without_consent": {"tool": "cancel_reservation", "argument": "reservation_id"},
         "unverified_write": {"writes": ["cancel_reservation"], "reads": ["get_reservation_details"]},
         "unrecovered_error": {"tool": "update_reservation_flights"},

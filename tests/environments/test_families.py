@@ -7,6 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -32,6 +33,8 @@ from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
 from trace_assets.settings import Synthesis
 
 SEEDS = range(64)
+NOON = datetime(2024, 5, 15, 15)
+"""What the airline's policy calls now."""
 needs_tau2 = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
 TAU2 = [
     pytest.param(*case, marks=needs_tau2)
@@ -84,7 +87,7 @@ def test_families_have_recipes_and_cases() -> None:
     assert set(RECIPES) - set(CASES["tau2:retail"]) == {"write_against_policy"}
     answers = {"write_after_refusal", "write_without_consent"}
     assert set(RECIPES) - set(CASES["embedded"]) == {*answers, "write_against_policy"}
-    assert set(RECIPES) - set(CASES["tau2:airline"]) == {"write_after_refusal"}
+    assert set(CASES["tau2:airline"]) == set(RECIPES)
     assert len(CASES["tau2:telecom_solo"]) == 8
 
 
@@ -142,6 +145,33 @@ def test_scenes_look_like_the_targets(written, contracts, desk: str, family: str
     steps, _ = played(module, 0, module.oracle(0))
     said = [m for step in steps for m in step["messages"] if m["role"] == "user"]
     assert not said or contract.protocol.user_messages > 1
+
+
+@needs_tau2
+def test_what_the_policy_lists_is_paid_and_not_what_one_field_says() -> None:
+    """Business, insured and young reservations may be cancelled, whichever detector asks for it."""
+    contract = tau2_contract("tau2:airline")
+    one_field = {"tool": "cancel_reservation", "field": "cabin", "value": "basic_economy", "instead": ""}
+    for detector, given in (
+        ("write_against_policy", {"tool": "cancel_reservation"}),
+        ("write_against_state", one_field),
+        ("write_without_read", {"tool": "cancel_reservation", "read": "get_reservation_details"}),
+    ):
+        module = load(write_environment(spec("tau2:airline", detector, **given), contract).source)
+        alone = Counter[str]()
+        for seed in range(200):
+            request = module.reset(seed)[-1]["content"]
+            (record,) = module._episode["records"].values()
+            young = (NOON - datetime.fromisoformat(record["created_at"])).total_seconds() <= 24 * 3600
+            covered = record["insurance"] == "yes" and "covered by insurance" in request
+            met = {"young": young, "business": record["cabin"] == "business", "insured": covered}
+            calls = [c["name"] for m in module.oracle(seed) for c in m.get("tool_calls", ())]
+            assert ("cancel_reservation" in calls) == any(met.values()), (seed, met)
+            if list(met.values()).count(True) == 1:
+                alone.update(name for name, holds in met.items() if holds)
+            cabin_alone = record["cabin"] != "basic_economy"
+            alone["against the field"] += cabin_alone != any(met.values())
+        assert min(alone[name] for name in ("young", "business", "insured", "against the field")) >= 5, alone
 
 
 @pytest.mark.parametrize("family", sorted(CASES["clinic"]))

@@ -306,6 +306,16 @@ BROKEN: tuple[Broken, ...] = (
     ),
     Broken(
         "told",
+        "an answer to cancelling that says it",
+        (
+            (
+                '    episode["writes"].append(name)\n    return "ok"',
+                '    episode["writes"].append(name)\n    return "ok" if episode["may"] else "ok, as you wish"',
+            ),
+        ),
+    ),
+    Broken(
+        "told",
         "names of passengers",
         (after_may('record["passengers"] = rng.sample(PEOPLE[:5] if may else PEOPLE[5:], 2)'),),
     ),

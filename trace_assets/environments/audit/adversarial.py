@@ -120,12 +120,15 @@ def same_tool(name: str) -> Attacker:
 def without_computed(probe: Probe, seed: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with another seed's values for those that had to be worked out.
 
-    A number that stands neither in the first messages nor in an answer is the oracle's reckoning: whoever
-    knows it does not lack the capability.
+    A number that stands neither in the first messages nor in an answer before it is the oracle's reckoning:
+    whoever knows it does not lack the capability.
     """
     best = probe.best(seed)
     said = [str(m.get("content") or "") for m in best.first]
-    said += [str(m.get("content") or "") for answer in best.answers for m in answer["messages"]]
+    for action, answer in zip(best.actions, best.answers, strict=False):
+        if any(one["name"] == name for one in action.get("tool_calls") or ()):
+            break
+        said += [str(m.get("content") or "") for m in answer["messages"]]
     shown = " ".join(said)
     found = dict(arguments)
     for key, value in arguments.items():

@@ -167,14 +167,16 @@ def _foretold(asked: _Asked, rows: Sequence[Row], classes: Sequence[Hashable]) -
 
 
 def with_ages(row: Row, now: datetime | None) -> dict[str, Any]:
-    """Return a record with hours before now for every moment it shows; identifiers tell no rule and go.
+    """Return a record with hours before now for every moment it shows; of a list of moments, for the latest.
 
     >>> with_ages({"get.made": "2024-05-15T13:00:00"}, datetime(2024, 5, 15, 15))
     {'get.made ~ hours ago': 2.0}
     """
     found: dict[str, Any] = {}
     for field, value in row.items():
-        moment = time_of(value)
+        listed = [time_of(one) for one in value] if isinstance(value, list) else []
+        known = [one for one in listed if one is not None]
+        moment = max(known) if known and len(known) == len(listed) else time_of(value)
         if moment is None:
             found[field] = value
         elif now is not None:

@@ -31,7 +31,7 @@ class Decided:
         first: The first messages.
         row: What the tools told that it looked at before its first change, moments as hours before now.
         raw: The text of these answers that are no errors, by tool, the first one of each.
-        kind: Its last change, a hand-over where there is no other, or `NO_WRITE`.
+        kind: Its last change to the thing, a hand-over where there is no other, or `NO_WRITE`.
         writes: Its changes in order, the same one after another once.
         thing: What they are about, or what was looked at last.
         reads: Tools that looked at the thing.
@@ -68,13 +68,15 @@ def _decided(probe: Probe, seed: int, now: datetime) -> Decided:
     played, script = probe.best(seed), probe.oracle(seed)
     calls = calls_in(script)
     writes = collapsed([one["name"] for one in calls if probe.writes(one["name"])])
-    plain = [name for name in writes if not hands_over(name)]
     changing = [one for one in calls if probe.writes(one["name"]) and not hands_over(one["name"])]
     looks = [one for one in calls if not probe.writes(one["name"])]
     thing = thing_of(changing[0] if changing else looks[-1]) if changing or looks else ""
+    plain = [one["name"] for one in changing if thing_of(one) == thing]
     fields: dict[str, Any] = {}
     raw: dict[str, str] = {}
-    for one, answer, is_error in before_writes(probe, seed):
+    # Of several objects what was told of this one counts.
+    told = sorted(before_writes(probe, seed), key=lambda item: thing_of(item[0]) != thing)
+    for one, answer, is_error in told:
         if not is_error:
             raw.setdefault(one["name"], answer)
         for path, value in fields_of(one["name"], "error" if is_error else answer).items():

@@ -21,6 +21,7 @@ from trace_assets.environments.audit.decision_tree import (
     MOST_VALUES,
     Tree,
     beats_chance,
+    foretold,
     grow,
     questions,
     with_ages,
@@ -177,7 +178,7 @@ def hangs_on_looks(subject: Subject, purpose: Purpose) -> Finding:
 
 
 def _by_what_it_names(subject: Subject, purpose: Purpose) -> Finding:
-    """Where looks tell the decision, and the capability names what looks show, this must tell it too."""
+    """Where looks tell the decision, and the capability names what they show, that has a part in it."""
     cases = decided(subject)
     kinds, rows = [one.kind for one in cases], [one.row for one in cases]
     text = f"{purpose.spec.name}. {purpose.spec.description}"
@@ -189,15 +190,18 @@ def _by_what_it_names(subject: Subject, purpose: Purpose) -> Finding:
     usual = Counter(kinds).most_common(1)[0][1] / len(kinds)
     if right is None or right - usual < (1 - usual) / 2:
         return Finding("skip", NO_LOOK)
-    own = beats_chance([{f: v for f, v in row.items() if f in named} for row in rows], kinds)
-    bound = "told by what the capability names"
+    without = foretold([{f: v for f, v in row.items() if f not in named} for row in rows], kinds)
+    bound = "told worse without what the capability names"
     what = ", ".join(sorted(named)[:4])
-    if own is None:
-        tree = grow(rows, kinds)
+    if (
+        without >= right
+        and beats_chance([{f: row[f] for f in named & set(row)} for row in rows], kinds) is None
+    ):
+        tree = grow([{f: v for f, v in row.items() if f not in named} for row in rows], kinds)
         other = tree.test.field if tree.test else "something else"
         words = f"{what} tells nothing of the decision, but {other} does: it is for another capability"
         return Finding("fail", words, right, len(cases), bound)
-    return Finding("pass", f"trees tell {own:.0%} from {what}", own, len(cases), bound)
+    return Finding("pass", f"trees tell {right:.0%}, {without:.0%} without {what}", right, len(cases), bound)
 
 
 def names_field(text: str, field: str, rows: Sequence[Mapping[str, Any]]) -> bool:

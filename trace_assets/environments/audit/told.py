@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, takewhile
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
@@ -23,7 +23,8 @@ from trace_assets.environments.audit.oracle_decisions import (
     of_pair,
     pairs_of,
 )
-from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.audit.scripted_rollouts import Probe
+from trace_assets.environments.audit.scripts import arguments_for, call, calls_in, numbered
 from trace_assets.environments.contract.answers import parsed
 
 Row = dict[str, Hashable]
@@ -244,7 +245,11 @@ def _lengths(subject: Subject, cases: Sequence[Decided], pair: tuple[str, str]) 
 
 
 def errors(subject: Subject) -> Finding:
-    """Refused calls do not tell what is to be decided: nonsense is refused the same on every seed."""
+    """Answers to what is wrong do not tell what is to be decided.
+
+    Nonsense is refused the same on every seed, and a change that is let happen is answered the same whether
+    it is right or not, beside what a look shows anyway.
+    """
     cases = decided(subject)
     probe = subject.probe
     made = {c["name"]: c["arguments"] for one in cases for c in calls_in(probe.oracle(one.seed))}
@@ -266,8 +271,43 @@ def errors(subject: Subject) -> Finding:
             if message.get("is_error") or tells_error(text):
                 row |= {f"error {place}: {k}": v for k, v in _error_features(text).items()}
         rows[one.seed] = row
+    for tool in {one.kind for one in cases} & set(made):
+        for one in cases:
+            rows[one.seed] |= _let_happen(probe, one, tool)
     found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs_of(cases)}
-    return _finding(subject, found, "no decision is to be told from errors")
+    return _finding(subject, found, "no decision is to be told from answers to what is wrong")
+
+
+def _let_happen(probe: Probe, one: Decided, tool: str) -> Row:
+    """Return what a change is answered behind the oracle's looks; nothing where it is refused."""
+    rng = probe.chance(f"let happen/{tool}/{one.seed}")
+    schema = next(t for t in probe.tools() if t["function"]["name"] == tool)
+    given = arguments_for(schema, probe, one.seed, rng)[0]
+    looks = list(
+        takewhile(
+            lambda action: not any(probe.writes(c["name"]) for c in action.get("tool_calls") or ()),
+            probe.oracle(one.seed),
+        )
+    )
+    if looks and not looks[-1].get("tool_calls"):
+        looks.pop()
+    told = probe.play(one.seed, numbered([*looks, call(tool, given)])).answers[-1]["messages"]
+    row: Row = {}
+    for message in told:
+        text = str(message.get("content") or "")
+        if message["role"] != "tool" or message.get("is_error") or tells_error(text):
+            continue
+        value = parsed(text)
+        if isinstance(value, str):
+            row |= {f"{tool} says '{word.lower()}'": True for word in re.findall(r"[^\W\d_]+", value)[:60]}
+        else:
+            # Numbers and names go with what was asked for.
+            shown = {path.rpartition(".")[2] for path in one.row}
+            fields = {path: held for path, held in leaves(value) if path.rpartition(".")[2] not in shown}
+            plain = {path: held for path, held in fields.items() if not re.search(r"\d", str(held))}
+            row |= {f"{tool} answers with {path}": True for path in fields}
+            row |= {f"{tool} answers {path}": repr(held)[:60] for path, held in plain.items()}
+    return row
 
 
 def _error_features(text: str) -> Row:
