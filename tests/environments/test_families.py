@@ -21,7 +21,7 @@ from tests.audit_fixtures.runner import ZOO_PERMUTATION
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Purpose, Sizes
-from trace_assets.environments.audit.policy_rule import NO_RULE
+from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
 from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
 from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.contract.description import TargetContract
@@ -272,7 +272,7 @@ def spec(target: str, detector: str, **arguments: Any) -> CapabilitySpec:
             ),
             "was not seen to show status = 'lost'",
         ),
-        (spec("clinic", "write_after_refusal", tool="move_visit"), "do not show when 'move_visit' is right"),
+        (spec("clinic", "write_after_refusal", tool="drop_tests"), "do not show when 'drop_tests' is right"),
         (spec("clinic", "write_without_consent", tool="transfer_to_nurse"), "no successful trajectory reads"),
         (
             spec(
@@ -319,7 +319,7 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
 
 WHOLE = Sizes(compared=3, diversity=128, floor=16, attack=16, replayed=2, mutated=8)
 SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
-NOTHING_TO_TELL = {NO_RUNS, NO_RULE, NO_LOOK, ONE_DECISION}
+NOTHING_TO_TELL = {NO_RUNS, NO_RULE, NO_LIST, NO_LOOK, ONE_DECISION}
 FEW = [
     ("clinic", "write_against_policy"),
     ("embedded", "unrecovered_error"),
@@ -354,8 +354,8 @@ def audited(
         permutation=ZOO_PERMUTATION,
         purpose=Purpose(spec_of(*case)),
     )
+    assert {c.check_id: c.evidence for c in checks if c.status == "fail" and c.severity == "error"} == {}
     assert verdict_of(checks) == (True, ())
-    assert [c.check_id for c in checks if c.status == "fail" and c.severity == "error"] == []
     skipped = {
         c.check_id: c.evidence
         for c in checks

@@ -11,6 +11,7 @@ from tests.audit_fixtures.purpose.runner import CAUGHT_BY
 from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
+from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
 from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
 from trace_assets.environments.audit.told import ONE_DECISION
@@ -22,6 +23,8 @@ NOT_POSSIBLE = {
     SAME,
     NO_PURPOSE,
     ONE_DECISION,
+    NO_RULE,
+    NO_LIST,
 }
 """Reasons for which a sound environment may skip a check."""
 

@@ -54,6 +54,8 @@ MIN_USED = 0.2
 """Share of seeds on which the oracle must use what the capability is about."""
 MIN_RUNS = 4
 """Runs of a label that a comparison needs at least."""
+TOLD = 0.95
+"""Share of seeds on which trees must be right for a decision to be told without what a capability names."""
 UNPAID = 0.25
 """Of decisions that real runs show to be right, where no more than this share succeeds, they are not paid."""
 PERMUTATIONS = 1000
@@ -178,30 +180,27 @@ def hangs_on_looks(subject: Subject, purpose: Purpose) -> Finding:
 
 
 def _by_what_it_names(subject: Subject, purpose: Purpose) -> Finding:
-    """Where looks tell the decision, and the capability names what they show, that has a part in it."""
+    """Where looks tell whether to act, and the capability names what they show, that has a part in it."""
     cases = decided(subject)
-    kinds, rows = [one.kind for one in cases], [one.row for one in cases]
+    acts, rows = (
+        [one.kind != NO_WRITE and not hands_over(one.kind) for one in cases],
+        [one.row for one in cases],
+    )
     text = f"{purpose.spec.name}. {purpose.spec.description}"
     keys = {field for one in cases for field, value in one.row.items() if value == one.thing}
     named = {f for f in {f for row in rows for f in row} - keys if names_field(text, f, rows)}
-    if not named or len(set(kinds)) < 2:
+    others = [{f: v for f, v in row.items() if f not in named} for row in rows]
+    without = foretold(others, acts)
+    if not named or min(acts.count(True), acts.count(False)) < MIN_RUNS or without < TOLD:
         return Finding("skip", NO_LOOK)
-    right = beats_chance(rows, kinds)
-    usual = Counter(kinds).most_common(1)[0][1] / len(kinds)
-    if right is None or right - usual < (1 - usual) / 2:
-        return Finding("skip", NO_LOOK)
-    without = foretold([{f: v for f, v in row.items() if f not in named} for row in rows], kinds)
-    bound = "told worse without what the capability names"
-    what = ", ".join(sorted(named)[:4])
-    if (
-        without >= right
-        and beats_chance([{f: row[f] for f in named & set(row)} for row in rows], kinds) is None
-    ):
-        tree = grow([{f: v for f, v in row.items() if f not in named} for row in rows], kinds)
+    bound, what = "what the capability names has a part in it", ", ".join(sorted(named)[:4])
+    own = beats_chance([{f: row[f] for f in named & set(row)} for row in rows], acts)
+    words = f"whether to act is told on {without:.0%} of seeds without {what}"
+    if own is None:
+        tree = grow(others, acts)
         other = tree.test.field if tree.test else "something else"
-        words = f"{what} tells nothing of the decision, but {other} does: it is for another capability"
-        return Finding("fail", words, right, len(cases), bound)
-    return Finding("pass", f"trees tell {right:.0%}, {without:.0%} without {what}", right, len(cases), bound)
+        words += f", which tells nothing of it, but {other} does: it is for another capability"
+    return Finding("pass" if own is not None else "fail", words, without, len(cases), bound)
 
 
 def names_field(text: str, field: str, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -24,7 +24,7 @@ from trace_assets.environments.audit.oracle_decisions import (
     pairs_of,
 )
 from trace_assets.environments.audit.scripted_rollouts import Probe
-from trace_assets.environments.audit.scripts import arguments_for, call, calls_in, numbered
+from trace_assets.environments.audit.scripts import call, calls_in, numbered, properties
 from trace_assets.environments.contract.answers import parsed
 
 Row = dict[str, Hashable]
@@ -66,6 +66,8 @@ def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[
         for kind in pair
         for deed in deeds
     }
+    if len(deeds) == 2 and len({deed.split("_")[0] for deed in deeds}) == 1:
+        return False
     if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > 0.5 for k, o in (pair, pair[::-1])):
         return False
     return looked_up(cases) >= SURE
@@ -271,18 +273,30 @@ def errors(subject: Subject) -> Finding:
             if message.get("is_error") or tells_error(text):
                 row |= {f"error {place}: {k}": v for k, v in _error_features(text).items()}
         rows[one.seed] = row
-    for tool in {one.kind for one in cases} & set(made):
-        for one in cases:
-            rows[one.seed] |= _let_happen(probe, one, tool)
+    for tool in sorted({one.kind for one in cases} & set(made)):
+        answered = {one.seed: _let_happen(probe, one, tool) for one in cases}
+        if all(answered.values()):
+            for seed, row in answered.items():
+                rows[seed] |= row
     found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs_of(cases)}
     return _finding(subject, found, "no decision is to be told from answers to what is wrong")
 
 
 def _let_happen(probe: Probe, one: Decided, tool: str) -> Row:
-    """Return what a change is answered behind the oracle's looks; nothing where it is refused."""
-    rng = probe.chance(f"let happen/{tool}/{one.seed}")
+    """Return what a change is answered behind the oracle's looks; nothing where it is refused.
+
+    Only a change that needs no more than what was looked up by: other values are right for some seeds only.
+    """
+    known = {
+        k: v
+        for c in calls_in(probe.oracle(one.seed))
+        if not probe.writes(c["name"])
+        for k, v in c["arguments"].items()
+    }
     schema = next(t for t in probe.tools() if t["function"]["name"] == tool)
-    given = arguments_for(schema, probe, one.seed, rng)[0]
+    if not set(properties(schema)) <= set(known):
+        return {}
+    given = {name: known[name] for name in properties(schema)}
     looks = list(
         takewhile(
             lambda action: not any(probe.writes(c["name"]) for c in action.get("tool_calls") or ()),
@@ -298,6 +312,7 @@ def _let_happen(probe: Probe, one: Decided, tool: str) -> Row:
         if message["role"] != "tool" or message.get("is_error") or tells_error(text):
             continue
         value = parsed(text)
+        row[f"{tool} is let happen"] = True
         if isinstance(value, str):
             row |= {f"{tool} says '{word.lower()}'": True for word in re.findall(r"[^\W\d_]+", value)[:60]}
         else:
