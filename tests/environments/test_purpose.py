@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from tests.audit_fixtures.purpose.broken import BROKEN, SOUND, Broken
@@ -50,6 +52,7 @@ REWORDED: dict[str, tuple[tuple[str, str], ...]] = {
 """Sound environments whose right solutions are worded, or done, otherwise."""
 
 
+@cache
 def failed(source: str, about: Purpose | None = None) -> set[str]:
     return {name for name, one in looked_at(source, about).items() if one.status == "fail"}
 

@@ -9,6 +9,7 @@ from tests.audit_fixtures.broken import ANIMALS
 from tests.audit_fixtures.broken_environment import Animal, sound_names
 from tests.audit_fixtures.purpose.runner import CAUGHT_BY
 from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
+from tests.audit_fixtures.unforeseen.runner import VALUES
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
@@ -84,7 +85,7 @@ def test_each_fault_fails_its_own_check(animal: Animal, keeper: Keeper) -> None:
 
 
 def test_every_check_has_an_animal_that_fails_it() -> None:
-    assert {animal.check_id for animal in ANIMALS} | set(CAUGHT_BY) == set(RULES.severities)
+    assert {animal.check_id for animal in ANIMALS} | {*CAUGHT_BY, VALUES} == set(RULES.severities)
 
 
 def test_the_zoo_is_large_and_its_animals_differ() -> None:

@@ -13,6 +13,8 @@ from trace_assets.environments.audit.check import Purpose, Sizes, Subject
 from trace_assets.records import CapabilitySpec
 from trace_assets.settings import Synthesis
 
+VALUES = "trace.purpose.values"
+"""A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
 
