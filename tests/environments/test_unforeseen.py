@@ -55,5 +55,5 @@ def test_what_is_broken_is_rejected_and_nothing_else(one: Unforeseen) -> None:
 def test_they_are_many_and_the_known_misses_are_among_them() -> None:
     names = {(one.kind, one.name) for one in ALL}
     assert len(names) == len(ALL) == 60
-    assert NOT_SEEN | WRONGLY_REJECTED | QUICK <= names
+    assert names >= NOT_SEEN | WRONGLY_REJECTED | QUICK
     assert {kind for kind, _ in WRONGLY_REJECTED} <= {"sound"}

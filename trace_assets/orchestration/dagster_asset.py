@@ -11,11 +11,10 @@ from trace_assets.assets.selected_capabilities import kept_capabilities
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
 from trace_assets.orchestration.asset_files import DAMAGED, FILES, ItemFiles, declare, explain
-from trace_assets.orchestration.instance import CAPABILITY, TASK_BATCH
+from trace_assets.orchestration.instance import CAPABILITY, OF_BATCH, TASK_BATCH
 from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata, show_on
 from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.orchestration.sandbox_check import tell_when_stale
-from trace_assets.orchestration.scope import OF_BATCH
 from trace_assets.records import TrainingPoint
 from trace_assets.store import locks
 from trace_assets.store.history import metered
