@@ -53,7 +53,11 @@ REWORDED: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 @cache
-def failed(source: str, about: Purpose | None = None) -> set[str]:
+def own_failed(source: str) -> set[str]:
+    return failed(source, purpose())
+
+
+def failed(source: str, about: Purpose) -> set[str]:
     return {name for name, one in looked_at(source, about).items() if one.status == "fail"}
 
 
@@ -68,20 +72,20 @@ def test_sound_ones_pass_however_they_word_it(name: str) -> None:
 
 @pytest.mark.parametrize("one", BROKEN, ids=lambda one: f"{one.kind}: {one.name}")
 def test_broken_ones_are_rejected(one: Broken) -> None:
-    assert failed(one.source())
+    assert own_failed(one.source())
 
 
 def test_every_check_of_this_kind_catches_one_of_them() -> None:
     caught = set[str]()
     for one in BROKEN:
         if not set(CAUGHT_BY) <= caught:
-            caught |= failed(one.source())
+            caught |= own_failed(one.source())
     assert set(CAUGHT_BY) <= caught
 
 
 def test_inverted_rewards_are_named_by_the_labelled_runs() -> None:
     inverted = next(one for one in BROKEN if one.kind == "inverted")
-    assert "trace.purpose.labelled_runs" in failed(inverted.source())
+    assert "trace.purpose.labelled_runs" in own_failed(inverted.source())
 
 
 def test_without_labels_or_a_capability_it_says_what_was_not_looked_at() -> None:

@@ -14,7 +14,7 @@ NOT_SEEN = {
     *(("broken", name) for name in ("retail_cheapest_variant", "telecom_refuel_cap", "telecom_resume")),
     *(("mispaired", name) for name in ("bank_string_numbers", "clinic_verify_change", "retail_all_pages")),
 }
-"""Broken ones that pass without a contract, labelled runs and a model: somebody has to understand the policy."""
+"""Broken ones that pass without a contract, labelled runs and a model: the policy has to be understood."""
 WRONGLY_REJECTED = {("sound", "clinic_claims"), ("sound", "library_claim_window")}
 """Sound ones that fail: a tool whose name does not say that it only looks, and a note that may be left."""
 QUICK = {
