@@ -239,7 +239,7 @@ def test_one_recipe_audits_and_trains_its_own_capability_alone(
             return source + "\n# edited\n" if self.name == "write_against_state" else source
 
     changed = (
-        {f"{asset}[{WINDOW}]" for asset in PER_ENVIRONMENT}
+        {f"{asset}[{WINDOW}]" for asset in PER_ENVIRONMENT if asset != "decision_patterns"}
         | each("environment", *ALL)
         | {"curriculum"}
         | PLAYED

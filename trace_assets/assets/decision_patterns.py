@@ -14,6 +14,9 @@ from trace_assets.records.table import from_frame
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
 
+ENOUGH = 8
+"""Runs of either label from which on no others are taken."""
+
 
 @asset(
     "decision_patterns",
@@ -24,7 +27,11 @@ from trace_assets.study import Study
     light=True,
 )
 def write_decision_patterns(study: Study, capability_id: str) -> StageResult:
-    """A firewall: what a bounded number of labelled runs decided, the earliest batches first."""
+    """A firewall: what a bounded number of labelled runs decided, the earliest batches first.
+
+    They are chosen once there are enough: runs of later batches show no better what is right, and would have
+    every environment audited, and every adapter trained, anew.
+    """
     specs = study.store.read(CapabilitySpec, capability_id)
     rows = study.store.frame(Label).filter(pl.col("capability_id") == capability_id)
     labels = settled_labels(from_frame(rows, Label))
@@ -34,7 +41,10 @@ def write_decision_patterns(study: Study, capability_id: str) -> StageResult:
         for head in study.store.read(TrajectoryHead, batch)
         if head.split == "discovery" and specs and head.target == specs[0].target
     ]
-    kept = chosen_runs(heads, labels)
+    before = {one.trajectory_id for one in study.store.read(DecisionPattern, capability_id)}
+    kept = chosen_runs(heads, {run: label for run, label in labels.items() if run in before})
+    if min(Counter(kept.values())[one] for one in ("PRESENT", "LACKING")) < ENOUGH:
+        kept = chosen_runs(heads, labels)
     of_batch: dict[str, list[str]] = defaultdict(list)
     for batch, _, run in heads:
         if run in kept:
