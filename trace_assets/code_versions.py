@@ -94,6 +94,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "policy_contrast": ("assets.policy_contrast:contrast_policies",),
     "drift": ("assets.drift:write_drift",),
     "target_contract": ("assets.target_contract:write_contracts",),
+    "decision_patterns": ("assets.decision_patterns:write_decision_patterns",),
     "environment": ("environments.templates", "environments.writers", "diagnosis.llm.transcript"),
     "environment_audit": (
         *(f"sandbox.{name}" for name in ("config", "settings_of_containers", "protocol", "session")),

@@ -22,7 +22,7 @@ ASSETS = (
     *("tasks", "base_model", "trajectories", "triage", "suspect_tasks", "lucky_passes"),
     *("capability_dictionary", "batch_capabilities", "labels", "lack_causes", "label_leak", "repairs"),
     *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
-    *("target_contract", "environment", "environment_audit", "environment_verdict"),
+    *("target_contract", "decision_patterns", "environment", "environment_audit", "environment_verdict"),
     *("pilot", "adapter", "learnability", "curriculum"),
     *("routing", "evaluation", "report"),
 )

@@ -17,9 +17,9 @@ from trace_assets.cli.pipeline import DIAGNOSIS
 from trace_assets.diagnosis import detector_analyst
 from trace_assets.environments.writers import writer
 from trace_assets.errors import InputError
-from trace_assets.orchestration.instance import register_batches
+from trace_assets.orchestration.instance import OF_BATCH, register_batches
 from trace_assets.orchestration.planner import Planner
-from trace_assets.orchestration.scope import OF_BATCH, Scope
+from trace_assets.orchestration.scope import Scope
 from trace_assets.records import (
     Capability,
     CapabilitySpec,
@@ -46,6 +46,7 @@ LABELLED = {"labels[embedded]", "lack_causes[embedded]", "repairs[embedded]"}
 READ_LABELS = {
     *("contrast", "selected_capabilities", "routing_trials", "drift", "stability", "policy_contrast"),
     "failure_causes",
+    *(f"decision_patterns[{capability}]" for capability in ALL),
 }
 """Assets that read the labels of all batches."""
 READ_ALL = (
@@ -55,7 +56,15 @@ READ_ALL = (
 )
 """Assets that read the trajectories, triage or labels of all batches, and the page with the failures."""
 PER_ENVIRONMENT = (
-    *("environment", "environment_audit", "environment_verdict", "pilot", "adapter", "learnability"),
+    *(
+        "decision_patterns",
+        "environment",
+        "environment_audit",
+        "environment_verdict",
+        "pilot",
+        "adapter",
+        "learnability",
+    ),
 )
 """Assets of a capability that follow from its spec, in order."""
 PLAYED = {"adapter_validation", "routing", "evaluation", "report"}
@@ -230,7 +239,7 @@ def test_one_recipe_audits_and_trains_its_own_capability_alone(
             return source + "\n# edited\n" if self.name == "write_against_state" else source
 
     changed = (
-        {f"{asset}[{WINDOW}]" for asset in PER_ENVIRONMENT}
+        {f"{asset}[{WINDOW}]" for asset in PER_ENVIRONMENT if asset != "decision_patterns"}
         | each("environment", *ALL)
         | {"curriculum"}
         | PLAYED

@@ -27,7 +27,7 @@ from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import SeedPermutation, audited
 
 ZOO_SECTION = Synthesis(audit_seeds=8, audit_rollouts=2)
-ZOO_SIZES = Sizes(compared=2, diversity=24, floor=4, attack=8, replayed=1, mutated=2)
+ZOO_SIZES = Sizes(compared=2, diversity=24, floor=4, attack=8, replayed=1, mutated=2, purpose=32)
 """Fewer seeds than in earnest: the faults of the zoo are not rare ones."""
 ZOO_RULES = RULES.model_copy(update={"max_seconds_reset": 30.0, "max_seconds_step": 30.0})
 """A busy machine is not an animal's fault; those that are slow on purpose are slower than this."""

@@ -23,14 +23,14 @@ class CarefulAgent:
 
     def __init__(self, module: Any, lacks: str = "") -> None:
         self.module, self.plan, self.lacks = module, module.PLAN, lacks
-        self.user = ""
+        self.request = self.user = ""
         self.ended = False
         self.number = 0
 
     def play(self, seed: int) -> dict[str, Any]:
         """Play one episode and return its verdict."""
         self.ended, self.number = False, 0
-        self.user = self.module.reset(seed)[-1]["content"]
+        self.request = self.user = self.module.reset(seed)[-1]["content"]
         wishes = self._understood(self.user)
         assert wishes, f"not understood: {self.user}"
         if self.lacks in ("object_untouched", "ended_with_work_open"):
@@ -117,10 +117,11 @@ class CarefulAgent:
         if (
             guard
             and record
-            and record[guard["field"]] in guard["forbidden"]
+            and self._forbids(guard, record)
             and self.lacks
             not in (
                 "write_against_state",
+                "write_against_policy",
                 "unanswered_state",
             )
         ):
@@ -128,6 +129,13 @@ class CarefulAgent:
         if wish["reads_only"]:
             return self._told(wish, found, record)
         return self._changed(wish, arguments, found, identifier, record)
+
+    def _forbids(self, guard: dict[str, Any], record: dict[str, Any]) -> bool:
+        if "rule" not in guard:
+            return record[guard["field"]] in guard["forbidden"]
+        return not any(
+            record[one["field"]] in one["met"] and one["said"] in self.request for one in guard["rule"]
+        )
 
     def _asked_for(self) -> str:
         """Ask for the value that was left out; empty when it cannot be had."""

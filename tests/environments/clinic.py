@@ -9,7 +9,11 @@ from typing import Any
 from trace_assets.environments.contract.description import TargetContract, contract_of
 from trace_assets.records import Message, ToolCall, ToolSpec, Trajectory
 
-POLICY = "You serve patients of a clinic. Visits that are over cannot be cancelled."
+POLICY = """You serve patients of a clinic. Visits that are over cannot be cancelled.
+A visit can be moved to another room if any of the following is true:
+- It is a first visit
+- It is still booked and the patient cannot climb stairs
+Otherwise it stays where it is."""
 
 
 def _tool(name: str, mutates: bool, description: str = "", **properties: dict[str, Any]) -> ToolSpec:

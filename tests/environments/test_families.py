@@ -7,6 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,7 +20,10 @@ from recipe_cases import CASES, REAL, cases, load, spec_of, tau2_contract
 from tests.audit_fixtures.runner import ZOO_PERMUTATION
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
-from trace_assets.environments.audit.check import Sizes
+from trace_assets.environments.audit.check import Purpose, Sizes
+from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
+from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
+from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.templates.page import page
 from trace_assets.environments.writers.writer import RECIPES, environment_of, write_environment
@@ -29,6 +33,8 @@ from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
 from trace_assets.settings import Synthesis
 
 SEEDS = range(64)
+NOON = datetime(2024, 5, 15, 15)
+"""What the airline's policy calls now."""
 needs_tau2 = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
 TAU2 = [
     pytest.param(*case, marks=needs_tau2)
@@ -75,12 +81,13 @@ def played(
 
 def test_families_have_recipes_and_cases() -> None:
     # A family without a recipe diagnoses all the same; a writer of another kind may take its capabilities.
-    without = {"write_against_policy", "write_past_date", "limit_exceeded", "unasked_condition"}
+    without = {"write_past_date", "limit_exceeded", "unasked_condition"}
     assert set(RECIPES) == {detector.name for detector in DETECTORS} - without - {"listed_unopened"}
     assert set(CASES["clinic"]) == set(RECIPES)
-    assert set(CASES["tau2:retail"]) == set(RECIPES)
-    assert set(RECIPES) - set(CASES["embedded"]) == {"write_after_refusal", "write_without_consent"}
-    assert set(RECIPES) - set(CASES["tau2:airline"]) == {"write_after_refusal"}
+    assert set(RECIPES) - set(CASES["tau2:retail"]) == {"write_against_policy"}
+    answers = {"write_after_refusal", "write_without_consent"}
+    assert set(RECIPES) - set(CASES["embedded"]) == {*answers, "write_against_policy"}
+    assert set(CASES["tau2:airline"]) == set(RECIPES)
     assert len(CASES["tau2:telecom_solo"]) == 8
 
 
@@ -138,6 +145,33 @@ def test_scenes_look_like_the_targets(written, contracts, desk: str, family: str
     steps, _ = played(module, 0, module.oracle(0))
     said = [m for step in steps for m in step["messages"] if m["role"] == "user"]
     assert not said or contract.protocol.user_messages > 1
+
+
+@needs_tau2
+def test_what_the_policy_lists_is_paid_and_not_what_one_field_says() -> None:
+    """Business, insured and young reservations may be cancelled, whichever detector asks for it."""
+    contract = tau2_contract("tau2:airline")
+    one_field = {"tool": "cancel_reservation", "field": "cabin", "value": "basic_economy", "instead": ""}
+    for detector, given in (
+        ("write_against_policy", {"tool": "cancel_reservation"}),
+        ("write_against_state", one_field),
+        ("write_without_read", {"tool": "cancel_reservation", "read": "get_reservation_details"}),
+    ):
+        module = load(write_environment(spec("tau2:airline", detector, **given), contract).source)
+        alone = Counter[str]()
+        for seed in range(200):
+            request = module.reset(seed)[-1]["content"]
+            (record,) = module._episode["records"].values()
+            young = (NOON - datetime.fromisoformat(record["created_at"])).total_seconds() <= 24 * 3600
+            covered = record["insurance"] == "yes" and "covered by insurance" in request
+            met = {"young": young, "business": record["cabin"] == "business", "insured": covered}
+            calls = [c["name"] for m in module.oracle(seed) for c in m.get("tool_calls", ())]
+            assert ("cancel_reservation" in calls) == any(met.values()), (seed, met)
+            if list(met.values()).count(True) == 1:
+                alone.update(name for name, holds in met.items() if holds)
+            cabin_alone = record["cabin"] != "basic_economy"
+            alone["against the field"] += cabin_alone != any(met.values())
+        assert min(alone[name] for name in ("young", "business", "insured", "against the field")) >= 5, alone
 
 
 @pytest.mark.parametrize("family", sorted(CASES["clinic"]))
@@ -238,7 +272,7 @@ def spec(target: str, detector: str, **arguments: Any) -> CapabilitySpec:
             ),
             "was not seen to show status = 'lost'",
         ),
-        (spec("clinic", "write_after_refusal", tool="move_visit"), "do not show when 'move_visit' is right"),
+        (spec("clinic", "write_after_refusal", tool="drop_tests"), "do not show when 'drop_tests' is right"),
         (spec("clinic", "write_without_consent", tool="transfer_to_nurse"), "no successful trajectory reads"),
         (
             spec(
@@ -285,7 +319,9 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
 
 WHOLE = Sizes(compared=3, diversity=128, floor=16, attack=16, replayed=2, mutated=8)
 SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
+NOTHING_TO_TELL = {NO_RUNS, NO_RULE, NO_LIST, NO_LOOK, ONE_DECISION}
 FEW = [
+    ("clinic", "write_against_policy"),
     ("embedded", "unrecovered_error"),
     ("embedded", "unsupported_argument"),
     ("embedded", "unverified_write"),
@@ -310,13 +346,22 @@ def audited(
     environment = environment_of(spec_of(*case), source_of(written, contracts, case), "recipe")
     contract = contracts.get(case[0]) or tau2_contract(case[0])
     checks = audit(
-        environment, pool, contract, Synthesis(audit_seeds=seeds), sizes=sizes, permutation=ZOO_PERMUTATION
+        environment,
+        pool,
+        contract,
+        Synthesis(audit_seeds=seeds),
+        sizes=sizes,
+        permutation=ZOO_PERMUTATION,
+        purpose=Purpose(spec_of(*case)),
     )
+    assert {c.check_id: c.evidence for c in checks if c.status == "fail" and c.severity == "error"} == {}
     assert verdict_of(checks) == (True, ())
-    assert [c.check_id for c in checks if c.status == "fail" and c.severity == "error"] == []
-    assert {
-        c.check_id for c in checks if c.status == "skip" and c.level not in ("statistical", "fidelity")
-    } == set()
+    skipped = {
+        c.check_id: c.evidence
+        for c in checks
+        if c.status == "skip" and c.level not in ("statistical", "fidelity")
+    }
+    assert {name: why for name, why in skipped.items() if why not in NOTHING_TO_TELL} == {}
 
 
 @pytest.mark.parametrize(("desk", "family"), FEW)

@@ -11,15 +11,14 @@ import pytest
 from trace_assets.environments.audit import fidelity, fidelity_classifier
 from trace_assets.environments.audit.check import Finding, Subject
 from trace_assets.environments.audit.fidelity import (
-    answer_distance,
     bigrams,
-    compare,
     differences,
     divergence,
     error_form,
     halves,
 )
 from trace_assets.environments.audit.fidelity_classifier import FIDELITY_CHECKS, features_of, told_apart
+from trace_assets.environments.audit.fidelity_results import answer_distance, compare
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.json_schema import infer_schema
 from trace_assets.environments.contract.protocol import Reference, SampledEpisode, Turn

@@ -7,16 +7,25 @@ import pytest
 
 from tests.audit_fixtures.broken import ANIMALS
 from tests.audit_fixtures.broken_environment import Animal, sound_names
+from tests.audit_fixtures.purpose.runner import CAUGHT_BY
 from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
+from tests.audit_fixtures.unforeseen.runner import VALUES
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
+from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
+from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
+from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 
 NOT_POSSIBLE = {
     "no tool hands the conversation over",
     "no operator makes a harmful mutant of this oracle",
     SAME,
+    NO_PURPOSE,
+    ONE_DECISION,
+    NO_RULE,
+    NO_LIST,
 }
 """Reasons for which a sound environment may skip a check."""
 
@@ -76,7 +85,7 @@ def test_each_fault_fails_its_own_check(animal: Animal, keeper: Keeper) -> None:
 
 
 def test_every_check_has_an_animal_that_fails_it() -> None:
-    assert {animal.check_id for animal in ANIMALS} == set(RULES.severities)
+    assert {animal.check_id for animal in ANIMALS} | {*CAUGHT_BY, VALUES} == set(RULES.severities)
 
 
 def test_the_zoo_is_large_and_its_animals_differ() -> None:

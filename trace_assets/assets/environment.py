@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import polars as pl
 
@@ -26,7 +26,7 @@ from trace_assets.errors import CheckFailed, InputError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion, Label
 from trace_assets.records.table import from_frame
-from trace_assets.resources.contract import read_contract, rollout_obstacle
+from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
 from trace_assets.resources.policy import open_policy, policy_home
 from trace_assets.resources.sandbox import sandbox_pool
 from trace_assets.sandbox import SandboxPool
@@ -40,7 +40,7 @@ from trace_assets.workflows.permutations import permutation_for
     "environment",
     group="synthesis",
     records=(Environment, EnvironmentVersion),
-    deps=["capability_spec", "target_contract", "config/synthesis"],
+    deps=["capability_spec", "decision_patterns", "target_contract", "config/synthesis"],
     partitions="capability",
     checks={"environment_written": "A writer fits the capability."},
     kinds=("parquet", "python"),
@@ -50,7 +50,7 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
     """A module that teaches one capability: tools, reset, step, verdict and oracle.
 
     Raises:
-        InputError: The capability was not specified yet.
+        InputError: The capability was not specified yet, or its target has no contract.
         TraceError: The model's server, the cap or the sandbox stopped it; what was answered is kept.
     """
     specs = study.store.read(CapabilitySpec, capability_id)
@@ -60,10 +60,7 @@ def write_capability_environment(study: Study, capability_id: str) -> StageResul
             "capability_spec` first."
         )
     spec, section = specs[0], study.settings.synthesis
-    try:
-        contract = read_contract(study, spec.target)
-    except InputError as error:
-        return _refused(study, capability_id, str(error))
+    contract = read_contract(study, spec.target)  # without one nothing was tried: that is no result
     if section.writer == "model":
         return _by_model(study, spec, contract)
     try:
@@ -106,7 +103,7 @@ def _by_model(
         store.write(versions, EnvironmentVersion, name)
 
     with sandbox_pool(study) as pool:
-        held_to, remarks = examiner(study, contract, pool)
+        held_to, remarks = examiner(study, contract, pool, name)
         try:
             drafted = draft_environment(
                 writer, spec, contract, study.settings.synthesis, held_to, known=known, save=save
@@ -295,7 +292,9 @@ def shown_excerpts(study: Study, spec: CapabilitySpec) -> tuple[str, str]:
     return excerpts(chosen, section.excerpt_tokens), shown_of
 
 
-def examiner(study: Study, contract: TargetContract, pool: SandboxPool) -> tuple[Examiner, list[str]]:
+def examiner(
+    study: Study, contract: TargetContract, pool: SandboxPool, capability_id: str
+) -> tuple[Examiner, list[str]]:
     """Return how drafts are audited, and a list that will hold remarks on it.
 
     The base policy is rolled out only for a draft that has nothing else against it. It was made before: the
@@ -304,8 +303,10 @@ def examiner(study: Study, contract: TargetContract, pool: SandboxPool) -> tuple
     section, remarks = study.settings.synthesis, list[str]()
     obstacle = rollout_obstacle(study, contract.target)
     base = _base_policy(study, remarks) if section.mend_with_base and not obstacle else None
+    purpose = purpose_of(study, capability_id)
     identity = text_version(
         code_version("environment_audit"),
+        *(one.model_dump_json() for one in ([purpose.spec, *purpose.runs] if purpose else [])),
         contract.fingerprint(),
         pool.version,
         section.fingerprint(),
@@ -314,11 +315,12 @@ def examiner(study: Study, contract: TargetContract, pool: SandboxPool) -> tuple
 
     def examine(environment: Environment) -> Sequence[EnvironmentCheck]:
         permutation = permutation_for(study, environment.environment_id)
-        checks = audit(environment, pool, contract, section, permutation=permutation)
+        held = partial(audit, environment, pool, contract, section, permutation=permutation, purpose=purpose)
+        checks = held()
         policy = base() if base is not None and verdict_of(checks)[0] else None
         if policy is None:
             return checks
-        return audit(environment, pool, contract, section, base_policy=policy, permutation=permutation)
+        return held(base_policy=policy)
 
     return Examiner(examine, verdict_of, identity, pool.isolation_level), remarks
 

@@ -18,7 +18,7 @@ from trace_assets.records import (
     Trajectory,
 )
 from trace_assets.report.asset_report.training import audit_exhibit
-from trace_assets.resources.contract import read_contract, rollout_obstacle
+from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
 from trace_assets.resources.policy import open_policy
 from trace_assets.resources.sandbox import read_environment, sandbox_pool
 from trace_assets.rollouts.runner import closing_policy
@@ -34,6 +34,8 @@ from trace_assets.workflows.permutations import keep_audited, permutation_for
     records=(EnvironmentCheck, SeedOutcome),
     deps=[
         "environment",
+        "capability_spec",
+        "decision_patterns",
         "target_contract",
         "base_model",
         "config/synthesis",
@@ -69,6 +71,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             rolled_out=played.extend,
             no_policy=obstacle or "no base policy was given to roll out",
             permutation=permutation,
+            purpose=purpose_of(study, capability_id),
             recorded=lambda kept: keep_audited(study, environment.environment_id, _samples(kept)),
         )
         isolation = pool.isolation_level

@@ -21,7 +21,7 @@ from trace_assets.cli.progress import Keep, Yes, refused, tell, tell_settings
 from trace_assets.errors import InputError
 from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Synced
-from trace_assets.records import TrajectoryHead
+from trace_assets.records import SelectedCapability, TrajectoryHead
 from trace_assets.study import Study
 from trace_assets.system.network import through_proxies
 from trace_assets.workflows.ingest import batches
@@ -113,7 +113,25 @@ def sync(
     )
     for words in Scope(study).notes() if not select and not as_json else ():
         console.print(f"[dim]{escape(words)}[/]", soft_wrap=True)
+    if not as_json and not synced.outcomes and (nothing := _no_capability(study, select or [])):
+        console.print(nothing, soft_wrap=True)
+        raise typer.Exit(0)
     _finish(console, synced, as_json)
+
+
+def _no_capability(study: Study, select: Sequence[str]) -> str:
+    """Say that what was asked for is made for each capability, and that none was kept; empty otherwise."""
+    from trace_assets.definitions import pipeline
+
+    each = {declared.name for declared in pipeline() if declared.partitions == "capability"}
+    asked = [name for name in select if name.partition("[")[0] in each]
+    kept = any(one.kept for one in study.store.read(SelectedCapability))
+    if not asked or len(asked) < len(select) or kept:
+        return ""
+    return (
+        f"Nothing to make of {', '.join(asked)}: no capability is kept yet; `trace diagnose` says why, and "
+        "selection.overrides takes one in all the same."
+    )
 
 
 def demo(
@@ -264,6 +282,7 @@ def _finish(console: Console, synced: Synced, as_json: bool) -> None:
             json.dumps(
                 {
                     "made": [str(outcome.item) for outcome in synced.outcomes if outcome.made],
+                    "empty": [str(outcome.item) for outcome in synced.outcomes if outcome.is_empty],
                     "failed": {str(one.item): one.error for one in synced.outcomes if not one.made},
                     "failed_checks": {
                         str(one.item): list(one.failed_checks) for one in synced.outcomes if one.failed_checks
@@ -286,6 +305,10 @@ def _finish(console: Console, synced: Synced, as_json: bool) -> None:
     raise typer.Exit(synced.exit_code)
 
 
+MOST_NAMED = 12
+"""Items that a last line names at most."""
+
+
 def _tell_end(console: Console, synced: Synced, made: int) -> None:
     """Print what was made, and what is left as it was."""
     if synced.at_risk:
@@ -296,7 +319,10 @@ def _tell_end(console: Console, synced: Synced, made: int) -> None:
         behind = "finished work" if synced.stopped else "a failure"
         console.print(f"{made} made; held back behind {behind}: {escape(names)}.", soft_wrap=True)
     elif made or not all(outcome.made for outcome in synced.outcomes):
-        console.print(f"{made} made.")
+        empty = [str(outcome.item) for outcome in synced.outcomes if outcome.is_empty]
+        more = f" ... ({len(empty)})" if len(empty) > MOST_NAMED else ""
+        held = f" Without a row (○): {', '.join(empty[:MOST_NAMED])}{more}." if empty else ""
+        console.print(f"{made} made.{escape(held)}", soft_wrap=True)
     elif not synced.at_risk:
         console.print("Everything is up to date.")
 

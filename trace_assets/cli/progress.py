@@ -147,8 +147,9 @@ class _Lines:
             if not self.quiet:
                 rows = "" if what.rows is None else f"{what.rows} rows, "
                 why = escape(self.reasons.get(item, ""))
+                mark = "[yellow]○[/]" if what.is_empty else "[green]✓[/]"
                 self.console.print(
-                    f"[green]✓[/] {escape(str(item))}  [dim]{rows}{what.seconds:.1f} s ({why})[/]",
+                    f"{mark} {escape(str(item))}  [dim]{rows}{what.seconds:.1f} s ({why})[/]",
                     soft_wrap=True,
                 )
             for text in what.failed_checks:

@@ -11,7 +11,7 @@ from trace_assets.assets.selected_capabilities import kept_capabilities
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
 from trace_assets.orchestration.asset_files import DAMAGED, FILES, ItemFiles, declare, explain
-from trace_assets.orchestration.instance import CAPABILITY, TASK_BATCH
+from trace_assets.orchestration.instance import CAPABILITY, OF_BATCH, TASK_BATCH
 from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata, show_on
 from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.orchestration.sandbox_check import tell_when_stale
@@ -135,7 +135,7 @@ def dagster_asset(one: Asset) -> dg.AssetsDefinition:
     return dg.asset(
         name=name,
         description=describe(work, records),
-        deps=[key(dep) for dep in one.deps],
+        deps=[_reads(one, dep) for dep in one.deps],
         partitions_def=partitions,
         group_name=group,
         kinds=set(one.kinds),
@@ -154,6 +154,12 @@ def dagster_asset(one: Asset) -> dg.AssetsDefinition:
             for check, says in checks.items()
         ],
     )(compute)
+
+
+def _reads(one: Asset, dep: str) -> dg.AssetDep:
+    """Return how an asset reads another: what is made for each capability reads the batches of all."""
+    every = one.partitions == "capability" and dep in OF_BATCH
+    return dg.AssetDep(key(dep), partition_mapping=dg.AllPartitionMapping() if every else None)
 
 
 def _follow_selection(instance: dg.DagsterInstance, study: Study, _: str) -> None:

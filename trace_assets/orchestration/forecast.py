@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from trace_assets.assets.batch_capabilities import write_batch_capabilities
 from trace_assets.assets.contrast import estimate_contrast
 from trace_assets.assets.curriculum import write_curriculum
+from trace_assets.assets.decision_patterns import write_decision_patterns
 from trace_assets.assets.drift import write_drift
 from trace_assets.assets.environment import write_capability_environment
 from trace_assets.assets.environment_verdict import write_verdict
@@ -37,6 +38,7 @@ REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
     "contrast": lambda study, _: estimate_contrast(study),
     "selected_capabilities": lambda study, _: select_capabilities(study),
     "capability_spec": write_spec,
+    "decision_patterns": write_decision_patterns,
     "environment": write_capability_environment,
     "environment_verdict": write_verdict,
     "curriculum": lambda study, _: write_curriculum(study),

@@ -161,5 +161,10 @@ def register_batches(instance: dg.DagsterInstance, study: Study, *, live: bool) 
 TASK_BATCH = dg.DynamicPartitionsDefinition(name="task_batch")
 """Tasks arrive in batches; a new batch never redoes the rollouts of an old one."""
 
+PLAYED = ("tasks", "trajectories")
+"""Assets of which a task batch is rolled out on the live target, or taken from the inbox."""
+OF_BATCH = frozenset({*PLAYED, "triage", "batch_capabilities", "labels", "lack_causes", "repairs"})
+"""Assets that are made for each task batch."""
+
 CAPABILITY = dg.DynamicPartitionsDefinition(name="capability")
 """One key a kept capability of the live target; keys come and go with the selection."""

@@ -250,6 +250,12 @@ COLUMN_SOURCES: Mapping[str, Mapping[str, Sources]] = {
         "n_trajectories": ("trajectories.trajectory_id",),
         "*": _READ,
     },
+    "decision_patterns": {
+        "capability_id": ("labels.capability_id",),
+        "trajectory_id": ("trajectories.trajectory_id",),
+        "label": ("labels.label",),
+        "*": _READ,
+    },
     "environment": {
         "capability_id": ("capability_spec.capability_id",),
         "target": ("capability_spec.target",),

@@ -108,6 +108,11 @@ class Made:
         return self.tags.get(VERSION, NOTHING)
 
 
+WRITTEN_FROM = ("capability_spec", "decision_patterns", "target_contract")
+"""What environments are written from. It costs nothing, so a selection that reads it has it made where it is
+missing: `trace sync --select environment` after `trace diagnose` does what it says."""
+
+
 class Planner:
     """Says what is due, again and again while things are being made.
 
@@ -116,7 +121,7 @@ class Planner:
         instance: Its history.
         selection: Asset names, or items such as `adapter[x]`, to look at, with the settings that they read
             (a result made of settings that are not written down would be due, and paid for, once they
-            are); None takes all.
+            are) and what is missing of `WRITTEN_FROM`; None takes all.
         partitions: Task batches to look at; None takes all. Capabilities are not narrowed.
         standing: How each item is taken; None plans all of them.
     """
@@ -132,6 +137,7 @@ class Planner:
         self.nodes = nodes_of(definitions)
         self._instance = instance
         self._wanted = None if selection is None else self._with_settings(selection)
+        self._needed = self._needed_for(selection or ())
         self._batches = None if partitions is None else set(partitions)
         study = (definitions.resources or {}).get("study")
         self._files = ItemFiles(study) if isinstance(study, Study) else None
@@ -232,8 +238,27 @@ class Planner:
         read = (parent for node in nodes if node is not None for parent in node.parents)
         return wanted | {parent for parent in read if parent.startswith("config/")}
 
+    def _needed_for(self, selection: Iterable[str]) -> frozenset[tuple[str, str]]:
+        """Return (asset, partition asked for, or empty) of what a selection is written from."""
+        found = set()
+        for asked in selection:
+            name, _, rest = asked.partition("[")
+            if name in self.nodes:
+                reads = set(self.nodes[name].parents) & set(WRITTEN_FROM)
+                found |= {(one, rest.removesuffix("]")) for one in reads}
+        return frozenset(found)
+
+    def _is_needed(self, item: Item) -> bool:
+        """Whether an item was never made, and what was asked for cannot be made without it."""
+        anybody = (item.asset, "") in self._needed or not item.partition
+        named = any(
+            asset == item.asset and (anybody or asked == item.partition) for asset, asked in self._needed
+        )
+        return named and item.partition not in self._made[item.asset]
+
     def _is_wanted(self, item: Item, node: Node) -> bool:
-        if self._wanted is not None and not {item.asset, str(item)} & self._wanted:
+        asked = self._wanted is None or bool({item.asset, str(item)} & self._wanted)
+        if not asked and not self._is_needed(item):
             return False
         if self._standing(item) == "left out":
             return False

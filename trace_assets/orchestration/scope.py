@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from trace_assets.errors import InputError
+from trace_assets.orchestration.instance import OF_BATCH, PLAYED
 from trace_assets.orchestration.planner import Item, Standing
 from trace_assets.records import TrajectoryHead
 from trace_assets.study import Study
@@ -12,10 +13,6 @@ from trace_assets.workflows.ingest import batches
 from trace_assets.workflows.made_with import is_foreign, live_in_use, rolled_out
 from trace_assets.workflows.task_inbox import lost_tasks, task_batches
 
-PLAYED = ("tasks", "trajectories")
-"""Assets of which a task batch is rolled out on the live target, or taken from the inbox."""
-OF_BATCH = frozenset({*PLAYED, "triage", "batch_capabilities", "labels", "lack_causes", "repairs"})
-"""Assets that are made for each task batch."""
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
     | {"config/routing", "config/evaluation"}

@@ -217,6 +217,11 @@ class Outcome:
     error: str = ""
     exit_code: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was made, and its table has no row."""
+        return self.made and self.rows == 0
+
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 

@@ -24,6 +24,7 @@ from trace_assets.records.contrast import (
 )
 from trace_assets.records.environment import (
     ContractRow,
+    DecisionPattern,
     Environment,
     EnvironmentCheck,
     EnvironmentVersion,
@@ -116,6 +117,7 @@ TABLES: tuple[type[Record], ...] = (
     PolicyContrast,
     CapabilitySpec,
     ContractRow,
+    DecisionPattern,
     Environment,
     EnvironmentVersion,
     EnvironmentCheck,
@@ -167,6 +169,7 @@ __all__ = [
     "Consensus",
     "ContractRow",
     "Contrast",
+    "DecisionPattern",
     "DecisiveShare",
     "Drift",
     "Environment",

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from trace_assets.records.base import Json, Record
+from trace_assets.records.capability import LabelValue
 
 
 class Environment(Record):
@@ -76,6 +77,29 @@ class ContractRow(Record):
     """Discovery trajectories that it was read from."""
     contract: Json
     """A `TargetContract`."""
+
+
+class DecisionPattern(Record):
+    """Row of the table `decision_patterns`: what a labelled run decided about one thing.
+
+    This is a firewall: environments are held against these few runs, and a later batch changes nothing once
+    there are enough of them.
+    """
+
+    table: ClassVar[str] = "decision_patterns"
+    key: ClassVar[tuple[str, ...]] = ("capability_id", "trajectory_id", "thing")
+
+    capability_id: str
+    trajectory_id: str
+    task_id: str
+    label: LabelValue
+    """Of the run: the one that most passes give."""
+    thing: str
+    """The identifier that the calls name."""
+    shown: Json
+    """What tools told of it first: `tool.path` to value."""
+    calls: tuple[str, ...]
+    """Tools that were called about it, and those that hand the conversation over, in order."""
 
 
 # A version of a generated environment: what was written in one round, and why it was not the last.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from trace_assets.environments.audit.check import Purpose
 from trace_assets.environments.contract.description import (
     GivenTools,
     TargetContract,
@@ -20,7 +21,7 @@ from trace_assets.environments.contract.description import (
     write_description,
 )
 from trace_assets.errors import InputError
-from trace_assets.records import ContractRow, Trajectory, TrajectoryHead
+from trace_assets.records import CapabilitySpec, ContractRow, DecisionPattern, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema
 from trace_assets.store import Store
 from trace_assets.store.locks import mark_due
@@ -47,6 +48,13 @@ def read_contract(study: Study, target: str | None = None) -> TargetContract:
     raise InputError(
         f"there is no contract of target '{name}' yet; run `trace sync --select target_contract` first."
     )
+
+
+def purpose_of(study: Study, capability_id: str) -> Purpose | None:
+    """Return what a capability's environment is for, with labelled runs; None where it was not specified."""
+    specs = study.store.read(CapabilitySpec, capability_id)
+    runs = study.store.read(DecisionPattern, capability_id)
+    return Purpose(specs[0], tuple(runs)) if specs else None
 
 
 def describe_target(study: Study, target: str, tools: Path | None, policy: Path | None) -> bool:

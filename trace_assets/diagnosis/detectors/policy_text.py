@@ -25,7 +25,7 @@ _CLOCK = re.compile(rf"\b{_SAYS_NOW}(\d{{4}}-\d{{2}}-\d{{2}})", re.IGNORECASE)
 _MOMENT = re.compile(
     rf"\b{_SAYS_NOW}(\d{{4}}-\d{{2}}-\d{{2}})[ T](\d{{2}}:\d{{2}}(?::\d{{2}})?)", re.IGNORECASE
 )
-_ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of the following\b")
+_ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of (?:the following|these)\b")
 _HEADING = re.compile(r"^(?:#+\s*(?=\S)|(?=\*\*[^*]+\*\*:?$))(.+?)\s*$")
 _ITEM = re.compile(r"(?:[-*•]|\(?(?:\d+|[a-z])[.)])\s*(?=\S)")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
@@ -134,25 +134,39 @@ class PolicyText:
         found = _MOMENT.search(self.text)
         return f"{found.group(1)} {found.group(2)}" if found else self.clock
 
-    def any_of(self, tool: str) -> list[str]:
+    def any_of(self, tool: str, tools: Iterable[str] = ()) -> list[str]:
         r"""Return the conditions of which one has to hold for a tool to be used, as the policy lists them.
 
-        A line that allows what the tool does `if any of the following is true`, and the list under it.
+        Args:
+            tool: The tool.
+            tools: All tools, where they are known: what no other tool does may be said of a thing that is
+                called otherwise than in the tool's name.
+
+        A line that allows what the tool does `if any of the following is true`, and the list under it, or,
+        with semicolons, behind its colon.
 
         >>> text = "A booking can be cancelled if any of the following is true:\n- It is new\n- Late"
         >>> PolicyText(text).any_of("cancel_booking"), PolicyText(text).any_of("book_flight")
         (['it is new', 'late'], [])
+        >>> text = "Trips can be cancelled if any of these is true: they are new; they\n are late. Else deny."
+        >>> PolicyText(text).any_of("cancel_booking", ["cancel_booking", "get_booking"])
+        ['they are new', 'they are late']
         """
-        lines = [line.strip().lower() for line in self.text.splitlines()]
+        lines = _listed_apart(line.strip().lower() for line in self.text.splitlines())
         heading, verb = "", verb_of(tool)
         for place, line in enumerate(lines):
             if title := _HEADING.match(line):
                 heading = title.group(1)
             elif _ANY_OF.search(line) and any(same_verb(verb, word) for word in _WORD.findall(line)):
                 acted, about = things(tool), _WORD.findall(f"{heading} {line}")
-                if acted and not (
-                    any(_has_stem(about, thing) for thing in acted)
-                    or any(same_verb(verb, word) for word in _WORD.findall(heading))
+                alone = [name for name in tools if same_verb(verb, verb_of(name))] == [tool]
+                if (
+                    acted
+                    and not alone
+                    and not (
+                        any(_has_stem(about, thing) for thing in acted)
+                        or any(same_verb(verb, word) for word in _WORD.findall(heading))
+                    )
                 ):
                     continue
                 listed = takewhile(_ITEM.match, dropwhile(lambda one: not one, lines[place + 1 :]))
@@ -291,6 +305,46 @@ def _speaks_of(text: str, tool: str) -> bool:
     words, verb = _WORD.findall(text.lower()), verb_of(tool)
     acted = things(tool)
     return any(same_verb(verb, word) for word in words) and any(_has_stem(words, one) for one in acted)
+
+
+def names_deed(text: str, tool: str) -> bool:
+    """Tell whether a text has a form of a tool's verb.
+
+    >>> names_deed("Could you have it cancelled?", "cancel_order"), names_deed("Where is it?", "cancel_order")
+    (True, False)
+    """
+    verb = verb_of(tool)
+    return any(same_verb(verb, word) for word in _WORD.findall(text.lower()))
+
+
+def speaks_of(text: str, tool: str) -> bool:
+    """Tell whether a text uses a tool's verb, or one for the same, and the thing it acts on.
+
+    >>> speaks_of("Before cancelling an order, look at it.", "cancel_order")
+    True
+    """
+    return bool(things(tool)) and _speaks_of(text, tool)
+
+
+def _listed_apart(lines: Iterable[str]) -> list[str]:
+    """Return lines, with what a line lists behind a colon, parted by semicolons, as a list under it."""
+    found: list[str] = []
+    waiting = ""
+    for line in lines:
+        waiting = f"{waiting} {line}" if waiting else line
+        head, colon, rest = waiting.partition(":")
+        if not (_ANY_OF.search(head) and colon and rest.strip()):
+            found.append(waiting)
+            waiting = ""
+        elif line and ("." not in rest or rest.rstrip().endswith(";")):
+            continue  # the list goes on in the next line
+        else:
+            listed, dot, after = rest.partition(".")
+            parts = [part.strip() for part in listed.split(";")]
+            found += [f"{head}:", *(f"- {part}" for part in parts)] if len(parts) > 1 else [waiting]
+            found += [after.strip()] if dot and after.strip() and len(parts) > 1 else []
+            waiting = ""
+    return [*found, waiting] if waiting else found
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from trace_assets.environments.audit import hostile
 from trace_assets.environments.audit.hostile import hostile_values, messy
@@ -105,7 +106,8 @@ def same_tool(name: str) -> Attacker:
         rng = probe.chance(f"same_tool/{name}/{seed}")
         first = calls_in(probe.oracle(seed))[:1]
         script: list[Action] = []
-        for arguments in arguments_for(tool_named(probe, name), probe, seed, rng):
+        for known in arguments_for(tool_named(probe, name), probe, seed, rng):
+            arguments = without_computed(probe, seed, name, known)
             if first and first[0]["name"] != name:
                 looked = {key: arguments.get(key, value) for key, value in first[0]["arguments"].items()}
                 script.append(call(first[0]["name"], looked))
@@ -113,6 +115,37 @@ def same_tool(name: str) -> Attacker:
         return numbered([*script, say(_usual_closing(probe, seed, name))])
 
     return attack
+
+
+def without_computed(probe: Probe, seed: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with another seed's values for those that had to be worked out.
+
+    A number that stands neither in the first messages nor in an answer before it is the oracle's reckoning:
+    whoever knows it does not lack the capability.
+    """
+    best = probe.best(seed)
+    said = [str(m.get("content") or "") for m in best.first]
+    for action, answer in zip(best.actions, best.answers, strict=False):
+        if any(one["name"] == name for one in action.get("tool_calls") or ()):
+            break
+        said += [str(m.get("content") or "") for m in answer["messages"]]
+    shown = " ".join(said)
+    found = dict(arguments)
+    for key, value in arguments.items():
+        text = str(value)
+        if isinstance(value, bool) or not _NUMBER.fullmatch(text) or text in shown or len(text) < 2:
+            continue
+        other = [
+            c["arguments"][key]
+            for near in range(seed + 1, seed + 8)
+            for c in calls_in(probe.oracle(near))
+            if c["name"] == name and c["arguments"].get(key, value) != value
+        ]
+        found |= {key: other[0]} if other else {}
+    return found
+
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def _usual_closing(probe: Probe, seed: int, name: str) -> str:

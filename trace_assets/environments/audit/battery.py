@@ -9,11 +9,17 @@ from trace_assets.environments.audit import (
     determinism,
     fidelity_classifier,
     mutation,
+    policy_rule,
+    rewording,
     runtime,
     semantic,
     static,
+    told,
 )
-from trace_assets.environments.audit.check import AuditCheck, Finding, Sizes, Subject
+from trace_assets.environments.audit import (
+    purpose as purpose_checks,
+)
+from trace_assets.environments.audit.check import AuditCheck, Finding, Purpose, Sizes, Subject
 from trace_assets.environments.audit.scripted_rollouts import Played
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
@@ -40,8 +46,13 @@ CHECKS: tuple[AuditCheck, ...] = (
     *semantic.SEMANTIC_CHECKS,
     *fidelity_classifier.FIDELITY_CHECKS,
     *semantic.LEAKAGE_CHECKS,
+    *purpose_checks.PURPOSE_CHECKS[:2],
+    *policy_rule.RULE_CHECKS,
+    *purpose_checks.PURPOSE_CHECKS[2:],
+    *told.TOLD_CHECKS,
     *bypass_checks.PANEL_CHECKS,
     *mutation.CHECKS,
+    *rewording.REWORDING_CHECKS,
     *semantic.STATISTICAL_CHECKS,
 )
 """In an order in which what a check needs comes before it."""
@@ -59,6 +70,7 @@ def audit(
     rolled_out: Callable[[Sequence[Trajectory]], None] | None = None,
     permutation: SeedPermutation | None = None,
     recorded: Callable[[Sequence[Played]], None] | None = None,
+    purpose: Purpose | None = None,
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -77,6 +89,7 @@ def audit(
         rolled_out: Told of the base policy's episodes, where a check had any played.
         permutation: What the environment is given for a seed wherever it is used; None draws one.
         recorded: Told of a few of the audit's episodes, drawn of all of them.
+        purpose: The capability that it is for, with labelled real runs; None skips what asks for it.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -95,6 +108,7 @@ def audit(
         no_policy,
         rules,
         sizes or Sizes(),
+        purpose,
     )
     findings: dict[str, Finding] = {}
     with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:

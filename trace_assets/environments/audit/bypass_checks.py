@@ -11,7 +11,14 @@ import re
 from collections.abc import Callable, Iterator
 from statistics import fmean
 
-from trace_assets.environments.audit.adversarial import ATTACKERS, Attacker, Unsupported, same_tool
+from trace_assets.diagnosis.detectors.values import tells_error
+from trace_assets.environments.audit.adversarial import (
+    ATTACKERS,
+    Attacker,
+    Unsupported,
+    overact,
+    same_tool,
+)
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.hostile import grep
 from trace_assets.environments.audit.scripted_rollouts import Action, Played
@@ -265,10 +272,18 @@ def attack(subject: Subject, attacker: Attacker) -> list[Played]:
     for seed in subject.seeds[: subject.sizes.attack]:
         script = attacker(probe, seed)
         if attacker is grep or _deeds(script) != _deeds(probe.oracle(seed)):
-            played.append(probe.play(seed, script))
+            one = probe.play(seed, script)
+            if attacker is not overact or _did_more(one, len(calls_in(probe.oracle(seed)))):
+                played.append(one)
     if not played:
         raise Unsupported(SAME)
     return played
+
+
+def _did_more(one: Played, n: int) -> bool:
+    """Whether any call behind the first n was carried out: what is refused changes nothing."""
+    told = [m for answer in one.answers for m in answer["messages"] if m["role"] == "tool"]
+    return not all(m.get("is_error") or tells_error(str(m.get("content") or "")) for m in told[n:])
 
 
 def _deeds(script: list[Action]) -> list[object]:

@@ -11,7 +11,7 @@ from trace_assets.environments.audit.scripted_rollouts import Budget, Played, Pr
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.policies.protocol import Policy
-from trace_assets.records import Environment, Trajectory
+from trace_assets.records import CapabilitySpec, DecisionPattern, Environment, Trajectory
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
@@ -57,6 +57,7 @@ class Sizes:
         attack: Seeds that every attacker is tried on.
         replayed: Seeds whose rewards are computed again in a fresh sandbox.
         mutated: Seeds whose oracle scripts are mutated.
+        purpose: Seeds on which it is looked for what the oracle decides by.
     """
 
     compared: int = 6
@@ -65,6 +66,20 @@ class Sizes:
     attack: int = 24
     replayed: int = 8
     mutated: int = 16
+    purpose: int = 96
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What an environment is for.
+
+    Attributes:
+        spec: The capability that it teaches.
+        runs: What agents decided in real runs that were labelled for it.
+    """
+
+    spec: CapabilitySpec
+    runs: Sequence[DecisionPattern] = ()
 
 
 @dataclass
@@ -79,6 +94,7 @@ class Subject:
         no_policy: Why there is no base policy, for the skips.
         rules: The severity policy with its thresholds.
         sizes: Seeds a check.
+        purpose: What it is for; None where nobody says.
     """
 
     environment: Environment
@@ -90,6 +106,7 @@ class Subject:
     no_policy: str = "no base policy was given to roll out"
     rules: Rules = RULES
     sizes: Sizes = Sizes()
+    purpose: Purpose | None = None
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
     """Episodes that several checks compare, by the sandbox they were played in."""
 

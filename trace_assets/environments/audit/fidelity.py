@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2
 from statistics import fmean, median
@@ -25,123 +25,7 @@ from trace_assets.environments.audit.fidelity_material import (
 )
 from trace_assets.environments.contract.answers import answered_calls, parsed
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.contract.json_schema import FORMATS, kind_of
 from trace_assets.environments.contract.protocol import Turn, spread_of, turns_of
-from trace_assets.environments.contract.shapes import ResultShape
-
-MIN_ANSWERS = 5
-"""Answers of the real tool that must have been seen before its shape is held against an environment."""
-MAX_ITEMS = 20
-FEW_TEXTS = 3
-"""A tool that was only ever seen to answer one of so many texts answers nothing else."""
-
-
-@with_reference
-def result_shape(subject: Subject, contract: TargetContract) -> Finding:
-    """Results are built like those of the target's tools: fields, types and formats, at every depth."""
-    seen: dict[str, list[float]] = defaultdict(list)
-    worst: Counter[str] = Counter()
-    unknown = set[str]()
-    for episode in oracle_episodes(subject):
-        for call, answer, is_error in answered_calls(episode):
-            shape = contract.result(call.name)
-            if is_error:
-                continue
-            if shape is None or shape.n < MIN_ANSWERS:
-                unknown.add(call.name)
-                continue
-            distance, faults = answer_distance(answer, shape)
-            seen[call.name].append(distance)
-            worst.update(f"{call.name}: {fault}" for fault in faults)
-    bound = f"<= {subject.rules.max_result_distance}"
-    left = f"; too few real answers of {', '.join(sorted(unknown))}" if unknown else ""
-    if not seen:
-        return Finding("skip", f"no result to compare{left}")
-    by_tool = {name: fmean(values) for name, values in seen.items()}
-    value, n = fmean(by_tool.values()), sum(map(len, seen.values()))
-    evidence = f"{len(seen)} tools, the same at every place"
-    if worst:
-        evidence = "; ".join(f"{fault} ({times} times)" for fault, times in worst.most_common(3))
-    passed = value <= subject.rules.max_result_distance
-    return Finding("pass" if passed else "fail", evidence + left, value, n, bound)
-
-
-def answer_distance(answer: str, shape: ResultShape) -> tuple[float, list[str]]:
-    """Return the share of places in an answer that are not as in the target's answers, and what is wrong."""
-    value = parsed(answer)
-    faults: list[str] = []
-    if isinstance(value, str) and shape.json_schema.get("type") == "string":
-        texts = shape.json_schema.get("enum", ())
-        if 0 < len(texts) <= FEW_TEXTS and value not in texts:
-            return 1.0, [f"says {value[:40]!r}, the target {texts[0][:40]!r}"]
-    wrong, places = compare(value, shape.json_schema, "", faults)
-    return wrong / places, faults
-
-
-def compare(value: Any, schema: Mapping[str, Any], path: str, faults: list[str]) -> tuple[int, int]:
-    """Count the places of a value that a schema does not know, and all places.
-
-    Types, names of fields, required fields and formats count; which values there are does not.
-
-    Args:
-        value: A JSON value.
-        schema: As `json_schema.infer_schema` makes them.
-        path: Where the value stands.
-        faults: Gets one sentence a wrong place.
-
-    >>> compare({"id": 1, "new": 2}, {"type": "object", "properties": {"id": {"type": "string"}},
-    ...     "required": ["id"]}, "", [])
-    (2, 2)
-    """
-    if not schema:
-        return 0, 1
-    kind, allowed = kind_of(value), schema.get("type", [])
-    kinds = {allowed} if isinstance(allowed, str) else set(allowed)
-    if kind not in kinds and not (kind == "integer" and "number" in kinds):
-        faults.append(f"{path or 'result'} is {kind} instead of {'/'.join(sorted(kinds))}")
-        return 1, 1
-    if kind == "object":
-        return _compare_object(value, schema, path, faults)
-    if kind == "array":
-        counts = [compare(one, schema.get("items", {}), f"{path}[]", faults) for one in value[:MAX_ITEMS]]
-        return sum(w for w, _ in counts), max(1, sum(n for _, n in counts))
-    if kind == "string" and not _formatted(value, schema):
-        faults.append(f"{path or 'result'} is not built like the target's")
-        return 1, 1
-    return 0, 1
-
-
-def _compare_object(
-    value: dict[str, Any], schema: Mapping[str, Any], path: str, faults: list[str]
-) -> tuple[int, int]:
-    known = schema.get("properties")
-    wrong = places = 0
-    if known is None:
-        counts = [
-            compare(one, schema.get("additionalProperties", {}), f"{path}.*", faults)
-            for one in list(value.values())[:MAX_ITEMS]
-        ]
-        return sum(w for w, _ in counts), max(1, sum(n for _, n in counts))
-    for name in schema.get("required", ()):
-        if name not in value:
-            faults.append(f"lacks {path}.{name}".replace(" .", " "))
-            wrong, places = wrong + 1, places + 1
-    for name, held in value.items():
-        if name not in known:
-            faults.append(f"adds {path}.{name}".replace(" .", " "))
-            wrong, places = wrong + 1, places + 1
-        else:
-            more, of = compare(held, known[name], f"{path}.{name}".lstrip("."), faults)
-            wrong, places = wrong + more, places + of
-    return wrong, max(1, places)
-
-
-def _formatted(value: str, schema: Mapping[str, Any]) -> bool:
-    form = FORMATS.get(schema.get("format", ""))
-    if form is not None and not form.fullmatch(value):
-        return False
-    pattern = schema.get("pattern")
-    return pattern is None or re.fullmatch(pattern, value) is not None
 
 
 @with_reference
@@ -194,10 +78,7 @@ def _word_distance(one: str, other: str) -> float:
     return 1 - len(a & b) / len(a | b) if a | b else 0.0
 
 
-ANSWER_CHECKS = (
-    AuditCheck("trace.fidelity.result_shape", "fidelity", result_shape, ("semantic.oracle_max",)),
-    AuditCheck("trace.fidelity.error_shape", "fidelity", error_shape, ("semantic.oracle_max",)),
-)
+ERROR_CHECKS = (AuditCheck("trace.fidelity.error_shape", "fidelity", error_shape, ("semantic.oracle_max",)),)
 
 
 # Whether the tools are the target's, difference by difference.

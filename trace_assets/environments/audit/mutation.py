@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
+from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe
 from trace_assets.environments.audit.scripts import (
     again,
@@ -97,8 +99,8 @@ def swap_id(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action
     """Makes a change to another object: another of the episode, or one of another seed."""
 
     def others(name: str, key: str, value: Any) -> list[Any]:
-        if not isinstance(value, str) or not _ID.search(value):
-            return []
+        if not isinstance(value, str) or not _ID.search(value) or " " in value.strip():
+            return []  # words that hold a number are no name of an object
         near = [seed, *range(seed + 1, seed + NEIGHBOURS)]
         found = [c["arguments"].get(key) for s in near for c in calls_in(probe.oracle(s))]
         return [v for v in dict.fromkeys(v for v in found if isinstance(v, str)) if v != value][:1]
@@ -153,6 +155,8 @@ def extra_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
         used = {one["name"] for one in calls_in(script) if thing_of(one) == thing}
         for name, arguments in _other_writes(probe, seed, thing, used, rng)[:1]:
             added = {"id": "mutant", "name": name, "arguments": arguments}
+            if hands_over(name) and not _writes(probe, script):
+                continue  # a refusal that is handed over is a refusal
             yield _before_closing(script, {"role": "assistant", "tool_calls": [added]})
 
 
@@ -349,6 +353,10 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
     if mutation.adds and len(one.answers) > 1:
         added = one.answers[-2]["messages"] if one.actions[-1].get("content") else one.answers[-1]["messages"]
         if any(message.get("is_error") or message.get("error") for message in added):
+            return None
+    if mutation.name == "drop_write" and one.success and refused_in_words(subject):
+        left = calls_in(script)
+        if all(hands_over(c["name"]) for c in calls_in(probe.oracle(seed)) if c not in left):
             return None
     if mutation.effect == "harmful":
         right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success

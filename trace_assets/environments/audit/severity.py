@@ -44,6 +44,14 @@ SEVERITIES: dict[str, Severity] = {
     "trace.partial_credit": "error",
     "trace.balance": "error",
     "semantic.no_solution_leakage": "error",
+    "trace.purpose.tools": "error",
+    "trace.purpose.looked_up": "error",
+    "trace.purpose.values": "error",
+    "trace.purpose.rule": "error",
+    "trace.purpose.labelled_runs": "error",
+    "trace.told.opening": "error",
+    "trace.told.results": "error",
+    "trace.told.errors": "error",
     "trace.attacker.always_refuse": "error",
     "trace.attacker.always_transfer": "error",
     "trace.attacker.echo": "error",
@@ -67,6 +75,8 @@ SEVERITIES: dict[str, Severity] = {
     "trace.attacker.stranger": "error",
     "trace.mutation.kill_rate": "error",
     "trace.mutation.harmless": "error",
+    "trace.mutation.reworded": "error",
+    "trace.fidelity.added_fields": "error",
     "trace.fidelity.result_shape": "error",
     "trace.fidelity.error_shape": "error",
     "trace.fidelity.tool_ngrams": "warning",
@@ -102,6 +112,12 @@ class Rules(BaseModel):
     """Share of seeds that one plan (the oracle's calls without their values) may take."""
     max_same_kind: float = Field(0.75, ge=0, le=1)
     """Share of seeds that may end with the same change, where there are several kinds."""
+    max_told_p: float = Field(0.002, ge=0, le=1)
+    """What tells the decision beside a look: chance of as much by accident, below which it is a leak."""
+    min_run_gap: float = Field(0.0, ge=-1, le=1)
+    """By how much what runs labelled PRESENT decide must be paid more than what LACKING ones do."""
+    max_run_p: float = Field(0.01, ge=0, le=1)
+    """Chance of as large a difference between labelled runs by accident: above it none is seen."""
     min_mutant_loss: float = Field(0.05, ge=0, le=1)
     """What a harmful mutant of the oracle's script must lose at least, beside its success."""
     min_kill_rate: float = Field(0.95, ge=0, le=1)
@@ -130,7 +146,7 @@ class Rules(BaseModel):
     """Share of groups of rollouts that must hold both a success and a failure."""
 
 
-RULES = Rules(version="3", severities=SEVERITIES)
+RULES = Rules(version="4", severities=SEVERITIES)
 """The policy of this version."""
 
 

@@ -17,6 +17,7 @@ from trace_assets.environments.templates.scenario_builders import (
     looked_first,
     looping,
     missing,
+    ruled,
     several,
     unsaid,
     written_otherwise,
@@ -62,6 +63,13 @@ FAMILIES: Mapping[str, Recipe] = {
         "one change that every other record's state forbids",
         "changed it, or did what is done instead (or refused), as the state says",
         _STATE,
+    ),
+    "write_against_policy": Recipe(
+        "write_against_state",
+        ruled,
+        "one change; every other record meets none of the conditions that the policy lists",
+        "changed it where a condition holds, whichever it is, and refused elsewhere",
+        "a writing tool for which the policy lists conditions, at least two of them fields of its record",
     ),
     "object_untouched": Recipe(
         "object_untouched",

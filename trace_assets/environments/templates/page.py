@@ -26,16 +26,20 @@ trace_assets.environments.templates.page`.
   asked for)`, clipped to [0, 1]. The checks of an object: it was looked at first, it was settled exactly
   as its state calls for, what pays in the table above, and the reply tells the outcome. An agent that
   does nothing earns 0.
+- Where the policy lists conditions of which one must hold for a change (`if any of the following is true`),
+  they decide, and not the one field that a detector named: each holds alone in some scenes, two in others,
+  none in half. A condition that hangs on words beside a field holds where the request says them; one that
+  no field shows is never met.
 - A refusal that the scene itself calls for (an object that is not there) costs nothing.
 
 ## Where they were filled
 
 `tests/environments/test_families.py` fills and plays all of them: on the embedded desk (13 families; its
-users never answer, which `write_after_refusal` and `write_without_consent` need), on a made-up clinic whose
-users answer (all 15) and, where the simulation files are at hand, on tau2's retail (all 15), airline (14: no
-state was seen that forbids its cancellations) and telecom solo (8, about lines). On each, a scripted agent
-that has every capability succeeds on every seed; the same agent without just the one taught succeeds on at
-most 60 %.
+users never answer, which `write_after_refusal` and `write_without_consent` need, and its policy lists no
+conditions), on a made-up clinic whose users answer (all 16) and, where the simulation files are at hand, on
+tau2's retail (15: its policy lists no conditions), airline (all 16) and telecom solo (8, about lines). On
+each, a scripted agent that has every capability succeeds on every seed; the same agent without just the one
+taught succeeds on at most 60 %.
 
 ## What is not taught
 

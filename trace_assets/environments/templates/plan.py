@@ -23,6 +23,7 @@ FEATURES = (
     "read_key",
     "refusals",
     "refuses",
+    "ruled",
     "shows",
     "steps",
     "unnamed",

@@ -12,6 +12,7 @@ from trace_assets.environments.contract.preconditions import Guard
 from trace_assets.environments.contract.requests import Closing
 from trace_assets.environments.contract.wording import RequestPattern
 from trace_assets.environments.templates.object_context import Ground, Sources, sources_of
+from trace_assets.environments.templates.policy_conditions import right_by_rule
 from trace_assets.environments.templates.problems import thin
 from trace_assets.errors import InputError
 from trace_assets.records import ToolSpec
@@ -55,7 +56,8 @@ def wish(ground: Ground, guard: Guard) -> dict[str, Any]:
         "selects": {**guard.selects, **filled.selects},
         "records": {
             field: values for field, values in guard.records.items() if learned or field != ground.owner
-        },
+        }
+        | right_by_rule(ground, guard.tool),
         "closing": closing_of(ground.contract.closing(guard.tool) if not ground.user_answers else None),
         "guard": None,
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import noun, spoken
 from trace_assets.environments.contract.description import TargetContract
@@ -18,6 +20,7 @@ from trace_assets.environments.templates.object_context import (
     read_ground,
 )
 from trace_assets.environments.templates.plan import no_state, plan
+from trace_assets.environments.templates.policy_conditions import other_words, rule_of, scenes_of
 from trace_assets.environments.templates.problems import argument, one_message, thin
 from trace_assets.environments.templates.requests import (
     DENIALS,
@@ -198,13 +201,16 @@ def consent(spec: CapabilitySpec, contract: TargetContract) -> Filled:
 def guarded(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     """Fill a recipe about a write that a field of the record guards.
 
-    The condition comes from the detector where it names one (`field`, `value`, `instead`), else from what
-    successful trajectories show.
+    Where the policy lists conditions of which one must hold, they all count: one field would teach another
+    rule. Else the condition comes from the detector where it names one (`field`, `value`, `instead`), else
+    from what successful trajectories show.
     """
     tool = contract.tool(argument(spec, "tool")).name
     named = spec.detector_args
     field, value = str(named.get("field") or ""), str(named.get("value") or "")
     ground = ground_of(spec, contract, tool, field if value else "")
+    if filled := by_the_rule(ground, tool, str(named.get("instead") or "")):
+        return filled
     guard = ground.guard(tool)
     usual: dict[str, Any] = guard.instead_arguments
     if field and value:
@@ -222,10 +228,35 @@ def guarded(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     return plan(ground, [wished])
 
 
+def ruled(spec: CapabilitySpec, contract: TargetContract) -> Filled:
+    """Fill the recipe about a write for which the policy lists conditions of which one must hold."""
+    tool = contract.tool(argument(spec, "tool")).name
+    filled = by_the_rule(ground_of(spec, contract, tool), tool)
+    if filled is None:
+        raise thin(spec, f"the policy lists no conditions for '{tool}' that fields of a record show")
+    return filled
+
+
+def by_the_rule(ground: Ground, tool: str, instead: str = "", **more: Any) -> Filled | None:
+    """Return the plan for a write that the policy's conditions decide; None where it lists none for it."""
+    rule = rule_of(ground, tool)
+    if not rule:
+        return None
+    wished = wish(ground, ground.guard(tool))
+    usual = ground.guard(tool).instead_arguments if instead == ground.guard(tool).instead else {}
+    wished["guard"] = condition(ground, "", (), (), instead, usual) | {"rule": rule}
+    filled = plan(ground, [wished], **more)
+    fields = frozenset(one["field"] for one in rule)
+    content = deepcopy(filled.plan)
+    scenes_of(content, other_words(ground, tool), PolicyText(ground.contract.policy).now, fields)
+    return replace(filled, plan=content, features=filled.features | {"ruled"})
+
+
 def looked_first(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     """Fill the recipe about looking before writing; where no state decides, the object may not be there."""
     tool = contract.tool(argument(spec, "tool")).name
-    if ground_of(spec, contract, tool).guard(tool).field:
+    ground = ground_of(spec, contract, tool)
+    if ground.guard(tool).field or rule_of(ground, tool):
         return guarded(spec, contract)
     return replace(missing(spec, contract, (tool,)), template="look_first")
 
@@ -236,6 +267,8 @@ def insisted(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     ground = ground_of(spec, contract, tool)
     if not ground.user_answers:
         raise one_message(spec, contract)
+    if filled := by_the_rule(ground, tool, insists=list(INSISTS)):
+        return filled
     guard = ground.guard(tool)
     if not guard.field or not guard.allowed or not guard.forbidden:
         raise no_state(ground, tool)

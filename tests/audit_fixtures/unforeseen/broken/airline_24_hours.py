@@ -1,0 +1,160 @@
+"""Airline: cancel within 24 hours of the booking."""
+
+import json
+import random
+from datetime import datetime, timedelta
+
+def _t(name, description, required, /, **properties):
+    fields = {key: ({"type": value} if isinstance(value, str) else value) for key, value in properties.items()}
+    parameters = {"type": "object", "properties": fields, "required": required}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+POLICY = """# Airline Agent Policy
+The current time is 2024-05-15 15:00:00 EST.
+An economy reservation can be cancelled only if it was made within the last 24 hrs. The API does not check this, so look
+at created_at and make sure that the rule applies. Otherwise deny the request. The user has confirmed."""
+
+TOOLS = [
+    _t("get_reservation_details", "Get the details of a reservation.", ["reservation_id"], reservation_id="string"),
+    _t("cancel_reservation", "Cancel the whole reservation.", ["reservation_id"], reservation_id="string"),
+    _t("get_user_details", "Get the details of a user.", ["user_id"], user_id="string"),
+]
+
+NOW = datetime(2024, 5, 15, 15, 0, 0)
+
+
+def recent(created):
+    return created.date() >= (NOW - timedelta(days=1)).date()
+
+
+def scene(seed):
+    rng = random.Random(seed * 2 + 1)
+    number = "".join(rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") for _ in range(6))
+    user_id = f"{rng.choice(['evelyn', 'ethan', 'harper'])}_{rng.choice(['patel', 'wilson', 'jackson'])}_{rng.randint(1000, 9999)}"
+    if seed % 2 == 0:
+        created = NOW - timedelta(minutes=rng.randint(20, 38 * 60))
+    else:
+        created = NOW - timedelta(hours=40, minutes=rng.randint(0, 6000))
+    record = {
+        "reservation_id": number,
+        "user_id": user_id,
+        "cabin": rng.choice(["economy", "basic_economy"]),
+        "flights": [{"flight_number": f"HAT{rng.randint(100, 299)}", "date": f"2024-05-{rng.randint(18, 30)}", "price": rng.randint(50, 500)}],
+        "created_at": created.isoformat(),
+        "insurance": "no",
+    }
+    text = rng.choice(["Please cancel reservation {n}, I am {u}.", "{u} here. I just booked {n} and have to cancel it.", "Cancel {n} for {u}, my plans have changed."])
+    return {"request": text.format(n=number, u=user_id), "record": record, "cancel": recent(created), "seen": False}
+
+
+def act(name, given):
+    r = S["record"]
+    if name == "get_user_details":
+        if given["user_id"] != r["user_id"]:
+            return "Error: User not found", True
+        return json.dumps({"user_id": r["user_id"], "membership": "regular", "reservations": [r["reservation_id"]]}), False
+    if given["reservation_id"] != r["reservation_id"]:
+        return "Error: Reservation not found", True
+    if name == "get_reservation_details":
+        S["seen"] = True
+        return json.dumps(r), False
+    S["log"].append(S["seen"])
+    return json.dumps({**r, "status": "cancelled"}), False
+
+
+def judge():
+    right = S["seen"] and S["log"] == ([True] if S["cancel"] else [])
+    return [("read", "action", S["seen"] and all(S["log"]), 1), ("window", "state", right, 2), ("told", "communicate", right and bool(S["last"].strip()), 1)]
+
+
+def solve(s):
+    key = {"reservation_id": s["record"]["reservation_id"]}
+    look = ("get_reservation_details", key)
+    return [look, ("cancel_reservation", key), "It is cancelled."] if s["cancel"] else [look, "I am sorry, the 24 hours have passed."]
+
+
+S = {}
+
+
+_KINDS = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+
+
+def _mistake(name, given):
+    for tool in TOOLS:
+        if tool["function"]["name"] != name:
+            continue
+        spec = tool["function"]["parameters"]
+        for key in spec["required"]:
+            if key not in given:
+                return f"missing argument '{key}'"
+        for key, value in given.items():
+            if key not in spec["properties"]:
+                return f"unexpected argument '{key}'"
+            kind = spec["properties"][key].get("type", "string")
+            if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
+                return f"argument '{key}' must be of type {kind}"
+            allowed = spec["properties"][key].get("enum")
+            if allowed and value not in allowed:
+                return f"argument '{key}' must be one of {allowed}"
+        return ""
+    return f"unknown tool '{name}'"
+
+
+def tools():
+    return TOOLS
+
+
+def reset(seed):
+    S.clear()
+    S.update(scene(int(seed)))
+    S.update(log=[], bad=0, turns=0, last="", over=False)
+    return [{"role": "system", "content": POLICY}, {"role": "user", "content": S["request"]}]
+
+
+def step(message):
+    S["turns"] += 1
+    calls = message.get("tool_calls") or []
+    if not calls:
+        S["last"] = message.get("content") or ""
+        S["over"] = True
+        return {"messages": [], "done": True, "truncated": False}
+    out = []
+    for call in calls:
+        given = call.get("arguments") or {}
+        mistake = _mistake(call["name"], given)
+        if mistake:
+            text, failed = f"Error: {mistake}", True
+        else:
+            text, failed = act(call["name"], given)
+        S["bad"] += bool(failed)
+        answer = {"role": "tool", "tool_call_id": call["id"], "tool_name": call["name"], "content": text}
+        if failed:
+            answer["is_error"] = True
+        out.append(answer)
+    return {"messages": out, "done": False, "truncated": S["turns"] >= 20}
+
+
+def verdict():
+    rows = judge()
+    checks = [
+        {"name": n, "kind": k, "passed": bool(p), "score": None, "gates": True, "detail": "" if p else f"{n} failed"}
+        for n, k, p, _ in rows
+    ]
+    checks.append({"name": "ended", "kind": "protocol", "passed": S["over"], "score": None, "gates": True, "detail": ""})
+    success = all(c["passed"] for c in checks)
+    total = sum(w for *_, w in rows) or 1
+    share = sum(w for _, _, p, w in rows if p) / total
+    reward = 0.5 * share + 0.5 * success - 0.05 * S["bad"]
+    return {"reward": float(min(1.0, max(0.5 * success, reward, 0.0))), "success": success, "checks": checks}
+
+
+def oracle(seed):
+    out = []
+    for number, one in enumerate(solve(scene(int(seed)))):
+        if isinstance(one, str):
+            out.append({"role": "assistant", "content": one, "tool_calls": []})
+        else:
+            call = {"id": f"call_{number}", "name": one[0], "arguments": one[1]}
+            out.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    return out

@@ -1,0 +1,59 @@
+"""Environments by an author who had not seen the checks: which are rejected, and which wrongly or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.audit_fixtures.unforeseen.runner import VALUES, Unforeseen, unforeseen
+
+ALL = unforeseen()
+NOT_SEEN = {
+    *(("broken", name) for name in ("airline_cancel_fare", "airline_cancel_health", "airline_two_changes")),
+    *(("broken", name) for name in ("bank_consent", "bank_fee_refund", "hotel_refuse_or_hand_over")),
+    *(("broken", name) for name in ("hotel_right_booking", "library_fines", "library_two_loans")),
+    *(("broken", name) for name in ("retail_cheapest_variant", "telecom_refuel_cap", "telecom_resume")),
+    *(("mispaired", name) for name in ("bank_string_numbers", "clinic_verify_change", "retail_all_pages")),
+}
+"""Broken ones that pass without a contract, labelled runs and a model: the policy has to be understood."""
+WRONGLY_REJECTED = {("sound", "clinic_claims"), ("sound", "library_claim_window")}
+"""Sound ones that fail: a tool whose name does not say that it only looks, and a note that may be left."""
+QUICK = {
+    ("broken", "airline_cancel_insurance"),
+    ("broken", "retail_cancel_reason"),
+    ("broken", "retail_owner"),
+    ("broken", "telecom_transfer_note"),
+    ("sound", "airline_cancel_rule"),
+    ("sound", "library_many_loans"),
+}
+CAUGHT = {
+    ("broken", "airline_cancel_insurance"): "trace.purpose.rule",
+    ("broken", "retail_cancel_reason"): VALUES,
+    ("broken", "retail_owner"): "trace.purpose.looked_up",
+    ("broken", "telecom_transfer_note"): "trace.mutation.reworded",
+}
+"""What some of them are seen by, and by nothing else."""
+
+
+def _marked() -> list[object]:
+    slow = [pytest.mark.slow]
+    return [
+        pytest.param(one, id=f"{one.kind}: {one.name}", marks=[] if (one.kind, one.name) in QUICK else slow)
+        for one in ALL
+    ]
+
+
+@pytest.mark.parametrize("one", _marked())
+def test_what_is_broken_is_rejected_and_nothing_else(one: Unforeseen) -> None:
+    found = one.rejected_by()
+    known = (one.kind, one.name)
+    wanted = (one.kind != "sound") != (known in NOT_SEEN | WRONGLY_REJECTED)
+    assert bool(found) == wanted, found
+    if known in CAUGHT:
+        assert set(found) == {CAUGHT[known]}
+
+
+def test_they_are_many_and_the_known_misses_are_among_them() -> None:
+    names = {(one.kind, one.name) for one in ALL}
+    assert len(names) == len(ALL) == 60
+    assert names >= NOT_SEEN | WRONGLY_REJECTED | QUICK
+    assert {kind for kind, _ in WRONGLY_REJECTED} <= {"sound"}

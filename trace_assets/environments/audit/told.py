@@ -1,0 +1,383 @@
+"""Whether an agent is told what to do by anything but what it is meant to look at."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations, pairwise, takewhile
+from typing import Any
+
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.policy_text import names_deed
+from trace_assets.diagnosis.detectors.values import leaves, tells_error
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.decision_tree import foretold
+from trace_assets.environments.audit.dependence import Told, told_by
+from trace_assets.environments.audit.oracle_decisions import (
+    NO_WRITE,
+    SURE,
+    Decided,
+    decided,
+    looked_up,
+    of_pair,
+    pairs_of,
+)
+from trace_assets.environments.audit.scripted_rollouts import Probe
+from trace_assets.environments.audit.scripts import call, calls_in, numbered, properties
+from trace_assets.environments.contract.answers import parsed
+
+Row = dict[str, Hashable]
+MOST_WORDS, MOST_SIGNS = 400, 12
+ONE_DECISION = "every seed calls for the same decision, or too few for another"
+_NUMBER = re.compile(r"\d+")
+
+
+def opening(subject: Subject) -> Finding:
+    """The first messages do not tell what is to be decided: that takes a look.
+
+    A classifier from words, lengths, signs and digits of the first messages to the oracle's decision must
+    not do better than chance where what tools show tells it. What tells one wish from another is no leak.
+    """
+    # Where nothing is found there is nothing to decide by; requests may well be written for that.
+    cases = _one_wish([one for one in decided(subject) if "error" not in one.row.values()])
+    same = set.intersection(*(set(_lines(one)) for one in cases)) if cases else set()
+    rows = {one.seed: opening_features([line for line in _lines(one) if line not in same]) for one in cases}
+    texts = {one.seed: " ".join(_said(one)) for one in cases}
+    pairs = [pair for pair in pairs_of(cases) if _looked_for(of_pair(cases, pair), pair, texts)]
+    found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs}
+    return _finding(subject, found, "no decision that hangs on a look is to be told apart")
+
+
+def _one_wish(cases: Sequence[Decided]) -> list[Decided]:
+    """Return the cases, those without a change left out where there are several wishes.
+
+    Of several wishes each calls for its own change, and some for none: what tells that is the wish.
+    """
+    deeds = {one.kind for one in cases if one.kind != NO_WRITE and not hands_over(one.kind)}
+    return [one for one in cases if len(deeds) < 2 or one.kind in deeds]
+
+
+def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[int, str]) -> bool:
+    """Whether a look tells two decisions apart, and not the wish for one thing or another."""
+    deeds = [kind for kind in pair if kind != NO_WRITE and not hands_over(kind)]
+    speak = {
+        (kind, deed): _share([names_deed(texts[one.seed], deed) for one in cases if one.kind == kind])
+        for kind in pair
+        for deed in deeds
+    }
+    if len(deeds) == 2 and len({deed.split("_")[0] for deed in deeds}) == 1:
+        return False
+    if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > 0.5 for k, o in (pair, pair[::-1])):
+        return False
+    return looked_up(cases) >= SURE
+
+
+def _share(values: Sequence[bool]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _lines(one: Decided) -> list[str]:
+    return [line for m in one.first for line in str(m.get("content") or "").split("\n")]
+
+
+def _said(one: Decided) -> list[str]:
+    return [str(m.get("content") or "") for m in one.first if m["role"] == "user"]
+
+
+def opening_features(lines: Sequence[str]) -> Row:
+    """Return what can be read off words without understanding them.
+
+    >>> found = opening_features(["Cancel A17!"])
+    >>> found["says 'cancel'"], found["last signs"], found["digit 0 first"], found["name 0 sign 2"]
+    (True, 'w!', '1', '7')
+    """
+    text = "\n".join(lines)
+    words = re.findall(r"[^\W\d_]+", text)[:MOST_WORDS]
+    row: Row = {f"says '{word.lower()}'": True for word in words}
+    row |= {f"says '{a.lower()} {b.lower()}'": True for a, b in pairwise(words)}
+    row |= {f"writes '{word}'": True for word in words if not word.islower()}
+    row |= {
+        "lines": len(lines),
+        "words": len(words),
+        "words % 2": len(words) % 2,
+        "characters % 2": len(text) % 2,
+        "length": len(text) // 20,
+        "first sign": text[:1] if not text[:1].isdigit() else "digit",
+        "blanks": len(re.findall(r"\s{2,}", text)),
+        "last signs": re.sub(r"\w", "w", text[-2:]),
+        "first word": words[0] if words else "",
+    }
+    row |= {f"has {sign!r}": True for sign in set(re.findall(r"[^\w]", text))}
+    row |= {f"{sign!r} times": n for sign, n in Counter(re.findall(r"[^\w]", text)).items()}
+    for place, number in enumerate(_NUMBER.findall(text)[:6]):
+        row |= _digits(f"digit {place}", number)
+    for place, name in enumerate(re.findall(r"\b\w*\d\w*\b", text)[:3]):
+        letters = re.findall(r"[^\W\d_]", name)
+        if letters:
+            row |= {f"name {place} begins": letters[0], f"name {place} ends": letters[-1]}
+        row |= {f"name {place} sign {n}": sign for n, sign in enumerate(name[:MOST_SIGNS]) if sign.isdigit()}
+    return row
+
+
+def _digits(name: str, number: str) -> Row:
+    value = int(number[-15:])
+    return {
+        f"{name} % 2": value % 2,
+        f"{name} % 3": value % 3,
+        f"{name} first": number[0],
+        f"{name} sum % 2": sum(map(int, number)) % 2,
+        f"{name} long": len(number),
+    }
+
+
+def results(subject: Subject) -> Finding:
+    """How results are written does not tell what is to be decided: order of fields, signs, digits, lengths.
+
+    The length of a list is a matter of its own: a rule may go by it. It is a leak where what else is shown
+    tells as much, and real runs do not decide by it.
+    """
+    cases = [one for one in decided(subject) if one.raw]
+    rows = {one.seed: _written(one) for one in cases}
+    numbers = {one.seed: _numbers_in(one) for one in cases}
+    found = {}
+    for pair in pairs_of(cases):
+        own = of_pair(cases, pair)
+        # Which places there are is what a look shows; how they are written is what is compared.
+        common = set.intersection(*(set(rows[one.seed]) for one in own))
+        alike = {one.seed: {name: rows[one.seed][name] for name in common} for one in own}
+        for place in _spread(numbers, own):
+            for one in own:
+                alike[one.seed] |= low_digits(place, numbers[one.seed][place])
+        found[pair] = _told(alike, own, pair)
+    lengths = {
+        pair: told for pair in pairs_of(cases) if (told := _lengths(subject, of_pair(cases, pair), pair))
+    }
+    worse = {pair: told for pair, told in lengths.items() if told.p <= subject.rules.max_told_p}
+    return _finding(subject, {**found, **worse}, "no decision is to be told from how results are written")
+
+
+def _written(one: Decided) -> Row:
+    row: Row = {}
+    for tool, text in one.raw.items():
+        value = parsed(text)
+        row[f"{tool}: ends"] = (len(text) - len(text.strip()), "  " in text, "\t" in text)
+        if isinstance(value, Mapping | list):
+            row[f"{tool}: compact"] = re.search(r'[\]}"\d][,:] ', text) is None
+        _order(value, tool, row)
+    return row
+
+
+def _order(value: Any, path: str, row: Row) -> None:
+    """Note the order of fields, the blanks around values, and the parity of digits."""
+    if isinstance(value, Mapping):
+        names = list(value)
+        place = {name: n for n, name in enumerate(names)}
+        some = sorted(names)[:12]
+        row |= {f"{path}: {a} before {b}": place[a] < place[b] for a, b in combinations(some, 2)}
+        for name, held in value.items():
+            _order(held, f"{path}.{name}", row)
+    elif isinstance(value, list):
+        shown = [one for one in value if isinstance(one, str)]
+        if len(shown) > 1:
+            row[f"{path}: sorted"] = shown == sorted(shown)
+        if value:
+            _order(value[0], f"{path}[0]", row)
+    elif isinstance(value, str):
+        row[f"{path}: around"] = (value[:1].isspace(), value[-1:].isspace())
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        row[f"{path}: kind"] = type(value).__name__
+
+
+MOST_NUMBERS, MIN_SPREAD = 6, 8
+
+
+def _numbers_in(one: Decided) -> dict[str, int]:
+    """Return the numbers within the values of what was looked at, by place: a moment has several."""
+    found: dict[str, int] = {}
+    for path, value in leaves({tool: parsed(text) for tool, text in one.raw.items()}):
+        if not isinstance(value, bool) and isinstance(value, str | int | float):
+            numbers = _NUMBER.findall(str(value))[:MOST_NUMBERS]
+            found |= {f"{path}: number {place}": int(number[-15:]) for place, number in enumerate(numbers)}
+    return found
+
+
+def _spread(numbers: Mapping[int, Mapping[str, int]], cases: Sequence[Decided]) -> list[str]:
+    """Return the places of which either decision shows many numbers: there low digits say nothing by right.
+
+    Where a rule goes by a number of few values, or by a date, its low digits go with the decision.
+    """
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for one in cases:
+        kinds[one.kind].append(one.seed)
+    common = set.intersection(*(set(numbers[one.seed]) for one in cases)) if cases else set()
+    return sorted(
+        place
+        for place in common
+        if all(
+            len({numbers[seed][place] for seed in seeds}) >= max(MIN_SPREAD, len(seeds) // 4)
+            for seeds in kinds.values()
+        )
+    )
+
+
+def low_digits(place: str, number: int) -> Row:
+    """Return what the low digits of a number could tell.
+
+    >>> low_digits("n", 314)
+    {'n % 2': 0, 'n % 3': 2, 'n sum % 2': 0}
+    """
+    return {
+        f"{place} % 2": number % 2,
+        f"{place} % 3": number % 3,
+        f"{place} sum % 2": sum(map(int, str(number))) % 2,
+    }
+
+
+def _lengths(subject: Subject, cases: Sequence[Decided], pair: tuple[str, str]) -> Told | None:
+    """Return what lengths of lists tell, where the rest of what is shown tells all that they do."""
+    plain = [{k: v for k, v in one.row.items() if not k.endswith("#")} for one in cases]
+    if len(plain) == 0 or foretold(plain, [one.kind for one in cases]) < SURE:
+        return None
+    real = {name for one in (subject.purpose.runs if subject.purpose else ()) for name in one.shown}
+    rows = {
+        one.seed: {k: v for k, v in one.row.items() if k.endswith("#") and k not in real} for one in cases
+    }
+    return _told(rows, cases, pair)
+
+
+def errors(subject: Subject) -> Finding:
+    """Answers to what is wrong do not tell what is to be decided.
+
+    Nonsense is refused the same on every seed, and a change that is let happen is answered the same whether
+    it is right or not, beside what a look shows anyway.
+    """
+    cases = decided(subject)
+    probe = subject.probe
+    made = {c["name"]: c["arguments"] for one in cases for c in calls_in(probe.oracle(one.seed))}
+    known = {t["function"]["name"]: t["function"]["parameters"].get("properties", {}) for t in probe.tools()}
+    # The same calls on every seed, or what differs would be what was asked.
+    calls: list[dict[str, Any]] = [{"name": "no_such_tool", "arguments": {}}]
+    for name, arguments in sorted(made.items()):
+        first = next(iter(known.get(name, {})), "")
+        calls += [
+            {"name": name, "arguments": {}},
+            {"name": name, "arguments": {**arguments, first: "nothing"}},
+        ]
+    rows: dict[int, Row] = {}
+    for one in cases:
+        told = probe.ask(one.seed, calls)
+        row: Row = {}
+        for place, message in enumerate(told):
+            text = str(message.get("content") or "")
+            if message.get("is_error") or tells_error(text):
+                row |= {f"error {place}: {k}": v for k, v in _error_features(text).items()}
+        rows[one.seed] = row
+    for tool in sorted({one.kind for one in cases} & set(made)):
+        answered = {one.seed: _let_happen(probe, one, tool) for one in cases}
+        if all(answered.values()):
+            for seed, row in answered.items():
+                rows[seed] |= row
+    found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs_of(cases)}
+    return _finding(subject, found, "no decision is to be told from answers to what is wrong")
+
+
+def _let_happen(probe: Probe, one: Decided, tool: str) -> Row:
+    """Return what a change is answered behind the oracle's looks; nothing where it is refused.
+
+    Only a change that needs no more than what was looked up by: other values are right for some seeds only.
+    """
+    known = {
+        k: v
+        for c in calls_in(probe.oracle(one.seed))
+        if not probe.writes(c["name"])
+        for k, v in c["arguments"].items()
+    }
+    schema = next(t for t in probe.tools() if t["function"]["name"] == tool)
+    if not set(properties(schema)) <= set(known):
+        return {}
+    given = {name: known[name] for name in properties(schema)}
+    looks = list(
+        takewhile(
+            lambda action: not any(probe.writes(c["name"]) for c in action.get("tool_calls") or ()),
+            probe.oracle(one.seed),
+        )
+    )
+    if looks and not looks[-1].get("tool_calls"):
+        looks.pop()
+    told = probe.play(one.seed, numbered([*looks, call(tool, given)])).answers[-1]["messages"]
+    row: Row = {}
+    for message in told:
+        text = str(message.get("content") or "")
+        if message["role"] != "tool" or message.get("is_error") or tells_error(text):
+            continue
+        value = parsed(text)
+        row[f"{tool} is let happen"] = True
+        if isinstance(value, str):
+            row |= {f"{tool} says '{word.lower()}'": True for word in re.findall(r"[^\W\d_]+", value)[:60]}
+        else:
+            # Numbers and names go with what was asked for.
+            shown = {path.rpartition(".")[2] for path in one.row}
+            fields = {path: held for path, held in leaves(value) if path.rpartition(".")[2] not in shown}
+            plain = {path: held for path, held in fields.items() if not re.search(r"\d", str(held))}
+            row |= {f"{tool} answers with {path}": True for path in fields}
+            row |= {f"{tool} answers {path}": repr(held)[:60] for path, held in plain.items()}
+    return row
+
+
+def _error_features(text: str) -> Row:
+    row: Row = {f"says '{word.lower()}'": True for word in re.findall(r"[^\W\d_]+", text)[:60]}
+    row |= {"length": len(re.sub(r"\w*\d\w*", "#", text)), "ends": text[-1:], "capital": text[:1].isupper()}
+    for place, number in enumerate(_NUMBER.findall(text)[:2]):
+        row |= _digits(f"digit {place}", number)
+    return row
+
+
+def _told(rows: Mapping[int, Row], cases: Sequence[Decided], pair: tuple[str, str]) -> Told | None:
+    return told_by([rows[one.seed] for one in cases], [one.kind == pair[0] for one in cases])
+
+
+def _finding(subject: Subject, found: Mapping[tuple[str, str], Told | None], bound: str) -> Finding:
+    known = {pair: told for pair, told in found.items() if told is not None}
+    if not known:
+        return Finding("skip", ONE_DECISION)
+    pair, worst = min(known.items(), key=lambda item: (item[1].p, -item[1].accuracy))
+    passed = worst.p > subject.rules.max_told_p
+    words = f"'{pair[0]}' or '{pair[1]}' is told right on {worst.accuracy:.0%} of seeds (p = {worst.p:.3g})"
+    words += f", as by: {worst.feature}" if not passed else ""
+    return Finding(
+        "pass" if passed else "fail",
+        words,
+        worst.accuracy,
+        worst.n,
+        f"{bound}, p > {subject.rules.max_told_p}",
+    )
+
+
+_SOUND = ("semantic.oracle_max", "semantic.floor_gap")
+TOLD_CHECKS = (
+    AuditCheck(
+        "trace.told.opening",
+        "semantic",
+        opening,
+        _SOUND,
+        ("trace.seed_diversity", "semantic.no_solution_leakage", "trace.balance"),
+    ),
+    AuditCheck(
+        "trace.told.results",
+        "semantic",
+        results,
+        _SOUND,
+        (
+            *("trace.seed_diversity", "semantic.no_solution_leakage"),
+            *("trace.fidelity.added_fields", "trace.fidelity.result_shape"),
+        ),
+    ),
+    AuditCheck(
+        "trace.told.errors",
+        "semantic",
+        errors,
+        _SOUND,
+        ("semantic.no_solution_leakage", "trace.fidelity.error_shape"),
+    ),
+)
