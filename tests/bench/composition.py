@@ -60,7 +60,12 @@ class OneSkill(EmbeddedTarget):
         drawn = islice(stream(self._drawn_by, split, {self._skill: 1}), len(like))
         return tuple(
             task.model_copy(
-                update={"instruction": one.text, "tags": (one.skill,), "payload": one.case().payload()}
+                update={
+                    "task_id": f"{task.task_id}-{self._skill}",
+                    "instruction": one.text,
+                    "tags": (one.skill,),
+                    "payload": one.case().payload(),
+                }
             )
             for task, one in zip(like, drawn, strict=True)
         )

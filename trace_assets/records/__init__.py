@@ -51,9 +51,11 @@ from trace_assets.records.history import (
     MadeWith,
     Quarantined,
 )
+from trace_assets.records.interference import Interference, InterferencePart
 from trace_assets.records.repair import DecisiveShare, Repair
 from trace_assets.records.training import (
     Adapter,
+    AdapterKind,
     BaseCheckpoint,
     EnvironmentVerdict,
     Learnability,
@@ -124,6 +126,8 @@ TABLES: tuple[type[Record], ...] = (
     UnconfirmedReward,
     Lesson,
     BaseCheckpoint,
+    InterferencePart,
+    Interference,
     Pilot,
     PilotPoint,
     Adapter,
@@ -153,6 +157,7 @@ __all__ = [
     "TABLES",
     "ActionDiff",
     "Adapter",
+    "AdapterKind",
     "Agreement",
     "ArmSummary",
     "Arrival",
@@ -178,6 +183,8 @@ __all__ = [
     "FailedCheck",
     "FailureCause",
     "Fault",
+    "Interference",
+    "InterferencePart",
     "Json",
     "Label",
     "LabelLeak",
