@@ -168,6 +168,20 @@ def _usable(arm: str, choices: list[str]) -> bool:
     return arm == "base" or arm.removeprefix("adapter:") in choices
 
 
+def routes_of(study: Study, tasks: Sequence[Task]) -> list[Route]:
+    """Return where the router of the settings sends tasks.
+
+    Raises:
+        InputError: No router was fitted yet.
+    """
+    if study.settings.routing.router == "label_logits":
+        return _ask_base_model(study, usable_adapters(study), list(tasks))[0]
+    require_extra("torch", "train", "routing")
+    from trace_assets.routing.classifier import load_classifier
+
+    return load_classifier(whole_router(study), base_folder(study)).route(list(tasks))
+
+
 def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
     """Return which sums of adapters this study's server holds beside the adapters themselves.
 

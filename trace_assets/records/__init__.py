@@ -34,6 +34,7 @@ from trace_assets.records.environment import (
 from trace_assets.records.evaluation import (
     NO_ADAPTER,
     ArmSummary,
+    CompositionChoice,
     Evaluation,
     NoHarm,
     Route,
@@ -139,6 +140,7 @@ TABLES: tuple[type[Record], ...] = (
     Evaluation,
     RouterRegret,
     NoHarm,
+    CompositionChoice,
     ArmSummary,
     LedgerEntry,
     SandboxCheck,
@@ -169,6 +171,7 @@ __all__ = [
     "Check",
     "CheckKind",
     "CheckRow",
+    "CompositionChoice",
     "Consensus",
     "ContractRow",
     "Contrast",

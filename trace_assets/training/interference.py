@@ -23,7 +23,7 @@ from trace_assets.settings import Training
 from trace_assets.stats.directions import Cosine, Floats, compare_directions, reliability, split_half
 from trace_assets.targets.protocol import Solving, Target
 
-TASKS = 24
+TASKS = 16
 """Groups of rollouts a capability, divided equally among its conditions."""
 MOST_CONDITIONS = 4
 """The most frequent ones are told apart; the rest are one."""
