@@ -18,6 +18,7 @@ OF_BATCH = frozenset({*PLAYED, "triage", "batch_capabilities", "labels", "lack_c
 """Assets that are made for each task batch."""
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
+    | {"joint_adapters", "interference", "composition_choice"}
     | {"config/routing", "config/evaluation"}
 )
 """Assets that are of the live target alone."""

@@ -45,6 +45,7 @@ class Interference(Record):
     condition: str
     """Empty for the mean over all conditions."""
     other_id: str
+    """The other capability, or the same one where two of its conditions are compared."""
     other_condition: str
     """Empty likewise."""
     cosine: float | None

@@ -295,9 +295,10 @@ class Serving(Section):
     """Key/value cache of a CPU build."""
     extra: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, such as `--tensor-parallel-size=2`."""
-    compose: bool = False
-    """Also serve each pair of adapters that a router may choose, and the sum of all, as their exact sums; the
-    router of the study then sends an opening to one where it calls for several. Their ranks add up."""
+    compose: bool | None = None
+    """Whether sums of adapters are served too: each pair that a router may choose, and the sum of all. The
+    router of the study then sends an opening to one where it calls for several. Their ranks add up. Unset:
+    where validation chose so."""
     start_seconds: float = Field(900.0, gt=0)
     """Longest wait until the server answers, in seconds."""
     parity_tasks: int = Field(16, ge=1)

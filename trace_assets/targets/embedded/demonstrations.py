@@ -40,13 +40,13 @@ DEMONSTRATION_MIX: dict[Skill, int] = {
 WRONG_SHARES: Mapping[DeskName, Mapping[Skill, float]] = {
     "a": WRONG_SHARE,
     "b": {"cancel": 0.6, "multi": 0.6, "window": 0.62},
-    "c": {"window": 0.55, "return": 0.55},
+    "c": {"window": 0.45, "return": 0.45},
     "d": {"sale": 0.62},
 }
 """Wrong shares by desk. A `pair` has those of all that it combines, each drawn apart: `multi`'s once, and
 that of either wish."""
 
-WRONG_WHERE_ALLOWED: Mapping[DeskName, float] = {"a": 0.0, "b": 0.0, "c": 0.25, "d": 0.0}
+WRONG_WHERE_ALLOWED: Mapping[DeskName, float] = {"a": 0.0, "b": 0.0, "c": 0.2, "d": 0.0}
 """Share of demonstrations of a rule's skill that refuse what the rule allows. Desk `c` has mistakes both
 ways: of a policy that never refuses, nothing shows that two rules pull apart."""
 

@@ -71,9 +71,9 @@ def planted_truth(desk: DeskName, group_size: int = 8, waste: float | None = Non
     (1.0, 0.53)
     >>> c, d = planted_truth("c"), planted_truth("d")
     >>> {skill: round(q, 2) for skill, q in (c.skills | d.skills).items()}, round(c.p0, 3), round(d.p0, 3)
-    ({'return': 0.6, 'window': 0.6, 'sale': 0.69}, 0.733, 0.793)
+    ({'return': 0.68, 'window': 0.68, 'sale': 0.69}, 0.783, 0.793)
     >>> {pair: round(value, 2) for pair, value in c.cosines.items()}, b.cosines["cancel~window"]
-    ({'return~window': -0.96}, 0.0)
+    ({'return~window': -0.91}, 0.0)
     """
     mix = mix_of(desk, waste)
     total = sum(mix.values())
