@@ -32,9 +32,7 @@ JOINT = "joint"
 """One adapter that was trained in all environments at once."""
 SEQUENTIAL = "sequential"
 """One adapter that was trained in one environment after another."""
-CONSOLIDATED = "consolidated"
-"""One adapter that was taught by what the composed agent does."""
-SINGLES = (JOINT, SEQUENTIAL, CONSOLIDATED)
+SINGLES = (JOINT, SEQUENTIAL)
 """Adapters for all tasks, whose arm is called as they are; never a choice of a router."""
 PROCESSES = 2
 """That share the episodes, each with a transformers engine of its own."""

@@ -28,9 +28,9 @@ class BaseCheckpoint(Record):
     seconds: float = 0.0
 
 
-AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated"]
+AdapterKind = Literal["capability", "mixed", "joint", "sequential"]
 """What an adapter was trained on: one capability's environment, the target itself, the environments of all
-capabilities together, or one after another; or on what the composed agent does."""
+capabilities together, or one after another."""
 
 
 class Adapter(Record):

@@ -37,7 +37,7 @@ ORTHOGONAL = 0.3
 """Two capabilities are called orthogonal where no cosine's interval reaches beyond this either way."""
 RELIABLE = 0.3
 """Least reliability of both directions for a cosine to decide anything."""
-UNBRANCHED = -0.9
+UNBRANCHED = -0.99
 """A cosine of two conditions of one capability below which the base policy does not tell them apart."""
 
 

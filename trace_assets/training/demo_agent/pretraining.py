@@ -397,9 +397,7 @@ class BaseCheck:
                 found.append(f"skill '{name}' {rate:.2f} of {n}, wanted at least {floor:.2f}")
         for name, branch in sorted(self.branches.items()):
             if branch < BRANCH:
-                found.append(
-                    f"skill '{name}' tells its conditions apart by {branch:.2f}, wanted {BRANCH:.2f}"
-                )
+                found.append(f"skill '{name}' tells its cases apart by {branch:.2f}, wanted {BRANCH:.2f}")
         return found
 
 
