@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean
 
 from trace_assets.assets.adapter import CHECKS, parity_of
 from trace_assets.assets.asset import asset
 from trace_assets.assets.curriculum import taught
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import require_extra
-from trace_assets.records import Adapter, SelectedCapability, TrainingPoint
+from trace_assets.records import Adapter, InterferencePart, TrainingPoint
 from trace_assets.report.asset_report.training import adapter_exhibit
 from trace_assets.report.formatting import arm_name
 from trace_assets.resources.contract import training_obstacle
@@ -28,19 +29,23 @@ PART = "joint_adapters"
 """Where the rows lie."""
 
 
-def in_greedy_order(study: Study) -> list[str]:
-    """Return the capabilities that are taught, in the order in which they were chosen."""
-    ranks = {
-        row.capability_id: (row.rank is None, row.rank or 0) for row in study.store.read(SelectedCapability)
-    }
-    return sorted(taught(study), key=lambda name: (ranks.get(name, (True, 0)), name))
+def easiest_first(study: Study) -> list[str]:
+    """Return the capabilities that are taught, those first that the base policy already does most often.
+
+    A sequence forgets: what needs the others comes last. Where nothing was measured the order is by id.
+    """
+    passed: dict[str, list[float]] = {name: [] for name in taught(study)}
+    for row in study.store.read(InterferencePart):
+        if row.capability_id in passed and row.pass_rate is not None:
+            passed[row.capability_id].append(row.pass_rate)
+    return sorted(passed, key=lambda name: (-fmean(passed[name]) if passed[name] else 0.0, name))
 
 
 @asset(
     "joint_adapters",
     group="training",
     records=(Adapter, TrainingPoint),
-    deps=["curriculum", "selected_capabilities", "environment", "base_model", "config/training"],
+    deps=["curriculum", "interference", "environment", "base_model", "config/training"],
     parts={Adapter: PART, TrainingPoint: PART},
     checks={
         "joint_trained": "Every adapter asked for was trained.",
@@ -55,7 +60,7 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
 
     What adapters that act together are compared with, at as many rollouts as theirs in all.
     """
-    section, names = study.settings.training, in_greedy_order(study)
+    section, names = study.settings.training, easiest_first(study)
     why = _why_not(study, names)
     if why:
         version = _write(study, [], [])
