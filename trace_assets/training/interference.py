@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from trace_assets.errors import InputError
 from trace_assets.records import Interference, InterferencePart, Message, Task
 from trace_assets.settings import Training
 from trace_assets.stats.directions import Cosine, Floats, compare_directions, reliability, split_half
@@ -76,7 +77,10 @@ def condition_of(target: Target, task: Task) -> str:
     """
     if not isinstance(target, Solving):
         return task.tags[0] if task.tags else "all"
-    messages: Sequence[Message] = target.oracle(task)
+    try:
+        messages: Sequence[Message] = target.oracle(task)
+    except InputError:
+        return "no solution"
     called: list[str] = []
     for message in messages:
         called += [call.name for call in message.tool_calls if call.name not in called]
@@ -317,7 +321,11 @@ def _verdict(whole: Interference, across: Sequence[Interference]) -> dict[str, s
             "route to one of them, or teach both in one environment.",
         }
     if whole.verdict in ("orthogonal", "aligned"):
-        words = "independent: they can be added up" if whole.verdict == "orthogonal" else "alike"
+        words = (
+            "independent: they can be added up"
+            if whole.verdict == "orthogonal"
+            else "alike: their sum takes a like step twice, so compare it with one adapter for both"
+        )
         return {"verdict": whole.verdict, "reason": f"their gradients are {words}, cosine {_figures(whole)}."}
     if whole.cosine is None:
         why = "one of them has no gradient at the base policy, so nothing can be foreseen."
