@@ -170,6 +170,7 @@ def _fresh_lora(base_dir: Path, section: Training) -> Any:
 def _gradient(model: Any, rows: Sequence[Any]) -> Floats:
     """Return the GRPO gradient of one group with respect to the LoRA's B, which is where it begins."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
     parameters = [value for name, value in model.named_parameters() if "lora_B" in name]
     size = sum(value.numel() for value in parameters)
@@ -180,13 +181,15 @@ def _gradient(model: Any, rows: Sequence[Any]) -> Floats:
     advantages = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
     tokens = sum(sum(row.own) for row in paid)
     model.zero_grad()
-    for row, advantage in zip(paid, advantages, strict=True):
-        ids = torch.tensor([row.prompt_ids + row.completion_ids])
-        logits = model(input_ids=ids.to(model.device)).logits[0, len(row.prompt_ids) - 1 : -1].float()
-        wanted = torch.tensor(row.completion_ids, device=logits.device)
-        said = torch.log_softmax(logits, -1).gather(1, wanted[:, None])[:, 0]
-        own = torch.tensor(row.own, dtype=torch.float32, device=logits.device)
-        (advantage.to(logits.device) * (said * own).sum() / tokens).backward()
+    # Padded on the right: what is causal never looks there, and padding is nobody's own token.
+    ids = [torch.tensor(row.prompt_ids + row.completion_ids) for row in paid]
+    own = [torch.tensor([0] * len(row.prompt_ids) + list(row.own)) for row in paid]
+    padded = pad_sequence(ids, batch_first=True).to(model.device)
+    mask = pad_sequence(own, batch_first=True)[:, 1:].float().to(model.device)
+    logits = model(input_ids=padded).logits[:, :-1].float()
+    said = torch.log_softmax(logits, -1).gather(2, padded[:, 1:, None])[:, :, 0]
+    gained = ((said * mask).sum(1) * advantages.to(model.device)).sum() / tokens
+    gained.backward()  # type: ignore[no-untyped-call]
     whole = torch.cat([value.grad.detach().float().flatten().cpu() for value in parameters])
     return _folded(whole.double().numpy())
 
