@@ -109,12 +109,15 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     ),
     "adapter": (*_PLAYED, "training.grpo:train_adapter", *_SEEDED),
     "mixed_adapter": (*_PLAYED, "training.grpo:train_adapter", "targets.embedded"),
+    "joint_adapters": (*_PLAYED, "training.joint", "training.grpo:train_adapter", *_SEEDED),
+    "interference": (*_PLAYED, "training.interference", *_SEEDED),
     "learnability": ("assets.learnability:write_learnability",),
     "curriculum": ("assets.curriculum:write_curriculum",),
     "routing_trials": ("assets.routing:write_trials",),
     "routing": ("assets.routing:write_routing", "routing"),
     "adapter_validation": (*_PLAYED, "assets.evaluation:validate_adapters", "evaluation"),
     "evaluation": (*_PLAYED, "assets.evaluation:write_evaluation", "evaluation"),
+    "composition_choice": ("assets.composition_choice:write_choice",),
     "report": ("assets.report", "report"),
 }
 """Asset to functions (`module:name`), modules and packages, and files, below `trace_assets` or shipped."""

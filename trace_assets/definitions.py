@@ -23,8 +23,8 @@ ASSETS = (
     *("capability_dictionary", "batch_capabilities", "labels", "lack_causes", "label_leak", "repairs"),
     *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
     *("target_contract", "decision_patterns", "environment", "environment_audit", "environment_verdict"),
-    *("pilot", "adapter", "learnability", "curriculum"),
-    *("routing", "evaluation", "report"),
+    *("pilot", "curriculum", "interference", "adapter", "joint_adapters", "learnability"),
+    *("routing", "evaluation", "composition_choice", "report"),
 )
 """Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
 

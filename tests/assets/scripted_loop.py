@@ -33,7 +33,9 @@ from trace_assets.records import (
     Adapter,
     ArmSummary,
     BaseCheckpoint,
+    CompositionChoice,
     EnvironmentCheck,
+    InterferencePart,
     Message,
     NoHarm,
     Pilot,
@@ -179,9 +181,11 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
         "trace_assets.assets.pilot.write_pilot": _pilot,
         "trace_assets.assets.adapter.train_capability": train,
         "trace_assets.assets.adapter.train_mixed": _train_mixed,
+        "trace_assets.assets.interference.write_interference": _interfere,
         "trace_assets.assets.evaluation.validate_adapters": _validate,
         "trace_assets.assets.routing.write_routing": _route,
         "trace_assets.assets.evaluation.write_evaluation": _evaluate,
+        "trace_assets.assets.composition_choice.write_choice": _choose,
         "trace_assets.assets.report.write_report": _report,
     }
     with pytest.MonkeyPatch.context() as patch:
@@ -200,6 +204,28 @@ def _pilot(study: Study, capability: str) -> StageResult:
         reason=f"{study.settings.training.fingerprint()} {base_checkpoint(study).base_id}",
     )
     return StageResult(study.store.write([row], Pilot, capability), 1)
+
+
+def _interfere(study: Study) -> StageResult:
+    rows = [
+        InterferencePart(
+            capability_id=name,
+            condition=study.settings.training.fingerprint(),
+            n_groups=8,
+            live_groups=8,
+            n_rollouts=64,
+            pass_rate=0.5,
+            norm=1.0,
+            split_half=1.0,
+            reliability=1.0,
+        )
+        for name in sorted(taught(study))
+    ]
+    return StageResult(study.store.write(rows, InterferencePart), len(rows))
+
+
+def _choose(study: Study) -> StageResult:
+    return StageResult(study.store.write([], CompositionChoice), 0)
 
 
 def scripted_agent(study: Study) -> ScriptedPolicy:

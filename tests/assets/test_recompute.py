@@ -67,7 +67,10 @@ PER_ENVIRONMENT = (
     ),
 )
 """Assets of a capability that follow from its spec, in order."""
-PLAYED = {"adapter_validation", "routing", "evaluation", "report"}
+PLAYED = {
+    *("interference", "joint_adapters", "adapter_validation", "routing", "evaluation", "composition_choice"),
+    "report",
+}
 """What follows when other adapters are there to be chosen."""
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from trace_assets.assets import evaluation, routing
 from trace_assets.errors import InputError
+from trace_assets.records import CompositionChoice, Interference
+from trace_assets.routing.sets import models_for
 from trace_assets.serving.router.decisions import Decisions
 from trace_assets.study import Study
 from trace_assets.training import composition
@@ -105,3 +107,70 @@ def test_the_proxy_sends_an_opening_to_the_sum_that_it_calls_for(
 def test_sums_need_a_model_for_every_single_choice_all_the_same() -> None:
     with pytest.raises(InputError, match="may choose 'multi'"):
         Decisions(Sure(), {"cancel": "c", "none": "base", "cancel+multi": "both"})
+
+
+def choose(study: Study, arm: str) -> None:
+    rate = {"pass_rate": 0.5, "pass_rate_low": 0.4, "pass_rate_high": 0.6}
+    none = {"behind": None, "behind_low": None, "behind_high": None}
+    row = CompositionChoice(
+        arm=arm, chosen=True, runner_up=False, refused="", n_tasks=9, n_trials=9, **rate, **none
+    )
+    study.store.write([row], CompositionChoice)
+
+
+def oppose(study: Study, one: str, other: str) -> None:
+    row = Interference(
+        capability_id=one,
+        condition="",
+        other_id=other,
+        other_condition="",
+        cosine=-0.9,
+        cosine_low=-0.95,
+        cosine_high=-0.85,
+        corrected=-0.95,
+        reliability=0.9,
+        verdict="opposed",
+        reason="they pull apart.",
+    )
+    study.store.write([row], Interference)
+
+
+@pytest.mark.parametrize(
+    ("arm", "served"),
+    [
+        ("routed", set()),
+        ("joint", set()),
+        ("sum", {"cancel+multi+window"}),
+        ("composed", {"cancel+multi", "cancel+window", "multi+window", "cancel+multi+window"}),
+    ],
+)
+def test_unless_told_the_server_holds_what_validation_chose(study: Study, arm: str, served: set[str]) -> None:
+    choose(study, arm)
+    unset = changed(study, compose=None)
+    assert set(routing.served_sums(unset)[0]) == served
+    assert routing.released_arm(unset) == arm
+    off = changed(study, compose=False)
+    assert routing.served_sums(off) == ({}, [])
+    assert routing.released_arm(off) == ("joint" if arm == "joint" else "routed")
+
+
+def test_opposed_capabilities_are_never_served_together(study: Study) -> None:
+    choose(study, "composed")
+    oppose(study, "cancel", "window")
+    served, refused = routing.served_sums(study)
+    assert set(served) == {"cancel+multi", "multi+window"}
+    assert refused == ["they pull apart."] * 2
+    folders, why = evaluation.sums_of(study, [("cancel", "window"), ("cancel", "multi")], None)
+    assert set(folders) == {"cancel+multi"} and why == ["they pull apart."]
+    assert evaluation.allowed_sets(study, NAMES) == [("cancel", "multi"), ("multi", "window")]
+
+
+def test_what_answers_follows_what_is_released() -> None:
+    adapters, sums = {"a": "a@1", "b": "b@2"}, {"a+b": "sum@3"}
+    every = {**adapters, "a+b": "sum@3", "none": "base"}
+    assert models_for("composed", adapters, sums, {}, "base") == every
+    assert models_for("routed", adapters, sums, {}, "base") == {**adapters, "none": "base"}
+    assert set(models_for("sum", adapters, sums, {}, "base").values()) == {"sum@3"}
+    assert models_for("base", adapters, {}, {}, "base") == {"a": "base", "b": "base", "none": "base"}
+    with pytest.raises(InputError, match="'joint' is what validation chose, and it is not served"):
+        models_for("joint", adapters, sums, {}, "base")

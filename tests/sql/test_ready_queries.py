@@ -8,7 +8,13 @@ import pytest
 
 import trace_assets
 from trace_assets.errors import InputError
-from trace_assets.records import DecisiveShare, FailureCause, Repair
+from trace_assets.records import (
+    CompositionChoice,
+    DecisiveShare,
+    FailureCause,
+    Interference,
+    Repair,
+)
 from trace_assets.settings import Selection
 from trace_assets.stats.intervals import wilson
 from trace_assets.store import Home, Store, Warehouse
@@ -266,6 +272,40 @@ def test_evaluation_and_routers(home: Home) -> None:
         ("discovery (held out)", 0.8, 0.5, 10, None),
         ("test", 0.8, 0.5, 10, 0.1),
     ]
+
+
+def test_what_was_chosen_and_what_pulls_apart(empty_home: Home) -> None:
+    figures = {"runner_up": False, "refused": "", "n_tasks": 10, "n_trials": 20}
+    rate = {"pass_rate": 0.5, "pass_rate_low": 0.4, "pass_rate_high": 0.6}
+    none = {"behind": None, "behind_low": None, "behind_high": None}
+    behind = {"behind": 0.2, "behind_low": 0.1, "behind_high": 0.3}
+    store = Store(empty_home.tables)
+    store.write(
+        [
+            CompositionChoice(arm="routed", chosen=False, **figures, **(rate | {"pass_rate": 0.3}), **behind),
+            CompositionChoice(arm="composed", chosen=True, **figures, **rate, **none),
+        ],
+        CompositionChoice,
+    )
+    assert pick(rows(empty_home, "composition"), "arm", "chosen", "pass_rate", "behind") == [
+        ("composed", True, 0.5, None),
+        ("routed", False, 0.3, 0.2),
+    ]
+    cosine = {"cosine": -0.9, "cosine_low": -1.0, "cosine_high": -0.8, "corrected": -0.95, "reliability": 0.9}
+    pair = {"capability_id": "a", "other_id": "b", "verdict": "opposed"}
+    store.write(
+        [
+            Interference(**pair, condition="x", other_condition="y", **cosine),
+            Interference(**pair, condition="", other_condition="", **cosine, reason="they pull apart."),
+        ],
+        Interference,
+    )
+    found = rows(empty_home, "interference", capability="b")
+    assert pick(found, "condition", "verdict", "reason") == [
+        ("", "opposed", "they pull apart."),
+        ("x", "opposed", ""),
+    ]
+    assert rows(empty_home, "interference", capability="c") == []
 
 
 def test_wilson_macros_are_the_function() -> None:

@@ -15,6 +15,7 @@ from trace_assets.settings import Targets
 from trace_assets.targets.embedded.demonstrations import (
     DEMONSTRATION_MIX,
     DEMONSTRATION_MIXES,
+    RIGHT_POOLS,
     TAUGHT,
     WRONG_SHARE,
     WRONG_SHARES,
@@ -110,7 +111,7 @@ def _verdict(case: object, item: Demonstration) -> Verdict:
 def test_the_planted_truth_is_what_demonstrations_of_its_tasks_come_to(desk: DeskName) -> None:
     truth = planted_truth(desk)
     passed: dict[str, list[bool]] = defaultdict(list)
-    for pool in range(2):
+    for pool in range(RIGHT_POOLS[desk], RIGHT_POOLS[desk] + 2):
         drawn = stream(f"7/{pool}", "demonstrations", DEMONSTRATION_MIXES[desk])
         for item, case in zip(demonstrations(7, pool, 1000, desk), drawn, strict=False):
             passed[item.skill].append(bool(_verdict(case.case(), item).success))

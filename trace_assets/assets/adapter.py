@@ -302,7 +302,7 @@ def _result(
         adapter = adapter.model_copy(update=told)
     version = _write(study, [adapter], curve, partition)
     judged = acceptance(adapter)
-    agreement = _parity(study, adapter)
+    agreement = parity_of(study, adapter)
     return StageResult(
         version,
         1,
@@ -354,7 +354,7 @@ def _name(study: Study, adapter: Adapter) -> str:
     return marked(name) if adapter.rejected else name
 
 
-def _parity(study: Study, adapter: Adapter) -> Parity:
+def parity_of(study: Study, adapter: Adapter) -> Parity:
     """Compare the engine that will serve the adapter with the trainer, on a few of the target's tasks."""
     from trace_assets.policies.transformers_engine import TransformersPolicy
     from trace_assets.training.parity import adapter_parity
@@ -380,10 +380,10 @@ def _parity(study: Study, adapter: Adapter) -> Parity:
 
 
 def read_adapters(study: Study) -> list[Adapter]:
-    """Return the adapters of what is taught, and the mixed arm's, that were trained on the base model."""
+    """Return the adapters of what is taught, and those of the other arms, that rest on the base model."""
     kept, base = taught(study), base_checkpoint(study)
     return [
         adapter
         for adapter in study.store.read(Adapter)
-        if adapter.base_id == base.base_id and (adapter.kind == "mixed" or adapter.capability_id in kept)
+        if adapter.base_id == base.base_id and (adapter.kind != "capability" or adapter.capability_id in kept)
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
+from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.assets.routing import accepted_adapters, examples, usable_adapters
 from trace_assets.errors import CheckFailed, InputError, require_extra
@@ -16,6 +17,7 @@ from trace_assets.evaluation.arms import (
     MERGED,
     ORACLE_COMPOSED,
     PROCESSES,
+    SINGLES,
     SUM,
     Composed,
     arm_of,
@@ -63,7 +65,7 @@ def _play(
     adapters: dict[str, Path] = {
         adapter.name: whole_adapter(study, adapter)
         for adapter in read_adapters(study)
-        if split == "test" or adapter.kind == "capability"
+        if split == "test" or adapter.kind != "mixed"
     } | dict(merged or {})
     asked = composed.asked() if composed else {}
     sums = {name: folder for name, folder in (composed.folders if composed else {}).items() if asked[name]}
@@ -142,6 +144,9 @@ def sums_of(
     made: dict[str, Path] = {}
     refused = []
     for members in sorted({tuple(sorted(set(names))) for names in sets}):
+        if why := opposed_members(study, members):
+            refused.append(why)
+            continue
         folders = {name: whole_adapter(study, own[name]) for name in members}
         if why := refusal(folders, most):
             refused.append(why)
@@ -153,6 +158,17 @@ def sums_of(
         except (InputError, CheckFailed) as error:  # adapters that cannot be added: the other arms stay
             refused.append(str(error))
     return made, refused
+
+
+def opposed_members(study: Study, members: Iterable[str]) -> str:
+    """Return why adapters must not act together; empty where nothing speaks against it."""
+    among = set(members)
+    return " ".join(why for pair, why in sorted(opposed(study).items(), key=str) if pair <= among)
+
+
+def allowed_sets(study: Study, choices: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the sets that validation tries and no opposed gradients speak against."""
+    return [one for one in candidate_sets(choices) if not opposed_members(study, one)]
 
 
 def _largest_rank(study: Study) -> int | None:
@@ -167,7 +183,7 @@ def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluatio
 
     if not study.settings.evaluation.compose:
         return [], []
-    folders, _ = sums_of(study, candidate_sets(choices), _largest_rank(study))
+    folders, _ = sums_of(study, allowed_sets(study, choices), _largest_rank(study))
     if not folders:
         return [], []
     engine = _engine(study, folders)
@@ -217,6 +233,8 @@ def _compose(
     parts={Evaluation: "validation"},
     deps=[
         "adapter",
+        "joint_adapters",
+        "interference",
         "curriculum",
         "routing_trials",
         "base_model",
@@ -235,10 +253,12 @@ def validate_adapters(study: Study) -> StageResult:
     """Every adapter on the validation tasks: what it does to the skills it was not trained for."""
     rows, trajectories = _play(study, "validation", None, None)
     adapters = [adapter.name for adapter in read_adapters(study) if adapter.kind == "capability"]
+    singles = [adapter.name for adapter in read_adapters(study) if adapter.name in SINGLES]
     discovery = [task for task in study.store.read(Task) if task.split == "discovery"]
     accepted = accepted_adapters(study)
     own = own_skills(examples(study, accepted), discovery)
-    harm = no_harm(rows, own, adapters, resamples=study.settings.evaluation.resamples)
+    own |= {name: frozenset().union(*own.values()) for name in singles}
+    harm = no_harm(rows, own, [*adapters, *singles], resamples=study.settings.evaluation.resamples)
     together, played = _validate_sums(study, [name for name in accepted if name not in excluded(harm)])
     rows, trajectories = [*rows, *together], [*trajectories, *played]
     version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
@@ -281,6 +301,8 @@ def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -
         "adapter",
         "curriculum",
         "mixed_adapter",
+        "joint_adapters",
+        "interference",
         "adapter_validation",
         "base_model",
         "config/evaluation",

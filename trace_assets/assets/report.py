@@ -51,6 +51,7 @@ def write_page(study: Study, output: Path | None = None) -> Path:
     records=(),
     deps=[
         "evaluation",
+        *("composition_choice", "interference"),
         "routing",
         "adapter_validation",
         "mixed_adapter",

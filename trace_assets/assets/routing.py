@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.curriculum import taught
+from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import InputError, require_extra
-from trace_assets.evaluation.arms import oracle_choice
+from trace_assets.evaluation.arms import BASE as BASE_ARM
+from trace_assets.evaluation.arms import COMPOSED, ROUTED, SINGLES, SUM, oracle_choice
+from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.evaluation.non_inferiority import acceptance, excluded
 from trace_assets.records import (
     NO_ADAPTER,
     Adapter,
     Capability,
+    CompositionChoice,
     Evaluation,
     Label,
     NoHarm,
@@ -32,7 +36,7 @@ from trace_assets.resources.model_files import whole_adapter, whole_router
 from trace_assets.resources.policy import base_folder
 from trace_assets.routing.router import RoutingExample
 from trace_assets.routing.scores import examples_of_trials, routing_trials, score
-from trace_assets.routing.sets import candidate_sets, set_name
+from trace_assets.routing.sets import candidate_sets, models_for, set_name
 from trace_assets.serving.server import BASE, largest_rank, served_name
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -168,11 +172,36 @@ def _usable(arm: str, choices: list[str]) -> bool:
     return arm == "base" or arm.removeprefix("adapter:") in choices
 
 
+def routes_of(study: Study, tasks: Sequence[Task]) -> list[Route]:
+    """Return where the router of the settings sends tasks.
+
+    Raises:
+        InputError: No router was fitted yet.
+    """
+    if study.settings.routing.router == "label_logits":
+        return _ask_base_model(study, usable_adapters(study), list(tasks))[0]
+    require_extra("torch", "train", "routing")
+    from trace_assets.routing.classifier import load_classifier
+
+    return load_classifier(whole_router(study), base_folder(study)).route(list(tasks))
+
+
+def released_arm(study: Study) -> str:
+    """Return which way of putting adapters together is served: what validation chose.
+
+    `serving.compose` decides against it where it is set: false keeps sums away, true serves them.
+    """
+    asked, arm = study.settings.serving.compose, chosen_arm(study.store.read(CompositionChoice))
+    if asked is True and arm in (ROUTED, BASE_ARM):
+        return COMPOSED
+    return ROUTED if asked is False and arm in (COMPOSED, SUM) else arm
+
+
 def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
     """Return which sums of adapters this study's server holds beside the adapters themselves.
 
     Args:
-        study: The study; with `serving.compose` off there are none.
+        study: The study; where neither validation nor `serving.compose` is for it there are none.
 
     Returns:
         Choice, such as `cancel+window`, to the name it is served by, which follows from the members' content;
@@ -180,12 +209,17 @@ def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
     """
     served: dict[str, str] = {}
     refused: list[str] = []
-    if not study.settings.serving.compose:
+    arm, choices = released_arm(study), usable_adapters(study)
+    if arm not in (COMPOSED, SUM):
         return served, refused
     own = {row.name: row for row in read_adapters(study)}
     most = largest_rank(study.settings.serving.extra)
-    for members in candidate_sets(usable_adapters(study)):
-        if why := refusal({name: whole_adapter(study, own[name]) for name in members}, most):
+    apart = opposed(study)
+    for members in candidate_sets(choices):
+        if arm == SUM and len(members) < len(choices):
+            continue
+        why = " ".join(reason for pair, reason in apart.items() if pair <= set(members))
+        if why or (why := refusal({name: whole_adapter(study, own[name]) for name in members}, most)):
             refused.append(why)
         else:
             identity = composition_id([own[name].adapter_id for name in members])
@@ -206,10 +240,17 @@ def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRo
     choices = usable_adapters(study)
     named = {row.capability_id: row for row in study.store.read(Capability)}
     served = {row.name: served_name(row.name, row.adapter_id) for row in read_adapters(study)}
+    singles = {name: served[name] for name in SINGLES if name in served}
     return ServedRouting(
         router=router or study.settings.routing.router,
         options=option_lines([named[name] for name in choices]),
-        models={**{name: served[name] for name in choices}, **served_sums(study)[0], NO_ADAPTER: BASE},
+        models=models_for(
+            released_arm(study),
+            {name: served[name] for name in choices},
+            served_sums(study)[0],
+            singles,
+            BASE,
+        ),
         fitted=whole_router(study),
         base=base_folder(study),
         unneeded_cost=study.settings.routing.unneeded_cost,

@@ -139,7 +139,9 @@ def demo(
         str,
         typer.Option(
             help="Which order desk: a, where a task lacks one skill at most; b, where two in three lack "
-            "several. The same as --set targets.options.desk=b, which later commands on this home need too."
+            "several; c, where two rules are opposite; d, where tasks do not show all values of a rule. The "
+            "same as --set targets.options.desk=b, and from b on training.single_arms, which later commands "
+            "on this home need too."
         ),
     ] = "",
     require_docker: RequireDocker = False,
@@ -160,7 +162,8 @@ def demo(
     from trace_assets.targets.embedded.target import desk_named
 
     if desk:
-        overrides = [*(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
+        arms = [] if desk == "a" else ['training.single_arms=["joint", "sequential"]']
+        overrides = [*arms, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
     study = open_study(config, overrides)
     if study.settings.targets.name == EMBEDDED:  # a desk that there is none of is said before all else
         desk_named(study.settings.targets)

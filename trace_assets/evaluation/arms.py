@@ -11,7 +11,8 @@ from pathlib import Path
 from trace_assets.errors import InputError
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Evaluation, Route, Split, Task, Trajectory
-from trace_assets.routing.sets import JOINT, members_of
+from trace_assets.routing.sets import JOINT as PLUS
+from trace_assets.routing.sets import members_of
 from trace_assets.settings import EvaluationSection
 from trace_assets.targets.protocol import Target
 
@@ -27,6 +28,12 @@ COMPOSED = "composed"
 ORACLE_COMPOSED = "oracle_composed"
 SUM = "sum"
 """The sum of all adapters that a router may choose, on every task."""
+JOINT = "joint"
+"""One adapter that was trained in all environments at once."""
+SEQUENTIAL = "sequential"
+"""One adapter that was trained in one environment after another."""
+SINGLES = (JOINT, SEQUENTIAL)
+"""Adapters for all tasks, whose arm is called as they are; never a choice of a router."""
 PROCESSES = 2
 """That share the episodes, each with a transformers engine of its own."""
 
@@ -36,12 +43,12 @@ def arm_of(choice: str) -> str:
 
     >>> arm_of("none"), arm_of("mixed"), arm_of("cancel"), arm_of("merged:ties")
     ('base', 'mixed_grpo', 'adapter:cancel', 'merged:ties')
-    >>> arm_of("cancel+multi")
-    'sum:cancel+multi'
+    >>> arm_of("cancel+multi"), arm_of("joint")
+    ('sum:cancel+multi', 'joint')
     """
-    if choice.startswith(MERGED):
+    if choice.startswith(MERGED) or choice in SINGLES:
         return choice
-    if JOINT in choice:
+    if PLUS in choice:
         return f"{SUM}:{choice}"
     return {NO_ADAPTER: BASE, MIXED: MIXED_GRPO}.get(choice, f"adapter:{choice}")
 
@@ -98,8 +105,8 @@ def evaluate(
     Args:
         target: Where the tasks live.
         base_dir: Hugging Face folder of the base model.
-        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>` that of its name; no
-            router may choose these.
+        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>`, `joint` and
+            `sequential` that of their name; no router may choose these.
         routes: One router's decision on each task; None leaves the arm `routed` out.
         oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
         section: Trials a task, temperature, seed.
@@ -124,7 +131,7 @@ def evaluate(
             f"target '{target.name}' has no tasks in split '{split}': there is nothing to evaluate."
         )
     singles = [NO_ADAPTER, *sorted(adapters)]
-    usable = [name for name in singles if name != MIXED and not name.startswith(MERGED)]
+    usable = [name for name in singles if name not in (MIXED, *SINGLES) and not name.startswith(MERGED)]
     chosen: dict[str, Mapping[str, str]] = {
         arm_of(name): dict.fromkeys((task.task_id for task in tasks), name) for name in singles
     }
@@ -266,6 +273,25 @@ def compose(
                 )
             )
     return found
+
+
+def compose_rows(arm: str, choices: Mapping[str, str], played: Iterable[Evaluation]) -> list[Evaluation]:
+    """Read one arm off evaluations of the variants on the same tasks.
+
+    Args:
+        arm: Name of the arm.
+        choices: Task id -> variant whose rows count.
+        played: Rows of the variants' own arms.
+
+    Returns:
+        The rows of the variants that were chosen, under the arm's name; a task whose variant was not played
+        has none.
+    """
+    return [
+        row.model_copy(update={"arm": arm})
+        for row in played
+        if row.task_id in choices and row.arm == arm_of(choices[row.task_id])
+    ]
 
 
 # The oracle: for each skill, the variant that was best on validation tasks.

@@ -285,6 +285,13 @@ COLUMN_SOURCES: Mapping[str, Mapping[str, Sources]] = {
         "*": ("environment_audit.environment_id", "adapter.adapter_id"),
     },
     "mixed_adapter": {"base_id": ("base_model.base_id",), "*": ("base_model.base_id",)},
+    "joint_adapters": {"base_id": ("base_model.base_id",), "*": _TRAINED},
+    "interference": {
+        "capability_id": ("environment.capability_id",),
+        "other_id": ("environment.capability_id",),
+        "*": ("environment.environment_id", "base_model.base_id"),
+    },
+    "composition_choice": {"*": ("adapter_validation.adapter", "routing.choice", "interference.verdict")},
     "adapter_validation": {
         "adapter": ("adapter.name",),
         "own_skills": ("tasks.tags", "labels.label", "triage.outcome"),

@@ -15,6 +15,7 @@ from trace_assets.workflows.task_inbox import lost_tasks, task_batches
 
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
+    | {"joint_adapters", "interference", "composition_choice"}
     | {"config/routing", "config/evaluation"}
 )
 """Assets that are of the live target alone."""

@@ -35,6 +35,7 @@ from trace_assets.records.environment import (
 from trace_assets.records.evaluation import (
     NO_ADAPTER,
     ArmSummary,
+    CompositionChoice,
     Evaluation,
     NoHarm,
     Route,
@@ -52,9 +53,11 @@ from trace_assets.records.history import (
     MadeWith,
     Quarantined,
 )
+from trace_assets.records.interference import Interference, InterferencePart
 from trace_assets.records.repair import DecisiveShare, Repair
 from trace_assets.records.training import (
     Adapter,
+    AdapterKind,
     BaseCheckpoint,
     EnvironmentVerdict,
     Learnability,
@@ -126,6 +129,8 @@ TABLES: tuple[type[Record], ...] = (
     UnconfirmedReward,
     Lesson,
     BaseCheckpoint,
+    InterferencePart,
+    Interference,
     Pilot,
     PilotPoint,
     Adapter,
@@ -137,6 +142,7 @@ TABLES: tuple[type[Record], ...] = (
     Evaluation,
     RouterRegret,
     NoHarm,
+    CompositionChoice,
     ArmSummary,
     LedgerEntry,
     SandboxCheck,
@@ -155,6 +161,7 @@ __all__ = [
     "TABLES",
     "ActionDiff",
     "Adapter",
+    "AdapterKind",
     "Agreement",
     "ArmSummary",
     "Arrival",
@@ -166,6 +173,7 @@ __all__ = [
     "Check",
     "CheckKind",
     "CheckRow",
+    "CompositionChoice",
     "Consensus",
     "ContractRow",
     "Contrast",
@@ -181,6 +189,8 @@ __all__ = [
     "FailedCheck",
     "FailureCause",
     "Fault",
+    "Interference",
+    "InterferencePart",
     "Json",
     "Label",
     "LabelLeak",

@@ -16,8 +16,8 @@ class Evaluation(Record):
     task_id: str
     trial: int
     arm: str
-    """`base`, `routed`, `oracle_routed`, `composed`, `oracle_composed`, `sum`, `mixed_grpo`, `merged:<way>`,
-    `adapter:<name>`, or on validation tasks `sum:<names>`."""
+    """`base`, `routed`, `oracle_routed`, `composed`, `oracle_composed`, `sum`, `joint`, `sequential`,
+    `mixed_grpo`, `merged:<way>`, `adapter:<name>`, or on validation tasks `sum:<names>`."""
     adapter: str | None
     """Adapter name that acted, names with `+` between them for a sum; None for the base model."""
     success: bool | None
@@ -54,6 +54,37 @@ class ArmSummary(Record):
     """Exact McNemar on per-task majority outcomes against base; null for base itself."""
     pass_hat_k: float | None
     """Probability that all k trials pass, k = trials a task."""
+
+
+# Which way to put the adapters together is released.
+
+
+class CompositionChoice(Record):
+    """Row of the table `composition_choices`: one way to put the adapters together, on validation tasks."""
+
+    table: ClassVar[str] = "composition_choices"
+    key: ClassVar[tuple[str, ...]] = ("arm",)
+
+    arm: str
+    """`base`, `routed`, `composed`, `sum`, `joint` or `sequential`."""
+    chosen: bool
+    """Whether this is what is released: the highest pass rate of those that are not refused."""
+    runner_up: bool
+    """Whether it comes next."""
+    refused: str
+    """Why it may not be chosen, whatever its pass rate; empty for the others."""
+    n_tasks: int
+    """Validation tasks that were judged under it."""
+    n_trials: int
+    pass_rate: float | None
+    """Null where it was refused and not played."""
+    pass_rate_low: float | None
+    pass_rate_high: float | None
+    behind: float | None
+    """Pass rate of the chosen one minus this one's, on the same tasks; null for the chosen one."""
+    behind_low: float | None
+    behind_high: float | None
+    """Paired bootstrap over tasks, 95 %."""
 
 
 # What an adapter does to tasks that it was not trained for.

@@ -28,6 +28,11 @@ class BaseCheckpoint(Record):
     seconds: float = 0.0
 
 
+AdapterKind = Literal["capability", "mixed", "joint", "sequential"]
+"""What an adapter was trained on: one capability's environment, the target itself, the environments of all
+capabilities together, or one after another."""
+
+
 class Adapter(Record):
     """Row of the table `adapters`."""
 
@@ -40,8 +45,8 @@ class Adapter(Record):
     adapter_id: str
     """Content hash of the PEFT folder: the name under which it is served."""
     name: str
-    """The capability's id, or `mixed` for the comparison arm trained on the target itself."""
-    kind: Literal["capability", "mixed"]
+    """The capability's id; `mixed` for the comparison arm trained on the target itself; or the kind."""
+    kind: AdapterKind
     capability_id: str | None
     environment_id: str | None
     base_id: str

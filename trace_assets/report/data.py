@@ -16,6 +16,7 @@ from trace_assets.records import (
     ArmSummary,
     BaseCheckpoint,
     Capability,
+    CompositionChoice,
     Consensus,
     Contrast,
     DecisiveShare,
@@ -23,6 +24,7 @@ from trace_assets.records import (
     EnvironmentCheck,
     Evaluation,
     FailureCause,
+    Interference,
     Label,
     LabelLeak,
     Learnability,
@@ -183,6 +185,8 @@ class ReportData:
     pilots: Sequence[Pilot] = ()
     learnability: Sequence[Learnability] = ()
     harm: Sequence[NoHarm] = ()
+    choices: Sequence[CompositionChoice] = ()
+    interference: Sequence[Interference] = ()
     routes: Sequence[Route] = ()
     router_scores: Sequence[RouterScore] = ()
     regrets: Sequence[RouterRegret] = ()
@@ -266,6 +270,8 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         pilots=store.read(Pilot),
         learnability=store.read(Learnability),
         harm=store.read(NoHarm),
+        choices=store.read(CompositionChoice),
+        interference=[row for row in store.read(Interference) if not row.condition],
         routes=store.read(Route),
         router_scores=store.read(RouterScore),
         regrets=store.read(RouterRegret),

@@ -121,6 +121,8 @@ def arm_name(arm: str, names: dict[str, str] | None = None) -> str:
         "composed": "routed to sums of adapters",
         "oracle_composed": "routed to sums by an oracle",
         "sum": "sum of all adapters",
+        "joint": "one adapter, all environments at once",
+        "sequential": "one adapter, one environment after another",
         "mixed_grpo": "GRPO on the target itself",
     }
     return known.get(arm, arm)

@@ -13,6 +13,7 @@ from rich.table import Table
 from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
 from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, SelectedCapability
 from trace_assets.report import formatting
+from trace_assets.report.asset_report.choice import choice_table as choice_rows
 from trace_assets.report.data import ReportData, stage_costs
 from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found, played, who_played
 
@@ -41,6 +42,7 @@ def print_loop(data: ReportData, console: Console) -> None:
         (data.environments, environment_table),
         (data.adapters, adapter_table),
         (data.summary, evaluation_table),
+        (data.choices, choice_table),
         (data.ledger, cost_table),
     ):
         if rows:
@@ -204,6 +206,16 @@ def evaluation_table(data: ReportData) -> Table:
             str(row.n_faults),
             style=style,
         )
+    return table
+
+
+def choice_table(data: ReportData) -> Table:
+    """Return what validation chose to release, beside the other ways."""
+    table = _table("What is released, by validation tasks", "differences are paired by task; 95 % intervals")
+    for name in ("way", "decision", "pass rate", "behind, points", "tasks"):
+        table.add_column(name)
+    for row in choice_rows(data.choices):
+        table.add_row(*(escape(str(value)) for value in row.values()))
     return table
 
 

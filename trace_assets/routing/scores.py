@@ -30,13 +30,14 @@ Outcomes = dict[str, dict[str, tuple[int, int]]]
 
 
 def outcomes_by_choice(evaluations: Iterable[Evaluation], choices: Sequence[str]) -> Outcomes:
-    """Sum the judged trials of the arms `base` and `adapter:<name>`.
+    """Sum the judged trials of the arms `base` and `adapter:<name>`, or `<name>` for one adapter for all.
 
     Args:
         evaluations: Rows of any arms.
         choices: Adapter names and `none`; arms of other adapters are ignored.
     """
     arms = {"base" if choice == NO_ADAPTER else f"adapter:{choice}": choice for choice in choices}
+    arms |= {choice: choice for choice in choices if choice != NO_ADAPTER}
     outcomes: Outcomes = {choice: {} for choice in choices}
     for row in evaluations:
         if row.arm in arms and row.success is not None:

@@ -115,3 +115,32 @@ def within(members: Sequence[str], served: Collection[str]) -> str:
         if (name := set_name(members[:count])) in served:
             return name
     return set_name(members[:1])
+
+
+def models_for(
+    arm: str, adapters: Mapping[str, str], sums: Mapping[str, str], singles: Mapping[str, str], base: str
+) -> dict[str, str]:
+    """Return what answers each choice of a router, for the way of putting adapters together that is released.
+
+    Args:
+        arm: `base`, `routed`, `composed`, `sum`, or one adapter for all such as `joint`.
+        adapters: A router's choices, without `none`, to the names that they are served by.
+        sums: Sets of them, such as `cancel+window`, likewise.
+        singles: Adapters for all tasks, likewise.
+        base: What the base model is served by.
+
+    Raises:
+        InputError: What is released is not served.
+
+    >>> models_for("composed", {"a": "a-1", "b": "b-2"}, {"a+b": "sum-3"}, {}, "base")
+    {'a': 'a-1', 'b': 'b-2', 'a+b': 'sum-3', 'none': 'base'}
+    >>> models_for("joint", {"a": "a-1"}, {}, {"joint": "joint-4"}, "base")
+    {'a': 'joint-4', 'none': 'joint-4'}
+    """
+    if arm in ("routed", "composed"):
+        return {**adapters, **(sums if arm == "composed" else {}), NO_ADAPTER: base}
+    whole = set_name(adapters)
+    served = {"base": base, "sum": sums.get(whole) or adapters.get(whole), **singles}.get(arm)
+    if served is None:
+        raise InputError(f"'{arm}' is what validation chose, and it is not served; run `trace sync` first.")
+    return dict.fromkeys([*adapters, NO_ADAPTER], served)

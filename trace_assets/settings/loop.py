@@ -82,7 +82,7 @@ class Training(Section):
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
         | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
-        | {"sampler", "sampler_arguments"}
+        | {"sampler", "sampler_arguments", "single_arms", "interference"}
     )
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
@@ -133,6 +133,12 @@ class Training(Section):
     """Iterations between two checkpoints from which an interrupted training goes on."""
     mixed_arm: bool = True
     """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
+    single_arms: tuple[Literal["joint", "sequential"], ...] = ()
+    """Also train one adapter for all capabilities, with as many rollouts as theirs together: in their
+    environments at once (`joint`), or in one after another (`sequential`). Needs two capabilities."""
+    interference: bool = True
+    """Compare the capabilities' policy gradients before any is trained, where there are two or more: one
+    iteration's worth of rollouts each. Where two pull apart their adapters are never added up."""
     bf16: bool = False
     """Compute in bfloat16, on devices that can."""
     gradient_checkpointing: bool = False
@@ -289,9 +295,10 @@ class Serving(Section):
     """Key/value cache of a CPU build."""
     extra: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, such as `--tensor-parallel-size=2`."""
-    compose: bool = False
-    """Also serve each pair of adapters that a router may choose, and the sum of all, as their exact sums; the
-    router of the study then sends an opening to one where it calls for several. Their ranks add up."""
+    compose: bool | None = None
+    """Whether sums of adapters are served too: each pair that a router may choose, and the sum of all. The
+    router of the study then sends an opening to one where it calls for several. Their ranks add up. Unset:
+    where validation chose so."""
     start_seconds: float = Field(900.0, gt=0)
     """Longest wait until the server answers, in seconds."""
     parity_tasks: int = Field(16, ge=1)

@@ -11,10 +11,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Literal
 
 from trace_assets.errors import InputError, require_extra
-from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.records import Adapter, AdapterKind, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.store.files import replace_folder
 from trace_assets.system.progress import Bar, progress
@@ -34,7 +33,7 @@ RECORD = "training.json"
 def train_adapter(
     *,
     name: str,
-    kind: Literal["capability", "mixed"],
+    kind: AdapterKind,
     capability_id: str | None,
     environment_id: str | None,
     target: Target,
@@ -46,6 +45,7 @@ def train_adapter(
     rollout_budget: int | None = None,
     path: str | None = None,
     rejected: str = "",
+    start: Path | None = None,
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train an adapter on a target's discovery tasks and keep its best checkpoint on the validation tasks.
 
@@ -79,6 +79,8 @@ def train_adapter(
         rollout_budget: Training episodes to spend in place of `section.iterations`.
         path: What the record shall say of where the folder is; None writes the folder's name.
         rejected: Why the environment was rejected and is trained on all the same, for the record.
+        start: PEFT folder of an adapter of the same shape that is trained on; None begins with one that
+            changes nothing. The figure before training is the base model's all the same.
 
     Returns:
         The adapter, and the curve with every iteration once.
@@ -102,6 +104,7 @@ def train_adapter(
         "target": environment_id or target.version,
         "section": section.recipe(),
         "iterations": plan.iterations,
+        **({"start": adapter_id(start)} if start is not None else {}),
     }
     whose = {
         "kind": kind,
@@ -151,6 +154,8 @@ def train_adapter(
                 before = run.measure(report_on, "held-out figures")
                 if peers.first:
                     workplace.store_rate("before", before)
+            if start is not None:
+                run.begin_with(start)
             run.train()
             best = run.load_best()
             after = run.measure(report_on, "held-out figures")

@@ -23,7 +23,14 @@ from trace_assets.records import Task, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.system.progress import Bar
 from trace_assets.targets.timing import Reading
-from trace_assets.training.checkpoints import Curve, Workplace, load_lora, lora_config, lora_state
+from trace_assets.training.checkpoints import (
+    WEIGHTS,
+    Curve,
+    Workplace,
+    load_lora,
+    lora_config,
+    lora_state,
+)
 from trace_assets.training.distributed import Peers
 from trace_assets.training.episodes import Player, Row, is_dead, redraw, to_row
 from trace_assets.training.fsdp import DividedTrainer
@@ -115,6 +122,24 @@ class Run:
     def model(self) -> Any:
         """The PEFT model."""
         return self.trainer.model
+
+    def begin_with(self, folder: Path) -> None:
+        """Train on from an adapter's weights; a run that is resumed has gone on from them before.
+
+        Args:
+            folder: PEFT folder of an adapter of the same shape.
+
+        Raises:
+            InputError: It is of another shape.
+        """
+        if self._resume is None:
+            try:
+                load_lora(self.model, load_file(folder / WEIGHTS))
+            except (KeyError, RuntimeError, ValueError) as error:
+                raise InputError(
+                    f"the adapter in {folder} cannot be trained on: it is of another shape than "
+                    "training.lora_rank makes."
+                ) from error
 
     def train(self) -> None:
         """Run to the end of the plan, from the last complete checkpoint when there is one."""

@@ -19,6 +19,7 @@ from trace_assets.records import (
     BaseCheckpoint,
     Environment,
     Evaluation,
+    InterferencePart,
     Label,
     MadeWith,
     Pilot,
@@ -225,6 +226,16 @@ def _adapter(study: Study, name: str) -> str:
     return f"an adapter of {count(n, 'rollout')}" if n else ""
 
 
+def _joint_adapters(study: Study, _: str) -> str:
+    n = sum(row.rollouts for row in study.store.read(Adapter, "joint_adapters"))
+    return f"adapters for all of {count(n, 'rollout')}" if n else ""
+
+
+def _gradients(study: Study, _: str) -> str:
+    n = sum(row.n_rollouts for row in study.store.read(InterferencePart))
+    return f"policy gradients of {count(n, 'rollout')}" if n else ""
+
+
 def _adapter_is_there(study: Study, name: str) -> bool:
     from trace_assets.assets.adapter import would_train
 
@@ -271,6 +282,8 @@ KINDS: Mapping[str, Finished] = {
     "pilot": Finished(_pilot, _decides_a_pilot, is_there=_pilot_is_there),
     "adapter": Finished(_adapter, _decides_an_adapter, frozenset({"input"}), _adapter_is_there),
     "mixed_adapter": Finished(_adapter, _decides_an_adapter, frozenset({"input"}), _adapter_is_there),
+    "joint_adapters": Finished(_joint_adapters, _decides_an_adapter, frozenset({"input"})),
+    "interference": Finished(_gradients, _decides_an_adapter, frozenset({"input"})),
     "adapter_validation": Finished(
         lambda study, _: _evaluations(study, "validation"), _decides_an_arm, frozenset()
     ),

@@ -30,6 +30,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "pilot": ("training", "targets"),
     "adapter": ("training",),
     "mixed_adapter": ("training", "targets"),
+    "joint_adapters": ("training",),
+    "interference": ("training",),
     "adapter_validation": ("evaluation", "targets"),
     "evaluation": ("evaluation", "targets"),
 }

@@ -10,17 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.routing import usable_adapters
+from trace_assets.assets.routing import released_arm, usable_adapters
 from trace_assets.environments.exports.package import Subject
 from trace_assets.environments.exports.registry import FORMS, export_environment
 from trace_assets.errors import CheckFailed, InputError
+from trace_assets.evaluation.arms import SINGLES
+from trace_assets.evaluation.choice import sentence
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import (
-    Adapter,
     ArmSummary,
     BaseCheckpoint,
     Capability,
     CapabilitySpec,
+    CompositionChoice,
     Contrast,
     Environment,
     EnvironmentCheck,
@@ -42,7 +44,9 @@ from trace_assets.serving.release.manifest import (
     Release,
     ReleasedAdapter,
     ReleasedBase,
+    ReleasedChoice,
     ReleasedRouter,
+    ReleasedTogether,
     may_be_replaced,
     write_manifest,
 )
@@ -54,7 +58,7 @@ from trace_assets.study import Study
 from trace_assets.targets.seeds import SeedPermutation
 from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
 from trace_assets.workflows.permutations import known_permutation, permutation_for
-from trace_assets.workflows.serve import launch_of
+from trace_assets.workflows.serve import launch_of, served_adapters, sum_folders
 
 MODEL_FILES = (
     "config.json",
@@ -92,11 +96,16 @@ def write_release(study: Study, folder: Path) -> Release:
     base = base_checkpoint(study)
     with replacing_folder(folder) as building:
         for one in evidence:
-            _copy_adapter(whole_adapter(study, one.adapter), building / _folder_of(one), one.adapter)
+            _copy_adapter(
+                whole_adapter(study, one.adapter), building / _folder_of(one), one.adapter.adapter_id
+            )
+        chosen = study.store.read(CompositionChoice)
         release = Release(
             base=_copy_base(study, base, building),
             router=_copy_router(study, evidence, building / "router"),
             adapters=tuple(_released(one) for one in evidence),
+            together=_copy_together(study, building),
+            choice=ReleasedChoice(arm=released_arm(study), reason=sentence(chosen) if chosen else ""),
         )
         tested = study.store.read(ArmSummary)
         written = {
@@ -164,15 +173,32 @@ def _card_of(one: Evidence) -> str:
     return f"cards/{one.served_as}.md"
 
 
-def _copy_adapter(source: Path, target: Path, adapter: Adapter) -> None:
+def _copy_together(study: Study, building: Path) -> tuple[ReleasedTogether, ...]:
+    """Copy the sums, or the one adapter for all, that validation chose; none where it chose routing."""
+    found = {
+        served: (choice, adapter_id(folder), folder)
+        for served, (choice, folder) in sum_folders(study).items()
+    }
+    for served, adapter in served_adapters(study).items():
+        if adapter.name in SINGLES:
+            found[served] = (adapter.name, adapter.adapter_id, whole_adapter(study, adapter))
+    copied = []
+    for served, (name, identity, folder) in sorted(found.items()):
+        _copy_adapter(folder, building / f"adapters/{served}", identity)
+        copied.append(
+            ReleasedTogether(name=name, served_as=served, adapter_id=identity, folder=f"adapters/{served}")
+        )
+    return tuple(copied)
+
+
+def _copy_adapter(source: Path, target: Path, identity: str) -> None:
     target.mkdir(parents=True)
     for name in (CONFIG, WEIGHTS):
         if (source / name).is_file():
             _copy(source / name, target / name)
-    if adapter_id(target) != adapter.adapter_id:
+    if adapter_id(target) != identity:
         raise InputError(
-            f"the adapter in {source} is not the one that was validated ({adapter.adapter_id}); "
-            "train it again."
+            f"the adapter in {source} is not the one that was validated ({identity}); train it again."
         )
 
 
@@ -230,7 +256,8 @@ def _launch(study: Study, release: Release, building: Path) -> Launch:
             replace(
                 launch_of(study),
                 name=release.base.name,
-                adapters={one.served_as: building / one.folder for one in release.adapters},
+                adapters={one.served_as: building / one.folder for one in release.adapters}
+                | {one.served_as: building / one.folder for one in release.together},
             )
         )
     )

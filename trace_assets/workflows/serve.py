@@ -6,8 +6,9 @@ from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.evaluation import sums_of
-from trace_assets.assets.routing import served_sums
+from trace_assets.assets.routing import released_arm, served_sums
 from trace_assets.errors import InputError, TraceError, require_extra
+from trace_assets.evaluation.arms import SINGLES
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import Adapter, ServedParity
 from trace_assets.resources.model_files import whole_adapter
@@ -24,11 +25,15 @@ SHORT_FLOATS = 0.25
 
 
 def served_adapters(study: Study) -> dict[str, Adapter]:
-    """Return what is worth serving by served name: accepted capability adapters, and the mixed arm's."""
+    """Return what is worth serving by served name: accepted adapters of capabilities and of the mixed arm.
+
+    One adapter for all is served where validation chose it.
+    """
+    arm = released_arm(study)
     return {
         served_name(adapter.name, adapter.adapter_id): adapter
         for adapter in read_adapters(study)
-        if acceptance(adapter).accepted
+        if (adapter.name == arm if adapter.name in SINGLES else acceptance(adapter).accepted)
     }
 
 

@@ -15,11 +15,12 @@ import yaml
 
 from tests.serving.release.conftest import fit_router, make_study
 from trace_assets.errors import CheckFailed, InputError
-from trace_assets.records import Adapter, ArmSummary, BaseCheckpoint, NoHarm
+from trace_assets.records import Adapter, ArmSummary, BaseCheckpoint, CompositionChoice, NoHarm
 from trace_assets.report.data import ReportData
 from trace_assets.resources.model_files import enter
 from trace_assets.serving.release.manifest import read_release
 from trace_assets.study import Study
+from trace_assets.training.checkpoints import adapter_id
 from trace_assets.workflows.release import write_release
 
 
@@ -302,3 +303,33 @@ def test_a_release_that_was_changed_is_not_served(
         read_release(tmp_path / "out")
     with pytest.raises(InputError, match="is no release"):
         read_release(tmp_path)
+
+
+def test_what_validation_chose_is_in_it_and_answers(study: Study, tmp_path: Path) -> None:
+    (mixed,) = [row for row in study.store.read(Adapter) if row.kind == "mixed"]
+    folder = study.home.models / "joint"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"r": 8, "of": "joint"}')
+    (folder / "adapter_model.safetensors").write_bytes(b"joint" * 40)
+    row = mixed.model_copy(
+        update={"name": "joint", "kind": "joint", "path": "models/joint", "adapter_id": adapter_id(folder)}
+    )
+    study.store.write([row], Adapter, "joint_adapters")
+    rate = {"pass_rate": 0.5, "pass_rate_low": 0.4, "pass_rate_high": 0.6, "n_tasks": 9, "n_trials": 9}
+    behind = {"behind": 0.1, "behind_low": 0.05, "behind_high": 0.15, "refused": ""}
+    none = {"behind": None, "behind_low": None, "behind_high": None, "refused": ""}
+    study.store.write(
+        [
+            CompositionChoice(arm="routed", chosen=False, runner_up=True, **rate, **behind),
+            CompositionChoice(arm="joint", chosen=True, runner_up=False, **rate, **none),
+        ],
+        CompositionChoice,
+    )
+    release = write_release(study, tmp_path / "out")
+    assert [one.name for one in release.together] == ["joint"] and release.choice.arm == "joint"
+    served = release.together[0].served_as
+    assert set(release.models.values()) == {served}
+    assert contents(tmp_path / "out" / release.together[0].folder) == contents(folder)
+    assert f"{served}=adapters/{served}" in (tmp_path / "out/serve.sh").read_text()
+    said = (tmp_path / "out/README.md").read_text()
+    assert "**joint**; validation chooses 'joint': 50.0 %" in said and "+10.0" in said

@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from trace_assets.evaluation.arms import arm_of
 from trace_assets.records import Adapter, Environment, EnvironmentCheck, Pilot, TrainingPoint
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
@@ -177,7 +178,7 @@ def adapters_plot(adapters: Sequence[Adapter], names: dict[str, str]) -> str:
     """Return success before and after training of each adapter as an SVG."""
     dots = []
     for row in adapters:
-        name = names.get(row.name, formatting.arm_name("mixed_grpo") if row.kind == "mixed" else row.name)
+        name = names.get(row.name, formatting.arm_name(arm_of(row.name)))
         for when, value, low, high in (
             ("before", row.validation_before, row.validation_before_low, row.validation_before_high),
             ("after", row.validation_after, row.validation_after_low, row.validation_after_high),
@@ -197,7 +198,7 @@ def adapters_plot(adapters: Sequence[Adapter], names: dict[str, str]) -> str:
 
 
 def _name(data: ReportData, adapter: str) -> str:
-    return data.names.get(adapter, formatting.arm_name("mixed_grpo") if adapter == "mixed" else adapter)
+    return data.names.get(adapter, formatting.arm_name(arm_of(adapter)))
 
 
 def _curves(points: Sequence[TrainingPoint]) -> dict[str, list[TrainingPoint]]:

@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from trace_assets.diagnosis.triage import fault_shares
+from trace_assets.evaluation.choice import sentence as choice_sentence
 from trace_assets.records import NO_ADAPTER, ArmSummary, Evaluation
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
@@ -73,7 +74,8 @@ def basis(row: ArmSummary) -> str:
 
 def place(arm: str) -> tuple[int, str]:
     """Return where an arm stands among the others: base first, then what the study is about."""
-    order = ["base", "routed", "oracle_routed", "composed", "oracle_composed", "sum", "mixed_grpo"]
+    order = ["base", "routed", "oracle_routed", "composed", "oracle_composed", "sum"]
+    order += ["joint", "sequential", "mixed_grpo"]
     return (order.index(arm) if arm in order else len(order), arm)
 
 
@@ -90,6 +92,12 @@ def _notes(data: ReportData, base: ArmSummary | None) -> list[str]:
             f"{formatting.percent(routed.pass_rate, routed.pass_rate_low, routed.pass_rate_high)} on "
             f"{basis(routed)}. It is shown whether or not it loses."
         )
+    if data.choices:
+        notes.append(f"Released: {choice_sentence(data.choices)}")
+    for pair in data.interference:
+        if pair.verdict == "opposed":
+            one, other = (data.names.get(name, name) for name in (pair.capability_id, pair.other_id))
+            notes.append(f"{one} and {other} are never added up: {pair.reason}")
     faults = sum(row.n_faults for row in data.overall.values())
     if faults:
         notes.append(f"{formatting.count(faults, 'trial')} broke and count in no rate.")

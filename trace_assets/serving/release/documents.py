@@ -18,7 +18,10 @@ from trace_assets.untrusted.printable import in_markdown
 
 VLLM_IMAGE = "vllm/vllm-openai:v0.31.0"
 """The newest that the extra `serve` allows; `VLLM_IMAGE` names another."""
-ARMS = ("base", "routed", "oracle_routed", "composed", "oracle_composed", "sum", "mixed_grpo")
+ARMS = (
+    *("base", "routed", "oracle_routed", "composed", "oracle_composed", "sum"),
+    *("joint", "sequential", "mixed_grpo"),
+)
 
 
 def card(evidence: Evidence) -> str:

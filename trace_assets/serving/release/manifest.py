@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trace_assets.errors import InputError
-from trace_assets.records import NO_ADAPTER
+from trace_assets.routing.sets import JOINT, models_for
 from trace_assets.serving.server import BASE
 
 MANIFEST = "manifest.json"
@@ -153,6 +153,25 @@ class ReleasedAdapter(Part):
     recomputed_of: int
 
 
+class ReleasedTogether(Part):
+    """What acts in the place of one capability's adapter: a sum of several, or one adapter for all."""
+
+    name: str
+    """`cancel+window` for a sum of two, or the arm, such as `joint`."""
+    served_as: str
+    adapter_id: str
+    folder: str
+
+
+class ReleasedChoice(Part):
+    """Which way to put the adapters together is released."""
+
+    arm: str = "routed"
+    """`base`, `routed`, `composed`, `sum`, `joint` or `sequential`."""
+    reason: str = ""
+    """What validation showed, in words; empty where it was not asked."""
+
+
 class ReleasedBase(Part):
     """The base model that the adapters belong to."""
 
@@ -182,11 +201,20 @@ class Release(Part):
     base: ReleasedBase
     router: ReleasedRouter
     adapters: tuple[ReleasedAdapter, ...]
+    together: tuple[ReleasedTogether, ...] = ()
+    choice: ReleasedChoice = ReleasedChoice()
 
     @property
     def models(self) -> dict[str, str]:
         """Choice of a router -> name of the model on the server."""
-        return {**{one.name: one.served_as for one in self.adapters}, NO_ADAPTER: self.base.name}
+        together = {one.name: one.served_as for one in self.together}
+        return models_for(
+            self.choice.arm,
+            {one.name: one.served_as for one in self.adapters},
+            {name: served for name, served in together.items() if JOINT in name},
+            {name: served for name, served in together.items() if JOINT not in name},
+            self.base.name,
+        )
 
     def text(self) -> str:
         """Return the file's text."""

@@ -79,6 +79,8 @@ Window = Literal["open", "closed"]
 STATUSES: tuple[Status, ...] = ("pending", "shipped", "delivered")
 ITEMS = ("lamp", "desk", "chair", "mug", "vase", "clock", "rug", "kettle", "stool", "shelf")
 COLOURS = ("red", "blue", "green", "black", "white", "pink")
+FINAL_SALE = ("mug", "rug", "vase")
+"""Items that desk `d` never refunds."""
 CITIES = ("Berlin", "Paris", "Rome", "Oslo", "Madrid", "Vienna", "Dublin", "Lisbon", "Prague", "Athens")
 
 _VALIDATORS = {tool.name: Draft202012Validator(tool.parameters) for tool in TOOLS}
@@ -190,10 +192,11 @@ class Desk:
 # A case: the orders that exist, and what the customer asks for. It is the payload of a task.
 
 
-Wish = Literal["cancel", "window", "address", "exchange", "status"]
-"""What one request asks for; `window` is a refund, which the return window decides."""
+Wish = Literal["cancel", "window", "return", "sale", "address", "exchange", "status"]
+"""What one request asks for. `window` is a refund, which the return window decides; `return` takes an item
+back, which the window decides the other way round; `sale` is a refund that the item itself decides."""
 
-Skill = Literal["cancel", "multi", "window", "pair", "address", "exchange", "status"]
+Skill = Literal["cancel", "multi", "window", "pair", "return", "sale", "address", "exchange", "status"]
 """What a case asks of the agent: its one wish, or for two wishes about two orders `multi` (that no condition
 decides) or `pair` (that a condition decides, each)."""
 
@@ -290,6 +293,14 @@ def resolve(request: Request, order: Order) -> Resolution:
     elif request.wish == "window":
         if order.window == "closed":
             return _transfer(request, order, "window_closed")
+        name, word = "refund_item", "refunded"
+    elif request.wish == "return":
+        if order.window == "open":
+            return _transfer(request, order, "other")
+        name, word = "refund_item", "refunded"
+    elif request.wish == "sale":
+        if request.item in FINAL_SALE:
+            return _transfer(request, order, "other")
         name, word = "refund_item", "refunded"
     elif request.wish == "exchange":
         name, word = "exchange_item", "exchanged"

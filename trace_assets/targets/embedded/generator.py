@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from trace_assets.targets.embedded.desk import (
     CITIES,
     COLOURS,
+    FINAL_SALE,
     ITEMS,
     STATUSES,
     Case,
@@ -25,14 +26,20 @@ from trace_assets.targets.embedded.desk import (
 MIX: dict[Skill, int] = {"cancel": 4, "multi": 4, "window": 4, "address": 2, "exchange": 2, "status": 2}
 """Cases of each skill among every eighteen."""
 
-DeskName = Literal["a", "b"]
-"""Which desk: `a`, one lacking skill a task at most; `b`, several in two tasks of three."""
+DeskName = Literal["a", "b", "c", "d"]
+"""Which desk: `a`, one lacking skill a task at most; `b`, several in two tasks of three; `c`, two skills that
+want opposite acts in like states; `d`, a rule of values that not all tasks show."""
 
 MIXES: Mapping[DeskName, Mapping[Skill, int]] = {
     "a": MIX,
     "b": {"pair": 12, "address": 2, "exchange": 2, "status": 2},
+    "c": {"window": 6, "return": 6, "address": 2, "exchange": 2, "status": 2},
+    "d": {"sale": 12, "address": 2, "exchange": 2, "status": 2},
 }
 """Cases of each skill among every eighteen, by desk."""
+
+HIDDEN: Mapping[DeskName, tuple[str, ...]] = {"a": (), "b": (), "c": (), "d": FINAL_SALE[-1:]}
+"""Items that no discovery or validation task of a desk asks to refund, and test tasks do."""
 
 SIMPLE: tuple[Wish, ...] = ("address", "exchange", "status")
 """Wishes that no condition decides: what `multi` combines, so that it asks for nothing but going on."""
@@ -45,6 +52,24 @@ CONDITIONED: tuple[Wish, ...] = ("cancel", "window")
 """Wishes that a condition decides: what `pair` combines, so that it asks for going on, looking, branching."""
 
 _BYSTANDERS = 2
+
+
+def mix_of(desk: DeskName, waste: float | None = None) -> Mapping[Skill, int]:
+    """Return the cases of each skill in a cycle.
+
+    Args:
+        desk: Which desk.
+        waste: Share of the tasks in which nothing is lacking; None leaves the desk's own.
+
+    >>> sum(mix_of("b").values()), mix_of("b", 0.8)
+    (18, {'pair': 12, 'address': 16, 'exchange': 16, 'status': 16})
+    """
+    mix = MIXES[desk]
+    if waste is None:
+        return mix
+    lacking = {skill: count for skill, count in mix.items() if skill not in SIMPLE}
+    easy, rest = divmod(round(sum(lacking.values()) * waste / (1 - waste)), len(SIMPLE))
+    return lacking | {skill: n for i, skill in enumerate(SIMPLE) if (n := easy + (i < rest))}
 
 
 class Drawn(Case):
@@ -81,12 +106,16 @@ def _request(wish: Wish, order: Order, rng: random.Random) -> Request:
         item = rng.choice(order.items)
         colour = rng.choice([colour for colour in COLOURS if colour != item.colour])
         return Request(wish=wish, order=order.order, item=item.name, colour=colour)
-    if wish == "window":
+    if wish == "sale":
+        return Request(wish=wish, order=order.order, item=order.items[0].name)
+    if wish in ("window", "return"):
         return Request(wish=wish, order=order.order, item=rng.choice(order.items).name)
     return Request(wish=wish, order=order.order)
 
 
-def _conditioned(order: Order, wish: Wish, allowed: bool, rng: random.Random) -> Order:
+def _conditioned(
+    order: Order, wish: Wish, allowed: bool, rng: random.Random, hidden: Collection[str] = ()
+) -> Order:
     """Return the order such that the rules allow the wish or do not; unchanged where nothing decides."""
     if wish == "cancel":
         status: Status = "pending" if allowed else rng.choice(("shipped", "delivered"))
@@ -94,18 +123,26 @@ def _conditioned(order: Order, wish: Wish, allowed: bool, rng: random.Random) ->
     if wish == "window":
         window: Window = "open" if allowed else "closed"
         return order.model_copy(update={"window": window})
+    if wish == "return":
+        return order.model_copy(update={"window": "closed" if allowed else "open"})
+    if wish == "sale":
+        names = [name for name in ITEMS if (name not in FINAL_SALE) == allowed and name not in hidden]
+        asked = Item(name=rng.choice(names), colour=rng.choice(COLOURS))
+        others = [item for item in order.items if item.name != asked.name]
+        return order.model_copy(update={"items": (asked, *others[: len(order.items) - 1])})
     return order
 
 
-def draw(skill: Skill, allowed: bool, use: Use, rng: random.Random) -> Drawn:
+def draw(skill: Skill, allowed: bool, use: Use, rng: random.Random, hidden: Collection[str] = ()) -> Drawn:
     """Draw one case.
 
     Args:
         skill: What it shall ask of the agent.
-        allowed: For `cancel` and `window`: whether the rules allow what is asked; ignored for the others
+        allowed: For wishes that a rule decides: whether it allows what is asked; ignored for the others
             (a `pair` draws it for each wish).
         use: What it is for: decides the wordings it may have.
         rng: Decides all the rest.
+        hidden: Items that a `sale` never asks for.
     """
     wanted = 2 if skill in ("multi", "pair") else 1
     numbers: list[str] = []
@@ -123,20 +160,23 @@ def draw(skill: Skill, allowed: bool, use: Use, rng: random.Random) -> Drawn:
             orders[place] = _conditioned(orders[place], wish, rng.random() < 0.5, rng)
     else:
         wishes = [skill]
-        orders[0] = _conditioned(orders[0], skill, allowed, rng)
+        orders[0] = _conditioned(orders[0], skill, allowed, rng, hidden)
     requests = tuple(_request(wish, order, rng) for wish, order in zip(wishes, orders[:wanted], strict=True))
     text = word(requests, use, rng)
     rng.shuffle(orders)
     return Drawn(orders=tuple(orders), requests=requests, skill=skill, text=text)
 
 
-def stream(seed: int | str, use: Use, mix: Mapping[Skill, int] = MIX) -> Iterator[Drawn]:
+def stream(
+    seed: int | str, use: Use, mix: Mapping[Skill, int] = MIX, hidden: Collection[str] = ()
+) -> Iterator[Drawn]:
     """Draw cases without end: conditions half and half, texts unique.
 
     Args:
         seed: Equal seeds and uses give equal streams; any two uses share no text.
         use: What the cases are for.
         mix: Cases of each skill in one cycle; the order within a cycle is drawn.
+        hidden: Items that a `sale` never asks for.
     """
     rng = random.Random(f"{seed}/{use}")
     seen: set[str] = set()
@@ -146,9 +186,9 @@ def stream(seed: int | str, use: Use, mix: Mapping[Skill, int] = MIX) -> Iterato
         rng.shuffle(cycle)
         for skill in cycle:
             allowed[skill] = not allowed.get(skill, rng.random() < 0.5)
-            drawn = draw(skill, allowed[skill], use, rng)
+            drawn = draw(skill, allowed[skill], use, rng, hidden)
             while drawn.text in seen:
-                drawn = draw(skill, allowed[skill], use, rng)
+                drawn = draw(skill, allowed[skill], use, rng, hidden)
             seen.add(drawn.text)
             yield drawn
 
@@ -167,6 +207,13 @@ JOINTS = (
     "first {0}, second {1}",
     "{0}; also {1}",
 )
+_REFUNDS = (
+    "please refund the {item} from order {order}",
+    "i want my money back for the {item} in order {order}",
+    "can you refund the {item} of order {order}",
+    "i do not like the {item} from order {order}, refund it",
+    "the {item} in order {order} should be refunded",
+)
 CORES: dict[Wish, tuple[str, ...]] = {
     "cancel": (
         "please cancel order {order}",
@@ -175,12 +222,14 @@ CORES: dict[Wish, tuple[str, ...]] = {
         "i do not need order {order} any more, cancel it",
         "order {order} can be cancelled",
     ),
-    "window": (
-        "please refund the {item} from order {order}",
-        "i want my money back for the {item} in order {order}",
-        "can you refund the {item} of order {order}",
-        "i do not like the {item} from order {order}, refund it",
-        "the {item} in order {order} should be refunded",
+    "window": _REFUNDS,
+    "sale": _REFUNDS,
+    "return": (
+        "please let me return the {item} from order {order}",
+        "i want to send back the {item} in order {order}",
+        "can i return the {item} of order {order}",
+        "i do not like the {item} from order {order}, it goes back",
+        "the {item} in order {order} should be returned",
     ),
     "address": (
         "please send order {order} to {city}",

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import islice
 
+from pydantic import Field, ValidationError
+
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError
-from trace_assets.records import Check, Message, Split, Task, ToolCall, ToolSpec, Verdict
+from trace_assets.records import Check, Message, Record, Split, Task, ToolCall, ToolSpec, Verdict
 from trace_assets.settings import Targets
-from trace_assets.targets.embedded.desk import STATUSES, TOOLS, Case, Desk, case_of, resolutions, solve
-from trace_assets.targets.embedded.generator import MIXES, DeskName, stream
+from trace_assets.targets.embedded.desk import (
+    FINAL_SALE,
+    STATUSES,
+    TOOLS,
+    Case,
+    Desk,
+    case_of,
+    resolutions,
+    solve,
+)
+from trace_assets.targets.embedded.generator import HIDDEN, MIXES, DeskName, mix_of, stream
 from trace_assets.targets.protocol import Step
 
 NAME = "embedded"
@@ -32,27 +44,52 @@ def _policy() -> str:
     return _source("policy.md").decode("utf-8").strip()
 
 
+class DeskOptions(Record):
+    """What `targets.options` says of the embedded target."""
+
+    desk: DeskName = "a"
+    """Which desk."""
+    waste: float | None = Field(None, ge=0, le=0.9)
+    """Share of the tasks in which nothing is lacking; None leaves the desk's own."""
+    noise: float = Field(0.0, ge=0, le=0.3)
+    """Share of the verdicts on discovery tasks that are wrong, as a simulated user's faults make them.
+    Verdicts on validation and test tasks stay true."""
+    hints: bool = False
+    """Whether the tiny agent is also shown advice that removes its mistakes, and follows it."""
+
+
+def desk_options(section: Targets) -> DeskOptions:
+    """Return what the section's options say.
+
+    Raises:
+        InputError: They name a desk that is not known, or say something else.
+    """
+    try:
+        return DeskOptions.model_validate(section.options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"targets.options is {json.dumps(section.options)}, and its '{where}' is wrong: {first['msg']}. "
+            f"The embedded target is told the desk, one of {', '.join(MIXES)}, and waste, noise, hints; such "
+            'as targets.options = {desk = "b", waste = 0.8}.'
+        ) from error
+
+
 def desk_named(section: Targets) -> DeskName:
     """Return which desk the section's options name.
 
     Raises:
         InputError: They name none that is known, or say something else.
     """
-    options = {"desk": "a"} | section.options
-    for name in MIXES:
-        if options == {"desk": name}:
-            return name
-    known = ", ".join(MIXES)
-    raise InputError(
-        f"targets.options is {json.dumps(section.options)}, but all that the embedded target is told is the "
-        f'desk, one of {known}; such as targets.options = {{desk = "b"}}.'
-    )
+    return desk_options(section).desk
 
 
 class EmbeddedTarget:
     """An order desk. Tasks follow from the seed, the counts and the desk in the section `targets`.
 
     Attributes:
+        options: The desk, and what else the section's options say.
         desk: Which desk: what its tasks ask for, and what the tiny agent is shown.
 
     Raises:
@@ -61,7 +98,8 @@ class EmbeddedTarget:
 
     def __init__(self, section: Targets) -> None:
         self._section = section
-        self.desk = desk_named(section)
+        self.options = desk_options(section)
+        self.desk = self.options.desk
         self._tasks: dict[Split, tuple[Task, ...]] = {}
 
     @property
@@ -78,7 +116,7 @@ class EmbeddedTarget:
     @property
     def policy(self) -> str:
         """The desk's rules in words."""
-        return _policy()
+        return f"{_policy()}\n{RULES[self.desk]}" if self.desk in RULES else _policy()
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -98,6 +136,8 @@ class EmbeddedTarget:
                 "validation": self._section.validation_tasks,
                 "test": self._section.test_tasks,
             }[split]
+            hidden = HIDDEN[self.desk] if split != "test" else ()
+            drawn_by = stream(self._section.seed, split, mix_of(self.desk, self.options.waste), hidden)
             self._tasks[split] = tuple(
                 Task(
                     task_id=f"{NAME}/{split}-{number:05d}",
@@ -108,19 +148,19 @@ class EmbeddedTarget:
                     tags=(drawn.skill,),
                     payload=drawn.case().payload(),
                 )
-                for number, drawn in enumerate(
-                    islice(stream(self._section.seed, split, MIXES[self.desk]), count)
-                )
+                for number, drawn in enumerate(islice(drawn_by, count))
             )
         return self._tasks[split]
 
     def episode(self, task: Task, *, seed: int) -> DeskEpisode:
-        """Make a fresh episode. Nothing at the desk is random beside the task, so `seed` changes nothing.
+        """Make a fresh episode. `seed` decides nothing but, with `noise`, which verdicts are wrong.
 
         Raises:
             InputError: The task's payload is not one of this target's.
         """
-        return DeskEpisode(case_of(task), task.instruction, self.policy)
+        noise = self.options.noise if task.split == "discovery" else 0.0
+        errs = random.Random(f"{self._section.seed}/{task.task_id}/{seed}/verdict").random() < noise
+        return DeskEpisode(case_of(task), task.instruction, self.policy, errs=errs)
 
     @property
     def not_replayable(self) -> str:
@@ -153,8 +193,8 @@ def answer(desk: Desk, call: ToolCall) -> Message:
 class DeskEpisode:
     """A conversation at the order desk: the customer speaks once, a text without a call ends it."""
 
-    def __init__(self, case: Case, instruction: str, policy: str) -> None:
-        self._case, self._instruction, self._policy = case, instruction, policy
+    def __init__(self, case: Case, instruction: str, policy: str, *, errs: bool = False) -> None:
+        self._case, self._instruction, self._policy, self._errs = case, instruction, policy, errs
         self._desk = case.desk()
         self._turns = 0
         self._reply = ""
@@ -185,7 +225,8 @@ class DeskEpisode:
 
     async def verdict(self) -> Verdict:
         """Judge the episode as it stands."""
-        return judge(self._case, self._desk, self._reply)
+        found = judge(self._case, self._desk, self._reply)
+        return mistaken_verdict(found) if self._errs else found
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -195,6 +236,28 @@ class DeskEpisode:
 
 
 BAD_CALL_COST = 0.05
+WINDOW_RULE = (
+    "8. An item may be taken back, when a customer asks to return it, only once the order's return window is "
+    "`closed`. While it is `open`, do not refund: call transfer with that order and the reason `other`."
+)
+SALE_RULE = (
+    f"8. A {', a '.join(FINAL_SALE)} is never refunded, whatever the return window: call transfer with that "
+    "order and the reason `other`. Every other item is refunded whatever the return window."
+)
+RULES: Mapping[DeskName, str] = {"c": WINDOW_RULE, "d": SALE_RULE}
+"""What a desk's policy says beside the rules of all."""
+
+
+def mistaken_verdict(verdict: Verdict) -> Verdict:
+    """Return the verdict of a judge that errs: the other one, with nothing to go by.
+
+    >>> mistaken_verdict(Verdict(reward=0.4, success=False)).reward
+    0.9
+    """
+    success = not verdict.success
+    reward = (verdict.reward or 0.0) + (0.5 if success else -0.5)
+    check = Check(name="judged", kind="communicate", passed=success, detail="by a judge that errs")
+    return Verdict(reward=min(1.0, max(0.0, reward)), success=success, checks=(check,))
 
 
 def _says(reply: str, word: str) -> bool:

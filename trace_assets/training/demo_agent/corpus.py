@@ -53,11 +53,13 @@ def own_tokens(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[bool]
     return result
 
 
-def batches(seed: int, pool: int, tokenizer: PreTrainedTokenizerBase, desk: DeskName = "a") -> list[Batch]:
+def batches(
+    seed: int, pool: int, tokenizer: PreTrainedTokenizerBase, desk: DeskName = "a", hints: bool = False
+) -> list[Batch]:
     """Return the batches of one pool, in a shuffled order that seed and pool decide."""
     texts = [
         "".join(render(message) for message in item.messages)
-        for item in demonstrations(seed, pool, BATCH * POOL_BATCHES, desk)
+        for item in demonstrations(seed, pool, BATCH * POOL_BATCHES, desk, hints)
     ]
     rows = [(ids, own_tokens(ids, tokenizer)) for ids in tokenizer(texts)["input_ids"]]
     rows.sort(key=lambda row: len(row[0]))

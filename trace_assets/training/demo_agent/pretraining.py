@@ -6,16 +6,17 @@ import json
 import math
 import shutil
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from trace_assets.code_versions import code_version
 from trace_assets.errors import CheckFailed, InputError, Unavailable, require_extra
-from trace_assets.records import BaseCheckpoint
+from trace_assets.records import BaseCheckpoint, Task
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.settings import BaseModelSection
 from trace_assets.stats.intervals import wilson
@@ -23,7 +24,8 @@ from trace_assets.store.content import folder_version, text_version
 from trace_assets.store.files import replacing_file, replacing_folder
 from trace_assets.system.progress import progress
 from trace_assets.targets.embedded.demonstrations import TAUGHT
-from trace_assets.targets.embedded.planted import planted_truth
+from trace_assets.targets.embedded.desk import case_of, resolutions
+from trace_assets.targets.embedded.planted import LACKING, planted_truth
 from trace_assets.targets.embedded.target import MAX_TURNS, EmbeddedTarget
 from trace_assets.targets.protocol import Target
 from trace_assets.training.demo_agent.corpus import POOL_BATCHES, Batch, batches
@@ -118,7 +120,8 @@ def _train(target: Target, section: BaseModelSection, folder: Path, recipe: str,
 
     scratch = _scratch(target, section, folder)
     wanted = wanted_of(target, section)
-    run = BaseRun(section.seed, scratch / "run.pt", agent_shape(section), _desk(target))
+    hints = isinstance(target, EmbeddedTarget) and target.options.hints
+    run = BaseRun(section.seed, scratch / "run.pt", agent_shape(section), _desk(target), hints)
     # Of a run that was resumed in a later leg, the checks of the earlier ones have failed before.
     stops = [stop for stop in _stops(section) if stop >= run.leg[1]] or [run.step]
     with progress("Training the base model", total=stops[-1]) as bar:
@@ -164,10 +167,15 @@ COMBINED_SHARE = 0.25
 """Of what the demonstrations of combined skills get right, the least that the base model must reach."""
 BAND_SHARE = 0.8
 """Of what all demonstrations of a desk's kinds of tasks get right, likewise."""
+BAND_ABOVE = 0.1
+"""Over that, the most that it may reach."""
+BRANCH = 0.15
+"""Where two rules are opposite (desk `c`): by how much more often the base model must refuse what a rule
+forbids than what it allows. A policy that does not tell the two apart can be taught neither."""
 
 
 def wanted_of(target: Target, section: BaseModelSection) -> BaseModelSection:
-    """Return the section with its floors as low as the desk asks for.
+    """Return the section with its bounds as wide as the desk asks for.
 
     Tasks that combine lacking skills pass less often, however well the agent has learned.
 
@@ -176,14 +184,17 @@ def wanted_of(target: Target, section: BaseModelSection) -> BaseModelSection:
         section: The settings; those of desk `a` are theirs.
     """
     desk = _desk(target)
-    if desk == "a":
+    waste = target.options.waste if isinstance(target, EmbeddedTarget) else None
+    if desk == "a" and waste is None:
         return section
-    truth = planted_truth(desk)
-    floors = {
+    truth = planted_truth(desk, waste=waste)
+    bounds = {
         "pass_rate_low": min(section.pass_rate_low, BAND_SHARE * truth.p0),
-        "lacking_rate": min(section.lacking_rate, COMBINED_SHARE * truth.rates["pair"]),
+        "pass_rate_high": max(section.pass_rate_high, truth.p0 + BAND_ABOVE),
     }
-    return section.model_copy(update=floors)
+    if "pair" in truth.rates:
+        bounds["lacking_rate"] = min(section.lacking_rate, COMBINED_SHARE * truth.rates["pair"])
+    return section.model_copy(update=bounds)
 
 
 def _stops(section: BaseModelSection) -> Iterator[int]:
@@ -241,16 +252,24 @@ class BaseRun:
         checkpoint: File to resume from and to save to.
         shape: How large the agent is.
         desk: Whose demonstrations it learns from.
+        hints: Whether some of these end in advice.
     """
 
-    def __init__(self, seed: int, checkpoint: Path, shape: AgentShape = TINY, desk: DeskName = "a") -> None:
+    def __init__(
+        self,
+        seed: int,
+        checkpoint: Path,
+        shape: AgentShape = TINY,
+        desk: DeskName = "a",
+        hints: bool = False,
+    ) -> None:
         import torch
 
         from trace_assets.policies.sampling import accelerator
         from trace_assets.training.demo_agent.muon import Muon
 
         self.seed, self.checkpoint, self.step, self.leg = seed, checkpoint, 0, (0, 0)
-        self.desk = desk
+        self.desk, self.hints = desk, hints
         self.tokenizer = new_tokenizer()
         # Drawn on the CPU: the same weights on every machine.
         self.model = new_agent(self.tokenizer, seed, shape).to(accelerator())
@@ -300,7 +319,8 @@ class BaseRun:
             self.leg = (self.step, stop)
         while self.step < stop:
             pool, done = divmod(self.step, POOL_BATCHES)
-            for batch in batches(self.seed, pool, self.tokenizer, self.desk)[done : done + stop - self.step]:
+            drawn = batches(self.seed, pool, self.tokenizer, self.desk, self.hints)
+            for batch in drawn[done : done + stop - self.step]:
                 loss = self._take_step(batch)
                 bar.advance(note=f"loss {loss:.3f}")
             self.save()
@@ -337,10 +357,13 @@ class BaseCheck:
     Attributes:
         passed: Skill -> episodes that succeeded.
         played: Skill -> episodes.
+        branches: Skill that a rule decides -> how much more often the agent refuses what the rule forbids
+            than what it allows; empty where the desk asks for no branch.
     """
 
     passed: dict[str, int]
     played: dict[str, int]
+    branches: dict[str, float] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -372,6 +395,9 @@ class BaseCheck:
             if self.skill(name) < floor:
                 rate, n = self.skill(name), self.played[name]
                 found.append(f"skill '{name}' {rate:.2f} of {n}, wanted at least {floor:.2f}")
+        for name, branch in sorted(self.branches.items()):
+            if branch < BRANCH:
+                found.append(f"skill '{name}' tells its cases apart by {branch:.2f}, wanted {BRANCH:.2f}")
         return found
 
 
@@ -397,6 +423,8 @@ def check_base(folder: Path, target: Target, section: BaseModelSection) -> BaseC
     policy = TransformersPolicy(folder, temperature=1.0)
     played: Counter[str] = Counter()
     passed: Counter[str] = Counter()
+    forbids = {task.task_id: resolutions(case_of(task))[0].transferred for task in _ruled(target, tasks)}
+    right: dict[tuple[str, bool], list[bool]] = defaultdict(list)
     for trajectory in run_rollouts(target, trials, policy, max_turns=MAX_TURNS, concurrency=128):
         if trajectory.success is None:
             raise Unavailable(
@@ -405,4 +433,21 @@ def check_base(folder: Path, target: Target, section: BaseModelSection) -> BaseC
             )
         played[skill_of[trajectory.task_id]] += 1
         passed[skill_of[trajectory.task_id]] += trajectory.success
-    return BaseCheck(passed=dict(passed), played=dict(played))
+        if trajectory.task_id in forbids:
+            case = skill_of[trajectory.task_id], forbids[trajectory.task_id]
+            right[case].append(bool(trajectory.success))
+    return BaseCheck(
+        passed=dict(passed),
+        played=dict(played),
+        branches={
+            skill: fmean(right[skill, True]) - (1 - fmean(right[skill, False]))
+            for skill in sorted({skill for skill, _ in right})
+            if right[skill, True] and right[skill, False]
+        },
+    )
+
+
+def _ruled(target: Target, tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks of skills with opposite rules: none but on desk `c`."""
+    opposite = LACKING["c"] if _desk(target) == "c" else ()
+    return [task for task in tasks if task.tags[0] in opposite]

@@ -11,6 +11,7 @@ from trace_assets.records import (
     Environment,
     Evaluation,
     Label,
+    Lesson,
     Route,
     Split,
     Task,
@@ -167,6 +168,7 @@ def made_contract(study: Study, partition: str) -> Made:
 
 
 MIXED = "mixed"
+JOINT_ADAPTERS = "joint_adapters"
 
 
 def made_base(study: Study, partition: str) -> Made:
@@ -219,6 +221,15 @@ def made_adapter(study: Study, name: str) -> Made:
                 *base(study),
             ],
         )
+    return made
+
+
+def made_joint(study: Study, partition: str) -> Made:
+    """Adapters for all capabilities: every environment that they were trained in."""
+    made, known = Made(), environments(study)
+    own = [known.get(lesson.capability_id) for lesson in study.store.read(Lesson)]
+    for row in study.store.read(Adapter, JOINT_ADAPTERS):
+        made.add(adapter(row), [*some(own, "trained in"), *base(study)])
     return made
 
 

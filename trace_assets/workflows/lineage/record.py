@@ -25,6 +25,7 @@ RECORDERS: dict[str, Callable[[Study, str], Made]] = {
     "environment_audit": edges.made_audit,
     "adapter": edges.made_adapter,
     "mixed_adapter": edges.made_adapter,
+    "joint_adapters": edges.made_joint,
     "adapter_validation": edges.made_validation,
     "routing": edges.made_routing,
     "evaluation": edges.made_evaluation,

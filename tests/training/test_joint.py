@@ -1,0 +1,122 @@
+"""One adapter for several environments: at once, in turn, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from trace_assets.errors import InputError
+from trace_assets.records import Split, Task
+from trace_assets.settings import Training
+from trace_assets.targets.mixture import Mixture
+from trace_assets.training.joint import train_joint, train_sequential
+
+pytest.importorskip("trl")
+
+SECTION = Training(
+    iterations=2,
+    tasks_per_iteration=4,
+    group_size=4,
+    learning_rate=2e-2,
+    max_new_tokens=3,
+    max_turns=2,
+    validation_seeds=8,
+    validation_episodes=8,
+    validate_every=2,
+    save_every=4,
+)
+
+
+def named(words: ModuleType, name: str) -> object:
+    class Named(words.WordTarget):
+        """The word target with task ids of its own."""
+
+        version = name
+
+        def tasks(self, split: Split) -> Sequence[Task]:
+            return [
+                task.model_copy(update={"task_id": f"{name}/{task.task_id}"}) for task in super().tasks(split)
+            ]
+
+    found = Named()
+    found.name = name
+    return found
+
+
+def test_a_mixture_takes_its_parts_in_turn_and_plays_each_where_it_belongs(words: ModuleType) -> None:
+    one, two = named(words, "one"), named(words, "two")
+    mixture = Mixture("both", [one, two])
+    ids = [task.task_id.split("/")[0] for task in mixture.tasks("discovery")]
+    assert ids == ["one", "two"] * 5
+    two.breaks = lambda task, seed: True
+    first, second = mixture.tasks("discovery")[:2]
+    assert not mixture.episode(first, seed=0).breaks and mixture.episode(second, seed=0).breaks
+    assert mixture.version != Mixture("both", [two, one]).version
+
+
+def test_a_mixture_refuses_what_it_cannot_tell_apart(words: ModuleType) -> None:
+    with pytest.raises(InputError, match="takes one target or more"):
+        Mixture("none", [])
+    with pytest.raises(InputError, match="two parts of 'twice' hold a task"):
+        Mixture("twice", [words.WordTarget(), words.WordTarget()]).tasks("discovery")
+    mixture = Mixture("one", [named(words, "one")])
+    with pytest.raises(InputError, match="of no part of 'one'"):
+        mixture.episode(words.WordTarget().tasks("discovery")[0], seed=0)
+
+
+def test_joint_spends_what_it_is_given_on_all_parts(words: ModuleType, base: Path, tmp_path: Path) -> None:
+    parts = {"a": named(words, "a"), "b": named(words, "b")}
+    adapter, curve = train_joint(parts, base, "base", SECTION, tmp_path / "joint", rollout_budget=32)
+    assert (adapter.kind, adapter.name, adapter.rollouts, len(curve)) == ("joint", "joint", 32, 2)
+    with pytest.raises(InputError, match="two or more, not 1"):
+        train_joint({"a": parts["a"]}, base, "base", SECTION, tmp_path / "x", rollout_budget=32)
+
+
+def test_a_sequence_goes_on_from_where_it_was_and_counts_all_of_it(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file
+
+    parts = {"a": named(words, "a"), "b": named(words, "b")}
+    seen = []
+    adapter, curve = train_sequential(
+        parts, base, "base", SECTION, tmp_path / "s", rollout_budget=64, on_point=seen.append
+    )
+    assert [point.iteration for point in curve] == [1, 2, 3, 4] == [point.iteration for point in seen]
+    assert (adapter.kind, adapter.rollouts, adapter.iterations) == ("sequential", 64, 4)
+    first = tmp_path / "s-phases" / "1"
+    weights = [load_file(folder / "adapter_model.safetensors") for folder in (first, tmp_path / "s")]
+    names = [name for name in weights[0] if "lora_B" in name]
+    before, after = (sum(float(one[name].abs().sum()) for name in names) for one in weights)
+    apart = sum(float((weights[0][name] - weights[1][name]).abs().sum()) for name in names)
+    assert 0 < apart < before + after  # it moved on, and from there: not from nothing
+    again, _ = train_sequential(parts, base, "base", SECTION, tmp_path / "s", rollout_budget=64)
+    assert again == adapter
+    with pytest.raises(InputError, match="two or more, not 0"):
+        train_sequential({}, base, "base", SECTION, tmp_path / "x", rollout_budget=64)
+
+
+def test_an_adapter_of_another_shape_is_not_trained_on(words: ModuleType, base: Path, tmp_path: Path) -> None:
+    from trace_assets.training.grpo import train_adapter
+
+    def train(name: str, section: Training, start: Path | None) -> None:
+        train_adapter(
+            name=name,
+            kind="capability",
+            capability_id=name,
+            environment_id=None,
+            target=words.WordTarget(),
+            base_dir=base,
+            base_id="base",
+            section=section,
+            folder=tmp_path / name,
+            rollout_budget=16,
+            start=start,
+        )
+
+    train("first", SECTION, None)
+    with pytest.raises(InputError, match="another shape"):
+        train("second", SECTION.model_copy(update={"lora_rank": 2}), tmp_path / "first")

@@ -1,0 +1,94 @@
+"""The asset `composition_choice`: which way to put the adapters together is released."""
+
+from __future__ import annotations
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.evaluation import allowed_sets, opposed_members
+from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.routing import routes_of, usable_adapters
+from trace_assets.evaluation.arms import (
+    BASE,
+    COMPOSED,
+    ROUTED,
+    SINGLES,
+    SUM,
+    arm_of,
+    compose_rows,
+)
+from trace_assets.evaluation.choice import choose, chosen_arm, clear, sentence
+from trace_assets.records import CompositionChoice, Evaluation
+from trace_assets.report.asset_report.choice import choice_exhibit
+from trace_assets.routing.sets import set_name, sets_of, within
+from trace_assets.study import Study
+
+
+@asset(
+    "composition_choice",
+    group="evaluation",
+    records=(CompositionChoice,),
+    deps=[
+        "routing",
+        "adapter_validation",
+        "interference",
+        "joint_adapters",
+        "config/evaluation",
+        "config/routing",
+        "config/targets",
+    ],
+    checks={"choice_is_clear": "What is released passes more validation tasks than the next best way."},
+)
+def write_choice(study: Study) -> StageResult:
+    """Base, routed, composed, the sum of all, or one adapter for all: validation decides what is released."""
+    rows, refused = candidates(study)
+    section = study.settings.evaluation
+    found = choose(rows, refused, resamples=section.resamples, seed=section.seed)
+    exhibit = choice_exhibit(found)
+    best = next((row for row in found if row.chosen), None)
+    figures: dict[str, Figure] = {"chosen": chosen_arm(found), "candidates": len(found)}
+    if best is not None and best.pass_rate is not None:
+        figures |= {"pass_rate": best.pass_rate, "n": best.n_tasks}
+    return StageResult(
+        study.store.write(found, CompositionChoice),
+        len(found),
+        figures,
+        pages=exhibit.pages,
+        tables=exhibit.tables,
+        checks=(StageCheck("choice_is_clear", clear(found), sentence(found), "warning"),),
+    )
+
+
+def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
+    """Return the candidates' rows on validation tasks, and which may not be chosen.
+
+    Nothing is played: the router's choices select among episodes that are there.
+    """
+    played = [row for row in study.store.read(Evaluation, "validation") if row.split == "validation"]
+    choices = usable_adapters(study)
+    arms = {row.arm for row in played}
+    rows = [row for row in played if row.arm == BASE or row.arm in SINGLES]
+    if not choices:
+        return rows, {}
+    tasks = list(study.target.tasks("validation"))
+    routes = routes_of(study, tasks)
+    rows += compose_rows(ROUTED, {route.task_id: route.choice for route in routes}, played)
+    refused: dict[str, str] = {}
+    if not study.settings.evaluation.compose or len(choices) < 2:
+        return rows, refused
+    whole = set_name(choices)
+    served = {name for one in allowed_sets(study, choices) if arm_of(name := set_name(one)) in arms}
+    if why := opposed_members(study, choices):
+        refused[SUM] = why
+        if not served:
+            refused[COMPOSED] = why
+    elif whole in served:
+        rows += compose_rows(SUM, dict.fromkeys((task.task_id for task in tasks), whole), played)
+    if served:
+        wanted = sets_of(routes, study.settings.routing.unneeded_cost)
+        sent = {task_id: within(members, served) for task_id, members in wanted.items()}
+        rows += compose_rows(COMPOSED, sent, played)
+    return rows, refused
+
+
+def chosen(study: Study) -> str:
+    """Return which way validation chose; `routed` before it was asked."""
+    return chosen_arm(study.store.read(CompositionChoice))

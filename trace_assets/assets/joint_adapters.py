@@ -1,0 +1,180 @@
+"""The asset `joint_adapters`: one adapter for all capabilities, in place of one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import fmean
+
+from trace_assets.assets.adapter import CHECKS, parity_of
+from trace_assets.assets.asset import asset
+from trace_assets.assets.curriculum import taught
+from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.errors import require_extra
+from trace_assets.records import Adapter, InterferencePart, TrainingPoint
+from trace_assets.report.asset_report.training import adapter_exhibit
+from trace_assets.report.formatting import arm_name
+from trace_assets.resources.contract import training_obstacle
+from trace_assets.resources.model_files import enter
+from trace_assets.resources.policy import base_checkpoint, base_folder
+from trace_assets.resources.sandbox import read_environment, training_target
+from trace_assets.store.content import text_version
+from trace_assets.study import Study
+from trace_assets.training.joint import JOINT, train_joint, train_sequential
+from trace_assets.workflows.permutations import seeds_fingerprint
+
+OnPoint = Callable[[TrainingPoint], None]
+PART = "joint_adapters"
+"""Where the rows lie."""
+
+
+def easiest_first(study: Study) -> list[str]:
+    """Return the capabilities that are taught, those first that the base policy already does most often.
+
+    A sequence forgets: what needs the others comes last. Where nothing was measured the order is by id.
+    """
+    passed: dict[str, list[float]] = {name: [] for name in taught(study)}
+    for row in study.store.read(InterferencePart):
+        if row.capability_id in passed and row.pass_rate is not None:
+            passed[row.capability_id].append(row.pass_rate)
+    return sorted(passed, key=lambda name: (-fmean(passed[name]) if passed[name] else 0.0, name))
+
+
+@asset(
+    "joint_adapters",
+    group="training",
+    records=(Adapter, TrainingPoint),
+    deps=["curriculum", "interference", "environment", "base_model", "config/training"],
+    parts={Adapter: PART, TrainingPoint: PART},
+    checks={
+        "joint_trained": "Every adapter asked for was trained.",
+        "adapter_parity": CHECKS["adapter_parity"],
+    },
+    blocking=["adapter_parity"],
+    kinds=("pytorch", "huggingface", "docker"),
+    pool="gpu",
+)
+def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> StageResult:
+    """One adapter for all capabilities: trained in all environments at once, or in one after another.
+
+    What adapters that act together are compared with, at as many rollouts as theirs in all.
+    """
+    section, names = study.settings.training, easiest_first(study)
+    why = _why_not(study, names)
+    if why:
+        version = _write(study, [], [])
+        return StageResult(version, 0, checks=(StageCheck("joint_trained", None, why, "warning"),))
+    require_extra("torch", "train", "training an adapter")
+    trained, curve, fresh = [], list[TrainingPoint](), 0
+    pages: dict[str, str] = {}
+    problems = []
+    for kind in section.single_arms:
+        told: list[TrainingPoint] = []
+        adapter, own = make_joint(
+            study, kind, names, told.append if on_point is None else _both(told, on_point)
+        )
+        trained.append(adapter)
+        curve += own
+        fresh += adapter.rollouts if told else 0
+        exhibit = adapter_exhibit(adapter, own, arm_name(kind))
+        pages |= {f"{arm_name(kind)}: {title}": page for title, page in exhibit.pages.items()}
+        parity = parity_of(study, adapter)
+        problems += [] if parity.problem is None else [f"{kind}: {parity.sentence}"]
+    said = "; ".join(
+        f"{one.name}: {one.validation_before:.0%} -> {one.validation_after:.0%} of {one.validation_n} "
+        f"held-out episodes of {'all environments' if one.kind == JOINT else 'the last environment'}, "
+        f"{one.rollouts:,} rollouts"
+        for one in trained
+    )
+    agreed = "; ".join(problems) or "every adapter gives the trainer's log-probabilities."
+    return StageResult(
+        _write(study, trained, curve),
+        len(trained),
+        {"adapters": len(trained), "n": sum(one.validation_n for one in trained)},
+        pages=pages,
+        checks=(
+            StageCheck("joint_trained", True, f"{said}."),
+            StageCheck("adapter_parity", not problems, agreed),
+        ),
+        spent={("rollouts", "episodes"): float(fresh)},
+    )
+
+
+def _both(told: list[TrainingPoint], on_point: OnPoint) -> OnPoint:
+    def tell(point: TrainingPoint) -> None:
+        told.append(point)
+        on_point(point)
+
+    return tell
+
+
+def _why_not(study: Study, names: list[str]) -> str:
+    if not study.settings.training.single_arms:
+        return "training.single_arms names none."
+    if len(names) < 2:
+        return f"{len(names)} of two capabilities or more is taught: one adapter for all is that one's."
+    for name in names:
+        if obstacle := training_obstacle(study, read_environment(study, name).target):
+            return f"{obstacle}."
+    return ""
+
+
+def make_joint(
+    study: Study, kind: str, names: list[str], on_point: OnPoint
+) -> tuple[Adapter, list[TrainingPoint]]:
+    """Train one adapter into its folder, or read it there; no table is written.
+
+    Args:
+        study: The study.
+        kind: `joint` or `sequential`.
+        names: The capabilities, in order.
+        on_point: Told of each iteration as it is made.
+    """
+    section, base = study.settings.training, base_checkpoint(study)
+    environments = {name: read_environment(study, name) for name in names}
+    ids = {name: one.environment_id for name, one in environments.items()}
+    budget = len(names) * section.iterations * section.tasks_per_iteration * section.group_size
+    folder = _folder(study, kind, ids)
+    with ExitStack() as stack:
+        targets = {
+            name: stack.enter_context(training_target(study, one)) for name, one in environments.items()
+        }
+        if kind == JOINT:
+            made = train_joint(
+                targets,
+                base_folder(study),
+                base.base_id,
+                section,
+                folder,
+                rollout_budget=budget,
+                environment_id=text_version(*sorted(ids.values())),
+                path=study.home.relative(folder),
+                on_point=on_point,
+            )
+        else:
+            made = train_sequential(
+                targets,
+                base_folder(study),
+                base.base_id,
+                section,
+                folder,
+                rollout_budget=budget,
+                environment_ids=ids,
+                path=study.home.relative(folder),
+                on_point=on_point,
+            )
+    enter(study, folder)
+    return made
+
+
+def _folder(study: Study, kind: str, ids: dict[str, str]) -> Path:
+    section, base = study.settings.training, base_checkpoint(study).base_id
+    seeds = [seeds_fingerprint(study, one) for one in ids.values()]
+    key = text_version(kind, *ids.values(), base, section.recipe_version(), *seeds)
+    return study.home.models / "adapters" / f"{kind}-{key}"
+
+
+def _write(study: Study, adapters: list[Adapter], curve: list[TrainingPoint]) -> str:
+    study.store.write(curve, TrainingPoint, PART)
+    return study.store.write(adapters, Adapter, PART)
