@@ -24,7 +24,7 @@ ASSETS = (
     *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
     *("target_contract", "environment", "environment_audit", "environment_verdict"),
     *("pilot", "adapter", "learnability", "curriculum"),
-    *("routing", "evaluation", "report"),
+    *("routing", "rounds", "evaluation", "report"),
 )
 """Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
 

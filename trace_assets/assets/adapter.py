@@ -30,6 +30,7 @@ from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
 from trace_assets.training.validation import readings
 from trace_assets.workflows.permutations import seeds_fingerprint
+from trace_assets.workflows.rounds import later_rollouts
 
 if TYPE_CHECKING:
     from trace_assets.sandbox.reward_verification import Recomputed
@@ -176,9 +177,10 @@ def _folder(study: Study, name: str = "") -> Path:
 
 
 def _budget(study: Study) -> int:
-    """Return the mixed arm's rollouts: as many as those of all capabilities together."""
+    """Return the mixed arm's rollouts: as many as those of all capabilities, and of later rounds."""
     section = study.settings.training
-    return len(taught(study)) * section.iterations * section.tasks_per_iteration * section.group_size
+    batch = section.tasks_per_iteration * section.group_size
+    return (len(taught(study)) * section.iterations + -(-later_rollouts(study) // batch)) * batch
 
 
 def _recomputed(study: Study, adapter: Adapter, found: Recomputed) -> Recomputed:
@@ -226,7 +228,7 @@ class _Told:
     "mixed_adapter",
     group="training",
     records=(Adapter, TrainingPoint),
-    deps=["curriculum", "base_model", "config/training", "config/targets"],
+    deps=["curriculum", "rounds", "base_model", "config/training", "config/targets"],
     parts={Adapter: MIXED, TrainingPoint: MIXED},
     checks=CHECKS,
     blocking=["adapter_parity"],

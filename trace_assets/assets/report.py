@@ -51,6 +51,7 @@ def write_page(study: Study, output: Path | None = None) -> Path:
     records=(),
     deps=[
         "evaluation",
+        "rounds",
         "routing",
         "adapter_validation",
         "mixed_adapter",

@@ -23,6 +23,8 @@ MIXED = "mixed"
 """Name of the adapter that was trained on the target itself; never a choice of a router."""
 MERGED = "merged:"
 """Begins the name, and the arm, of adapters merged into one; never a choice of a router either."""
+ROUND = "round:"
+"""Begins the name, and the arm, of the agent after a round; no choice of a router."""
 COMPOSED = "composed"
 ORACLE_COMPOSED = "oracle_composed"
 SUM = "sum"
@@ -39,7 +41,7 @@ def arm_of(choice: str) -> str:
     >>> arm_of("cancel+multi")
     'sum:cancel+multi'
     """
-    if choice.startswith(MERGED):
+    if choice.startswith((MERGED, ROUND)):
         return choice
     if JOINT in choice:
         return f"{SUM}:{choice}"
@@ -98,8 +100,8 @@ def evaluate(
     Args:
         target: Where the tasks live.
         base_dir: Hugging Face folder of the base model.
-        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>` that of its name; no
-            router may choose these.
+        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>` and `round:<number>`
+            those of their names; no router may choose these.
         routes: One router's decision on each task; None leaves the arm `routed` out.
         oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
         section: Trials a task, temperature, seed.
@@ -124,7 +126,7 @@ def evaluate(
             f"target '{target.name}' has no tasks in split '{split}': there is nothing to evaluate."
         )
     singles = [NO_ADAPTER, *sorted(adapters)]
-    usable = [name for name in singles if name != MIXED and not name.startswith(MERGED)]
+    usable = [name for name in singles if name != MIXED and not name.startswith((MERGED, ROUND))]
     chosen: dict[str, Mapping[str, str]] = {
         arm_of(name): dict.fromkeys((task.task_id for task in tasks), name) for name in singles
     }

@@ -52,6 +52,7 @@ from trace_assets.records.history import (
     Quarantined,
 )
 from trace_assets.records.repair import DecisiveShare, Repair
+from trace_assets.records.rounds import Round, RoundAgent
 from trace_assets.records.training import (
     Adapter,
     BaseCheckpoint,
@@ -135,6 +136,8 @@ TABLES: tuple[type[Record], ...] = (
     Evaluation,
     RouterRegret,
     NoHarm,
+    RoundAgent,
+    Round,
     ArmSummary,
     LedgerEntry,
     SandboxCheck,
@@ -203,6 +206,8 @@ __all__ = [
     "Record",
     "Repair",
     "Role",
+    "Round",
+    "RoundAgent",
     "Route",
     "RouterRegret",
     "RouterScore",
