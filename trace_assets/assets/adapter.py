@@ -124,6 +124,7 @@ def make_adapter(
             capability_id=capability_id,
             environment_id=environment.environment_id,
             rejected=_rejection(study, capability_id),
+            warm_start=read_verdict(study, capability_id).warm_start,
             target=target,
             base_dir=base_folder(study),
             base_id=base.base_id,
@@ -170,7 +171,8 @@ def _folder(study: Study, name: str = "") -> Path:
     if name:
         environment_id = read_environment(study, name).environment_id
         seeds = seeds_fingerprint(study, environment_id)
-        key = text_version(environment_id, base, section.recipe_version(), seeds)
+        warm = ["warm start"] if read_verdict(study, name).warm_start else []
+        key = text_version(environment_id, base, section.recipe_version(), seeds, *warm)
     else:
         key = text_version(study.target.version, base, section.recipe_version(), str(_budget(study)))
     return study.home.models / "adapters" / f"{name or MIXED}-{key}"
@@ -319,6 +321,7 @@ def _result(
             "n": adapter.validation_n,
             "accepted": judged.accepted,
             **({"reused": True} if curve and not made else {}),
+            **({"demonstrations": adapter.demonstrations} if adapter.warm_rollouts else {}),
             **({"rejected_environment": adapter.rejected} if adapter.rejected else {}),
             **_shares(curve),
             **({"isolation_level": adapter.isolation_level} if adapter.isolation_level else {}),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import polars as pl
-
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult, TableRow
@@ -23,6 +21,7 @@ from trace_assets.records import (
     SelectedCapability,
     TrajectoryHead,
 )
+from trace_assets.report.data import stage_costs
 from trace_assets.report.formatting import percent, points
 from trace_assets.resources.model_files import enter, whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder
@@ -66,6 +65,7 @@ def write_round_agent(study: Study) -> StageResult:
         n_candidates=choice.n_candidates,
         harmful=choice.harmful,
         training_rollouts=sum(one.rollouts for one in own.values()),
+        warm_started=tuple(sorted(name for name, one in own.items() if one.demonstrations)),
         detail=choice.detail,
     )
     version = study.store.write([row], RoundAgent)
@@ -133,10 +133,10 @@ def _row(study: Study, now: Study, agent: RoundAgent, why: str) -> Round:
     kept = [one for one in now.store.read(SelectedCapability) if one.kept and not one.overridden_by]
     adapters = {one.name: one for one in read_adapters(now) if one.kind == "capability"}
     taken = bool(agent.members) and (agent.delta or 0.0) >= study.settings.rounds.min_gain
-    ledger = now.store.frame(LedgerEntry)
+    spent = stage_costs(now.store.read(LedgerEntry)).values()
 
     def booked(kind: str) -> float:
-        return float(ledger.filter(pl.col("kind") == kind)["quantity"].sum() or 0.0)
+        return sum(stage.get(kind, 0.0) for stage in spent)
 
     def rate(name: str) -> float | None:
         value = known.get(name)

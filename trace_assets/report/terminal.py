@@ -40,6 +40,7 @@ def print_loop(data: ReportData, console: Console) -> None:
     for rows, table in (
         (data.environments, environment_table),
         (data.adapters, adapter_table),
+        (data.rounds, rounds_table),
         (data.summary, evaluation_table),
         (data.ledger, cost_table),
     ):
@@ -203,6 +204,27 @@ def evaluation_table(data: ReportData) -> Table:
             f"{row.n_tasks} x {row.n_trials / max(1, row.n_tasks):.3g}",
             str(row.n_faults),
             style=style,
+        )
+    return table
+
+
+def rounds_table(data: ReportData) -> Table:
+    """Return what each round began with, found and gained."""
+    table = _table("Rounds", "the agent of a round is the base model of the next; 95 % intervals")
+    for name in ("round", "base passes", "gain on validation", "rollouts"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("found", ratio=3, min_width=14)
+    table.add_column("outcome", ratio=3, min_width=14)
+    for row in data.rounds:
+        warm = f"\n[dim]begun with demonstrations: {escape('; '.join(row.warm_started))}[/]"
+        table.add_row(
+            str(row.round),
+            _stacked(row.pass_rate, row.pass_rate_low, row.pass_rate_high, row.n),
+            escape(formatting.points(row.delta, row.delta_low, row.delta_high).replace(" [", "\n["))
+            + f"\n[dim]n = {row.n_tasks}[/]",
+            f"{row.training_rollouts:,}",
+            escape("; ".join(row.found) or "nothing") + (warm if row.warm_started else ""),
+            f"[bold]{'taken' if row.taken else 'not taken'}[/]\n[dim]{escape(row.detail)}[/]",
         )
     return table
 
