@@ -75,7 +75,7 @@ def test_what_never_succeeds_is_demonstrated_and_learned(
 
 def test_what_it_takes_comes_out_of_the_runs_own_rollouts(warm: tuple[Adapter, list[TrainingPoint]]) -> None:
     adapter, points = warm
-    assert adapter.warm_rollouts == 5 * 4 + adapter.demonstrations
+    assert adapter.warm_rollouts == 5 * 2 + adapter.demonstrations
     assert adapter.rollouts == adapter.warm_rollouts + 40 * len(points) <= 8 * 40
     assert len(points) == 8 - -(-adapter.warm_rollouts // 40)
 
@@ -141,4 +141,4 @@ def test_where_all_sometimes_succeeds_nothing_is_demonstrated(
 
     short = section(words, iterations=2)
     adapter, _ = words.train(base, tmp_path / "words", target=Solved(), section=short, warm_start=True)
-    assert (adapter.demonstrations, adapter.warm_rollouts) == (0, 20)
+    assert (adapter.demonstrations, adapter.warm_rollouts) == (0, 10)

@@ -130,7 +130,7 @@ class Run:
 
         Args:
             found: What was played for them.
-            rows: The demonstrations.
+            rows: The demonstrations, and own episodes to rehearse.
             finished: Whether an earlier attempt has learned them; a checkpoint of GRPO has them in it.
         """
         weights = self.workplace.path / "warm_start.safetensors"
@@ -138,10 +138,12 @@ class Run:
             if found.demonstrations and self._resume is None:
                 load_lora(self.model, load_file(weights))
             return found
-        if rows:
-            steps, before, after = imitate(self.model, rows, self.section)
+        if found.demonstrations:
+            steps, before, after = imitate(
+                self.model, rows, self.section, demonstrations=found.demonstrations
+            )
             found = replace(found, steps=steps, before=before, after=after)
-            self._bar.advance(0, note=f"{len(rows)} demonstrations, {steps} steps")
+            self._bar.advance(0, note=f"{found.demonstrations} demonstrations, {steps} steps")
         state = lora_state(self.model)
 
         def keep() -> None:

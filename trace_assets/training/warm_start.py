@@ -2,7 +2,8 @@
 
 Some of the run's own tasks are played first. Those in which no episode succeeds are solved by the
 environment's own oracle, and the adapter learns these episodes token by token, for some steps, until they are
-likely enough. GRPO follows, in which what was shown only has to be better than what else is tried. Whatever
+likely enough; beside them it learns its own successes at other tasks, which it would unlearn otherwise. GRPO
+follows, in which what was shown only has to be better than what else is tried. Whatever
 is played for this, demonstrations too, comes out of the run's own rollouts.
 
 Importing this module loads no torch.
@@ -21,21 +22,23 @@ from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.policies.token_policy import Sampled, Spoken, TokenPolicy
 from trace_assets.records import Message, Task
-from trace_assets.rollouts.episode import Trial, sampling_seed
+from trace_assets.rollouts.episode import Rollout, Trial, sampling_seed
 from trace_assets.settings import Training
 from trace_assets.store.files import replacing_file
 from trace_assets.training.episodes import Player, Row, episode_seed, to_row
 from trace_assets.training.plan import Plan
 
-TRIALS = 4
+TRIALS = 2
 """Episodes of a task that must all fail before it is demonstrated."""
 SEARCHED = 2
 """Iterations whose rollouts are spent on finding such tasks."""
-STEPS = 40
+STEPS = 60
 """Optimizer steps of the imitation at most."""
-LIKELY = 0.05
-"""Nats a token at which demonstrations are likely enough."""
-RATE = 0.25
+LIKELY = 0.7
+"""Nats of the least likely token at which a demonstration is likely enough: GRPO goes on from one half."""
+REHEARSED = 1
+"""Own episodes at most that are learned beside each demonstration."""
+RATE = 0.5
 """Learning rate of the imitation over that of GRPO."""
 BATCH = "demonstrations"
 
@@ -58,8 +61,8 @@ class WarmStart:
         demonstrations: Episodes that were learned from.
         rollouts: Episodes that were played for it.
         steps: Optimizer steps.
-        before: Nats a token of the demonstrations before the first of them; None without a demonstration.
-        after: After the last.
+        before: Nats of a demonstration's least likely token before the first step; None without one.
+        after: After the last step.
     """
 
     searched: int
@@ -122,7 +125,8 @@ def find_demonstrations(
         section: The training settings.
 
     Returns:
-        What was spent, and the demonstrations that the environment calls a success.
+        What was spent; and the demonstrations that the environment calls a success, with own successes after
+        them.
 
     Raises:
         InputError: The target cannot solve its own tasks.
@@ -162,18 +166,18 @@ def find_demonstrations(
         peers=player.peers,
     ) as teacher:
         shown = teacher.play(never, BATCH)
-    # What it does already is rehearsed: its own success at every other task, so that none is unlearned.
+    taught = _rows(shown)
+    # What it does already is rehearsed: one success at each other task.
     own = [one for group in groups for one in group if one.trajectory.success]
     first = {one.trajectory.task_id: one for one in reversed(own)}
-    found = [
-        [
-            row
-            for one in part
-            if one.trajectory.success and any((row := to_row(one.trajectory, one.tokens, 0)).own)
-        ]
-        for part in (shown, first.values())
-    ]
-    return WarmStart(len(tasks), len(found[0]), spent), [*found[0], *found[1]]
+    rehearsed = _rows(list(first.values()))[: REHEARSED * len(taught)]
+    return WarmStart(len(tasks), len(taught), spent), [*taught, *rehearsed]
+
+
+def _rows(played: Sequence[Rollout]) -> list[Row]:
+    """Return the successful episodes of which something can be learned."""
+    rows = [to_row(one.trajectory, one.tokens, 0) for one in played if one.trajectory.success]
+    return [row for row in rows if any(row.own)]
 
 
 def shortened(plan: Plan, spent: int) -> Plan:
@@ -187,53 +191,63 @@ def shortened(plan: Plan, spent: int) -> Plan:
     )
 
 
-def imitate(model: Any, rows: Sequence[Row], section: Training) -> tuple[int, float, float]:
-    """Raise the likelihood of demonstrations under a model's LoRA.
+def imitate(
+    model: Any, rows: Sequence[Row], section: Training, *, demonstrations: int
+) -> tuple[int, float, float]:
+    """Raise the likelihood of demonstrations under a model's LoRA, and keep that of what it does already.
+
+    The mean over tokens says little: a demonstration mostly says what the model would have said, and its
+    likelihood hangs on the one token at which it would have done otherwise. So the steps end by the least
+    likely token of each.
 
     Args:
         model: The PEFT model.
-        rows: Demonstrations; the loss is over their own tokens alone, each token weighs the same.
+        rows: Demonstrations first, then own episodes; each of their own tokens weighs the same.
         section: Learning rate, clipping, episodes a forward pass.
+        demonstrations: How many of the rows are.
 
     Returns:
-        Steps, and nats a token before the first and after the last.
+        Steps, and nats of a demonstration's least likely token, in the mean over them, before the first step
+        and after the last.
     """
     import torch
 
     trained = [value for value in model.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=RATE * section.learning_rate, weight_decay=0.0)
     size = section.micro_batch or 16
-    ordered = sorted(rows, key=lambda row: len(row.prompt_ids) + len(row.completion_ids))
-    parts = [_batch(ordered[start : start + size]) for start in range(0, len(ordered), size)]
-    tokens = sum(int(own.sum()) for _, _, own in parts)
+    parts = [
+        (_batch(some[start : start + size]), shown)
+        for some, shown in ((rows[:demonstrations], True), (rows[demonstrations:], False))
+        for start in range(0, len(some), size)
+    ]
+    tokens = sum(int(own.sum()) for (_, _, own), _ in parts)
 
-    def loss_of(part: tuple[Any, Any, Any]) -> Any:
+    def nats(part: tuple[Any, Any, Any]) -> Any:
         ids, mask, own = (one.to(model.device) for one in part)
         with torch.autocast(model.device.type, torch.bfloat16, enabled=section.bf16):
             logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
         scores = torch.log_softmax(logits.float(), dim=-1)
-        chosen = scores.gather(-1, ids[:, 1:, None])[..., 0]
-        return -(chosen * own[:, 1:]).sum() / tokens
+        return -scores.gather(-1, ids[:, 1:, None])[..., 0] * own[:, 1:]
 
     was_training = model.training
     model.train()
     first, steps = None, 0
     while True:
         optimizer.zero_grad(set_to_none=True)
-        total = 0.0
-        for part in parts:
-            loss = loss_of(part)
-            loss.backward()
-            total += float(loss.detach())
-        first = total if first is None else first
-        if total < LIKELY or steps == STEPS:
+        least = 0.0
+        for part, shown in parts:
+            found = nats(part)
+            (found.sum() / tokens).backward()
+            least += float(found.detach().amax(1).sum()) / demonstrations if shown else 0.0
+        first = least if first is None else first
+        if least < LIKELY or steps == STEPS:
             break
         torch.nn.utils.clip_grad_norm_(trained, section.max_grad_norm)
         optimizer.step()
         steps += 1
     optimizer.zero_grad(set_to_none=True)
     model.train(was_training)
-    return steps, first, total
+    return steps, first, least
 
 
 def _batch(rows: Sequence[Row]) -> tuple[Any, Any, Any]:
