@@ -97,7 +97,6 @@ def _figures(choice: AgentChoice) -> dict[str, float | int | None]:
     records=(Round,),
     deps=["round_agent", "config/rounds"],
     checks={"rounds_ended": "The last round that was played is the last that there is to play."},
-    light=True,
 )
 def write_rounds(study: Study) -> StageResult:
     """Each round's base model, what was found and taught in it, and by how much validation rose.
