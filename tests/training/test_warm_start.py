@@ -47,7 +47,7 @@ def target(words: ModuleType) -> Any:
 
 
 def section(words: ModuleType, **changes: Any) -> Any:
-    return words.SECTION.model_copy(update={"iterations": 8, "save_every": 1, **changes})
+    return words.SECTION.model_copy(update={"iterations": 12, "save_every": 1, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +70,14 @@ def test_what_never_succeeds_is_demonstrated_and_learned(
     cold, _ = words.train(base, tmp_path / "cold", target=target, section=section(words))
     assert cold.demonstrations == cold.warm_rollouts == 0
     assert cold.validation_after <= 0.6 + 1e-9, "three words of five are all that GRPO alone can reach"
-    assert adapter.validation_after_low > 0.6
+    assert adapter.validation_after > 0.75
 
 
 def test_what_it_takes_comes_out_of_the_runs_own_rollouts(warm: tuple[Adapter, list[TrainingPoint]]) -> None:
     adapter, points = warm
     assert adapter.warm_rollouts == 5 * 2 + adapter.demonstrations
-    assert adapter.rollouts == adapter.warm_rollouts + 40 * len(points) <= 8 * 40
-    assert len(points) == 8 - -(-adapter.warm_rollouts // 40)
+    assert adapter.rollouts == adapter.warm_rollouts + 40 * len(points) <= 12 * 40
+    assert len(points) == 12 - -(-adapter.warm_rollouts // 40)
 
 
 @pytest.mark.parametrize("at", [1, 3])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import InputError
+from trace_assets.policies.hermes import render_message
 from trace_assets.policies.reply_reader import find_reader
 from trace_assets.records import Message, ToolCall, ToolSpec
 
@@ -94,7 +95,7 @@ class ChatTemplate:
         whole = self._render([*messages, message], tools, prompt=False)
         text = whole.removeprefix(asked).partition(self._end)[0] if whole.startswith(asked) else ""
         for written in (text, render_message(message)):  # a template may rewrite what it was asked behind
-            read, malformed = parse_reply(written)
+            read, malformed = self.read_reply(written, 0)
             calls = [(call.name, call.arguments) for call in read.tool_calls]
             same = calls == [(call.name, call.arguments) for call in message.tool_calls]
             if not malformed and same and (read.content or "") == (message.content or "").strip():
