@@ -70,7 +70,7 @@ def test_what_never_succeeds_is_demonstrated_and_learned(
     cold, _ = words.train(base, tmp_path / "cold", target=target, section=section(words))
     assert cold.demonstrations == cold.warm_rollouts == 0
     assert cold.validation_after <= 0.6 + 1e-9, "three words of five are all that GRPO alone can reach"
-    assert adapter.validation_after > 0.75
+    assert adapter.validation_after > 0.65, "more than the three words that GRPO alone can reach"
 
 
 def test_what_it_takes_comes_out_of_the_runs_own_rollouts(warm: tuple[Adapter, list[TrainingPoint]]) -> None:

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
-from trace_assets.environments.audit.battery import audit, only_dead, verdict_of
+from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.scripted_rollouts import Played
-from trace_assets.environments.learnability import seed_outcomes, why_warm_start
+from trace_assets.environments.learnability import only_dead, seed_outcomes, why_warm_start
 from trace_assets.records import (
     Environment,
     EnvironmentCheck,

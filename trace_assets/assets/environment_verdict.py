@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
-from trace_assets.environments.audit.battery import only_dead, verdict_of
-from trace_assets.environments.learnability import why_warm_start
+from trace_assets.environments.audit.battery import verdict_of
+from trace_assets.environments.learnability import only_dead, why_warm_start
 from trace_assets.errors import InputError
 from trace_assets.records import (
     Capability,

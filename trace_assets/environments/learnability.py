@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.records import SeedOutcome, TrainingPoint, Trajectory
+from trace_assets.records import EnvironmentCheck, SeedOutcome, TrainingPoint, Trajectory
 from trace_assets.stats.beta_binomial import (
     BetaFit,
     all_pass,
@@ -301,6 +301,16 @@ def _words(found: Gain, noun: str) -> str:
 
 
 # Whether there is anything to amplify, or demonstrations have to come first.
+
+
+DEAD = frozenset({"trace.pass_band", "trace.dead_groups"})
+"""Checks of an audit that fail for want of groups with a gradient alone."""
+
+
+def only_dead(checks: Sequence[EnvironmentCheck]) -> bool:
+    """Say whether an audit found nothing wrong but that too few groups carry a gradient."""
+    failed = {c.check_id for c in checks if c.status == "fail" and c.severity == "error"}
+    return bool(failed) and failed <= DEAD
 
 
 HOPELESS = 2 / 3

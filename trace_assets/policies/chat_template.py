@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import InputError
-from trace_assets.policies.hermes import render_message
 from trace_assets.policies.reply_reader import find_reader
 from trace_assets.records import Message, ToolCall, ToolSpec
 
@@ -79,32 +78,6 @@ class ChatTemplate:
             return self._encode(self._after + text[len(read) :])
         # The template rewrites earlier turns (drops reasoning, say): render behind a plain reply instead.
         return self._encode(self._behind_reply([Message(role="user", content="x")], fresh, tools))
-
-    def reply(self, messages: Sequence[Message], message: Message, tools: Sequence[ToolSpec]) -> list[int]:
-        """Return the ids of an assistant message as the model would write it, its end-of-turn token included.
-
-        Args:
-            messages: The conversation before it.
-            message: What is said.
-            tools: The tools on offer.
-
-        Raises:
-            InputError: What the template writes cannot be read back as the message.
-        """
-        asked = self._render(messages, tools)
-        whole = self._render([*messages, message], tools, prompt=False)
-        text = whole.removeprefix(asked).partition(self._end)[0] if whole.startswith(asked) else ""
-        for written in (text, render_message(message)):  # a template may rewrite what it was asked behind
-            read, malformed = self.read_reply(written, 0)
-            calls = [(call.name, call.arguments) for call in read.tool_calls]
-            same = calls == [(call.name, call.arguments) for call in message.tool_calls]
-            if not malformed and same and (read.content or "") == (message.content or "").strip():
-                return [*self._encode(written), self.end_id]
-        raise InputError(
-            f"the chat template of {self.tokenizer.name_or_path} writes an assistant message in a form that "
-            "cannot be read back; nothing can be demonstrated to this model: set training.warm_start = "
-            "'never'."
-        )
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of a reply; tool-call tags are part of it even where they are special tokens."""

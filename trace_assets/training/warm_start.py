@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.chat_template import ChatTemplate, as_chat
+from trace_assets.policies.hermes import render_message
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.policies.token_policy import Sampled, Spoken, TokenPolicy
 from trace_assets.records import Message, Task
@@ -96,7 +98,7 @@ class Demonstrator(TokenPolicy):
         script, said = self._scripts[conversation.seed], spoken.replies
         message = script[said] if said < len(script) else Message(role="assistant", content="")
         fresh = spoken.unread(self.template)
-        ids = self.template.reply(conversation.messages, message, conversation.tools)
+        ids = written_ids(self.template, conversation, message)
         if len(ids) > self.max_new_tokens or len(spoken.trace.ids) + len(fresh) + len(ids) > self.max_context:
             return Reply(message, overflow=True)
         spoken.listen(fresh)
@@ -111,6 +113,37 @@ class Demonstrator(TokenPolicy):
 
     def _identity(self) -> Any:
         return "oracle"
+
+
+def written_ids(template: ChatTemplate, conversation: Conversation, message: Message) -> list[int]:
+    """Return the ids of an assistant message as the model would write it, its end-of-turn token included.
+
+    Raises:
+        InputError: What the template writes cannot be read back as the message.
+    """
+    tokenizer, end = template.tokenizer, template.decode([template.end_id])
+
+    def render(messages: Sequence[Message], prompt: bool) -> str:
+        text: str = tokenizer.apply_chat_template(
+            [as_chat(one) for one in messages],
+            tools=[tool.openai() for tool in conversation.tools] or None,
+            tokenize=False,
+            add_generation_prompt=prompt,
+        )
+        return text
+
+    asked, whole = render(conversation.messages, True), render([*conversation.messages, message], False)
+    own = whole.removeprefix(asked).partition(end)[0] if whole.startswith(asked) else ""
+    for text in (own, render_message(message)):  # a template may rewrite what it was asked behind
+        read, malformed = template.read_reply(text, 0, conversation.tools, end)
+        calls = [(call.name, call.arguments) for call in read.tool_calls]
+        same = calls == [(call.name, call.arguments) for call in message.tool_calls]
+        if not malformed and same and (read.content or "") == (message.content or "").strip():
+            return [*tokenizer.encode(text, add_special_tokens=False), template.end_id]
+    raise InputError(
+        f"the chat template of {tokenizer.name_or_path} writes an assistant message in a form that cannot be "
+        "read back; nothing can be demonstrated to this model: set training.warm_start = 'never'."
+    )
 
 
 def find_demonstrations(

@@ -151,16 +151,6 @@ def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> F
         return Finding("fail", str(mismatch))
 
 
-DEAD = frozenset({"trace.pass_band", "trace.dead_groups"})
-"""Checks that an environment fails for want of groups with a gradient alone."""
-
-
-def only_dead(checks: Sequence[EnvironmentCheck]) -> bool:
-    """Say whether an audit found nothing wrong but that too few groups carry a gradient."""
-    failed = {c.check_id for c in checks if c.status == "fail" and c.severity == "error"}
-    return bool(failed) and failed <= DEAD
-
-
 def verdict_of(checks: Sequence[EnvironmentCheck]) -> tuple[bool, tuple[str, ...]]:
     """Say whether an environment may be trained on.
 
