@@ -10,7 +10,7 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.scripted_rollouts import Played
-from trace_assets.environments.learnability import only_dead, seed_outcomes, why_warm_start
+from trace_assets.environments.learnability import seed_outcomes
 from trace_assets.records import (
     Environment,
     EnvironmentCheck,
@@ -79,7 +79,6 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         permutation.fingerprint,  # other seeds are another audit
     )
     accepted, reasons = verdict_of(checks)
-    warm = why_warm_start(outcomes) if only_dead(checks) else ""
     counts = Counter(check.status for check in checks)
     exhibit = audit_exhibit(checks)
     return StageResult(
@@ -97,11 +96,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             StageCheck(
                 "environment_accepted",
                 accepted,
-                "all required checks passed."
-                if accepted
-                else f"rejected: {'; '.join(reasons)}."
-                + (f" Unless training begins with demonstrations: {warm}." if warm else ""),
-                "warning" if warm else "error",
+                "all required checks passed." if accepted else f"rejected: {'; '.join(reasons)}.",
             ),
         ),
     )

@@ -137,9 +137,10 @@ class Training(Section):
     """Compute in bfloat16, on devices that can."""
     gradient_checkpointing: bool = False
     """Compute activations anew in the backward pass: less memory, more time."""
-    warm_start: Literal["when_dead", "never"] = "when_dead"
+    warm_start: Literal["never", "when_dead"] = "never"
     """`when_dead`: where nearly all that fails lies in groups in which nothing succeeds, the environment's
-    oracle demonstrates such tasks before GRPO, paid from the run's own rollouts."""
+    oracle demonstrates such tasks before GRPO, paid from the run's own rollouts. On the order desk this has
+    not helped yet (docs/training.md)."""
     redraws: int = Field(0, ge=0, le=8)
     """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
     sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""
