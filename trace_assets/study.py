@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -9,12 +10,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from trace_assets.errors import InputError
 from trace_assets.settings import Settings, load_settings
 from trace_assets.store import Home, Store
 from trace_assets.targets.protocol import Target
 
 CONFIG_VARIABLE = "TRACE_CONFIG"
 OVERRIDES_VARIABLE = "TRACE_SET"
+ROUND_FILE = "round.json"
+"""In the home of a later round: its number, and the folder of the agent that it begins with."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,13 @@ class Study:
     Attributes:
         home: The folder that holds everything.
         settings: The whole of `trace.toml`, overrides applied.
+        round: Which round it is; from 2 on the home lies in that of the study, and the agent of the round
+            before is its base model.
     """
 
     home: Home
     settings: Settings = field(default_factory=Settings)
+    round: int = 1
 
     @classmethod
     def open(
@@ -51,7 +58,31 @@ class Study:
         file = config or os.environ.get(CONFIG_VARIABLE) or None
         lines = os.environ.get(OVERRIDES_VARIABLE, "").splitlines() if overrides is None else overrides
         settings = load_settings(Path(file) if file else None, [line for line in lines if line.strip()])
-        return cls(Home.open(home, writable=writable), settings)
+        return cls.of(Home.open(home, writable=writable), settings)
+
+    @classmethod
+    def of(cls, home: Home, settings: Settings) -> Study:
+        """Return the study in a home; in that of a later round with that round's settings.
+
+        Args:
+            home: The folder.
+            settings: Those of the whole study.
+
+        Raises:
+            InputError: The file that says which round it is cannot be read.
+        """
+        file = home.path / ROUND_FILE
+        if not file.is_file():
+            return cls(home, settings)
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+            number, agent = int(said["round"]), str(said["agent"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{file} does not say which round this is ({type(error).__name__}); `trace sync` on the home "
+                "of the study writes it again."
+            ) from error
+        return cls(home, settings.for_round(number, agent), number)
 
     def environment(self, config: Path | str | None, overrides: Sequence[str]) -> dict[str, str]:
         """Return the variables that, beside those it inherits, make another process open the same study."""

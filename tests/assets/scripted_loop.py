@@ -25,7 +25,8 @@ from trace_assets.assets.routing import examples, usable_adapters
 from trace_assets.definitions import build
 from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.orchestration.instance import register_batches
-from trace_assets.orchestration.planner import Item, Planner, Step, plan
+from trace_assets.orchestration.planner import Item, Planner, Step
+from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Answer, AtRisk, sync
 from trace_assets.orchestration.worker_pool import Outcome
 from trace_assets.policies.protocol import Conversation, ScriptedPolicy
@@ -150,7 +151,7 @@ class Loop:
     def plan(self, **edits: str) -> list[Step]:
         """Return what is due."""
         study = self.study(**edits)
-        return plan(self.definitions(study), self.instance)
+        return Planner(self.definitions(study), self.instance, standing=Scope(study)).look()
 
     def capabilities(self) -> list[str]:
         """Return the partition keys of kept capabilities."""

@@ -30,6 +30,7 @@ from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
 from trace_assets.training.validation import readings
 from trace_assets.workflows.permutations import seeds_fingerprint
+from trace_assets.workflows.rounds import later_rollouts
 
 if TYPE_CHECKING:
     from trace_assets.sandbox.reward_verification import Recomputed
@@ -123,6 +124,7 @@ def make_adapter(
             capability_id=capability_id,
             environment_id=environment.environment_id,
             rejected=_rejection(study, capability_id),
+            warm_start=read_verdict(study, capability_id).warm_start,
             target=target,
             base_dir=base_folder(study),
             base_id=base.base_id,
@@ -169,16 +171,18 @@ def _folder(study: Study, name: str = "") -> Path:
     if name:
         environment_id = read_environment(study, name).environment_id
         seeds = seeds_fingerprint(study, environment_id)
-        key = text_version(environment_id, base, section.recipe_version(), seeds)
+        warm = ["warm start"] if read_verdict(study, name).warm_start else []
+        key = text_version(environment_id, base, section.recipe_version(), seeds, *warm)
     else:
         key = text_version(study.target.version, base, section.recipe_version(), str(_budget(study)))
     return study.home.models / "adapters" / f"{name or MIXED}-{key}"
 
 
 def _budget(study: Study) -> int:
-    """Return the mixed arm's rollouts: as many as those of all capabilities together."""
+    """Return the mixed arm's rollouts: as many as those of all capabilities, and of later rounds."""
     section = study.settings.training
-    return len(taught(study)) * section.iterations * section.tasks_per_iteration * section.group_size
+    batch = section.tasks_per_iteration * section.group_size
+    return (len(taught(study)) * section.iterations + -(-later_rollouts(study) // batch)) * batch
 
 
 def _recomputed(study: Study, adapter: Adapter, found: Recomputed) -> Recomputed:
@@ -226,7 +230,7 @@ class _Told:
     "mixed_adapter",
     group="training",
     records=(Adapter, TrainingPoint),
-    deps=["curriculum", "base_model", "config/training", "config/targets"],
+    deps=["curriculum", "rounds", "base_model", "config/training", "config/targets"],
     parts={Adapter: MIXED, TrainingPoint: MIXED},
     checks=CHECKS,
     blocking=["adapter_parity"],
@@ -317,6 +321,7 @@ def _result(
             "n": adapter.validation_n,
             "accepted": judged.accepted,
             **({"reused": True} if curve and not made else {}),
+            **({"demonstrations": adapter.demonstrations} if adapter.warm_rollouts else {}),
             **({"rejected_environment": adapter.rejected} if adapter.rejected else {}),
             **_shares(curve),
             **({"isolation_level": adapter.isolation_level} if adapter.isolation_level else {}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import require_extra
@@ -28,7 +30,13 @@ def write_base_model(study: Study) -> StageResult:
     from trace_assets.training.demo_agent.pretraining import train_base, wanted_of
 
     section, folder = study.settings.base_model, trained_folder(study)
-    base = train_base(study.target, section, folder)
+    own = study.home.path / section.path  # the agent of the round before lies in the home itself
+    inside = bool(section.path) and not Path(section.path).is_absolute() and own.is_dir()
+    asked = section.model_copy(update={"path": str(own)}) if inside else section
+    base = train_base(study.target, asked, folder)
+    if inside:
+        enter(study, own)
+        base = base.model_copy(update={"path": section.path})
     if not section.path:
         enter(study, folder)
         base = base.model_copy(update={"path": study.home.relative(folder)})

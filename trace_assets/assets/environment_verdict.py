@@ -9,6 +9,7 @@ from __future__ import annotations
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.environments.audit.battery import verdict_of
+from trace_assets.environments.learnability import only_dead, why_warm_start
 from trace_assets.errors import InputError
 from trace_assets.records import (
     Capability,
@@ -16,6 +17,7 @@ from trace_assets.records import (
     Environment,
     EnvironmentCheck,
     EnvironmentVerdict,
+    SeedOutcome,
     UnconfirmedReward,
 )
 from trace_assets.study import Study
@@ -37,6 +39,7 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
         InputError: `training.accept_rejected` names what is no capability.
     """
     override = _override(study, capability_id)
+    unconfirmed: list[UnconfirmedReward] = []
     written = study.store.read(Environment, capability_id)
     checks = study.store.read(EnvironmentCheck, capability_id)
     if not written:
@@ -51,18 +54,27 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
                 False,
                 [*(f"rewards_recomputed: {one.detail}" for one in unconfirmed), *reasons],
             )
+    warm = _warm_start(study, capability_id, written)
+    if warm and checks and not accepted and only_dead(checks) and not unconfirmed:
+        accepted, reasons = True, []  # what is wrong with it is what demonstrations are for
     row = EnvironmentVerdict(
         capability_id=capability_id,
         environment_id=written[0].environment_id if written else "",
         accepted=accepted,
         reasons=tuple(reasons),
         overridden_by=override if checks and written and not accepted else "",
+        warm_start=bool(warm),
+        warm_reason=warm,
     )
     version = study.store.write([row], EnvironmentVerdict, capability_id)
     return StageResult(
         version,
         1,
-        {"accepted": accepted, **({"overridden_by": row.overridden_by} if row.overridden_by else {})},
+        {
+            "accepted": accepted,
+            "warm_start": bool(row.warm_start),
+            **({"overridden_by": row.overridden_by} if row.overridden_by else {}),
+        },
         checks=(
             StageCheck(
                 "no_override",
@@ -74,6 +86,18 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
             ),
         ),
     )
+
+
+def _warm_start(study: Study, capability_id: str, written: list[Environment]) -> str:
+    """Return why training begins with demonstrations; empty where it begins with GRPO."""
+    if study.settings.training.warm_start == "never" or not written:
+        return ""
+    outcomes = [
+        one
+        for one in study.store.read(SeedOutcome, capability_id)
+        if one.environment_id == written[0].environment_id
+    ]
+    return why_warm_start(outcomes)
 
 
 def _override(study: Study, capability_id: str) -> str:

@@ -10,6 +10,7 @@ from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.rounds import agents_by_round
 from trace_assets.assets.routing import accepted_adapters, examples, usable_adapters
 from trace_assets.errors import CheckFailed, InputError, require_extra
 from trace_assets.evaluation.arms import (
@@ -17,6 +18,7 @@ from trace_assets.evaluation.arms import (
     MERGED,
     ORACLE_COMPOSED,
     PROCESSES,
+    ROUND,
     SINGLES,
     SUM,
     Composed,
@@ -49,6 +51,7 @@ from trace_assets.serving.server import largest_rank
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import provenance_of
+from trace_assets.workflows.rounds import rounds_of
 
 
 def _play(
@@ -226,6 +229,53 @@ def _compose(
     return Composed(folders, arms), " ".join([said, *(f"Refused: {why}" for why in refused)])
 
 
+def _agents(study: Study) -> tuple[dict[str, tuple[str, Path]], list[str]]:
+    """Return the arm of the agent after each round that was taken, with id and folder; and why not."""
+    by_round = agents_by_round(study)
+    if not by_round:
+        return {}, []
+    require_extra("torch", "train", "adding adapters up")
+    from trace_assets.training.checkpoints import adapter_id
+    from trace_assets.training.composition import compose_adapters
+
+    found: dict[str, tuple[str, Path]] = {}
+    refused = []
+    for number, members in by_round.items():
+        folder = next(iter(members.values()))
+        try:
+            if len(members) > 1:
+                folder = compose_adapters(
+                    base_folder(study),
+                    members,
+                    study.home.models / "sums",
+                    largest_rank=_largest_rank(study),
+                )[1]
+        except (InputError, CheckFailed) as error:
+            refused.append(str(error))
+            continue
+        found[f"{ROUND}{number}"] = adapter_id(folder), folder
+    return found, refused
+
+
+def _wait_for_last_round(study: Study) -> None:
+    """Keep the test tasks sealed while rounds are to come.
+
+    Raises:
+        InputError: This is a later round, or the study has rounds to play.
+    """
+    if study.round > 1:
+        raise InputError(
+            f"this is round {study.round} of a study: its agent is shown the test tasks from the study's own "
+            "home, after the last round."
+        )
+    rounds = rounds_of(study)
+    if study.settings.rounds.most > 1 and not (rounds and rounds[-1].last):
+        raise InputError(
+            f"rounds.most = {study.settings.rounds.most}, and {len(rounds)} of them are noted down: the test "
+            "tasks stay sealed until the last round; run `trace sync` without --select, which plays them."
+        )
+
+
 @asset(
     "adapter_validation",
     group="evaluation",
@@ -304,6 +354,7 @@ def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -
         "joint_adapters",
         "interference",
         "adapter_validation",
+        "rounds",
         "base_model",
         "config/evaluation",
         "config/targets",
@@ -318,6 +369,7 @@ def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -
 )
 def write_evaluation(study: Study) -> StageResult:
     """Every arm on the test split, with paired intervals against the base model."""
+    _wait_for_last_round(study)
     section, target = study.settings.evaluation, study.target
     every = study.store.read(Route)
     routers = sorted({route.router for route in every})
@@ -329,6 +381,7 @@ def write_evaluation(study: Study) -> StageResult:
     validation = [row for row in together if row.arm in usable]
     oracle = oracle_choice(validation, target.tasks("test"))
     merged = _merge(study, choices)
+    agents, cannot = _agents(study)
     composed, said = _compose(study, choices, routes, together)
     lock = study.home.path / "test_split.json"
     open_test_split(
@@ -337,7 +390,7 @@ def write_evaluation(study: Study) -> StageResult:
             target=target.version,
             base=base_checkpoint(study).base_id,
             adapters={adapter.name: adapter.adapter_id for adapter in read_adapters(study)}
-            | {name: identity for name, (identity, _) in merged.items()}
+            | {name: identity for name, (identity, _) in (merged | agents).items()}
             | {arm: text_version(json.dumps(sent, sort_keys=True)) for arm, sent in composed.arms.items()},
             routing=text_version(*(route.model_dump_json() for route in routes)),
         ),
@@ -347,7 +400,7 @@ def write_evaluation(study: Study) -> StageResult:
         "test",
         routes,
         oracle,
-        {name: folder for name, (_, folder) in merged.items()},
+        {name: folder for name, (_, folder) in (merged | agents).items()},
         composed if composed.arms else None,
     )
     summary = summarise(rows, section)
@@ -388,7 +441,12 @@ def write_evaluation(study: Study) -> StageResult:
             f"[{100 * routed.delta_low:+.1f}, {100 * routed.delta_high:+.1f}] on {routed.n_tasks} tasks.",
             severity="warning",
         ),
-        StageCheck("sums_made", "Refused:" not in said if composed.arms else None, said, severity="warning"),
+        StageCheck(
+            "sums_made",
+            "Refused:" not in said and not cannot if composed.arms or agents or cannot else None,
+            " ".join([said, *(f"Refused: {why}" for why in cannot)]),
+            severity="warning",
+        ),
     ]
     return StageResult(
         version,

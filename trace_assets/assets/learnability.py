@@ -49,6 +49,8 @@ def write_learnability(study: Study, capability_id: str) -> StageResult:
         if foretold is not None
         else None
     )
+    if adapter is not None and adapter.warm_rollouts:
+        found = None  # what was played is not the base policy any more
     row = _row(study, capability_id, environment_id, foretold, found)
     wall, cpu = sandbox_shares(curve)
     row = row.model_copy(
@@ -121,7 +123,8 @@ def _foretold_check(study: Study, row: Learnability) -> StageCheck:
     if row.dead_predicted is None:
         return StageCheck(name, None, "the base policy was not rolled out in the environment.")
     if row.error is None:
-        return StageCheck(name, None, "no adapter was trained in the environment.")
+        why = "its training began with demonstrations" if row.adapter_id else "no adapter was trained in it"
+        return StageCheck(name, None, f"{why}: nothing to compare the forecast with.")
     if rollouts.engine == "openai" or (rollouts.temperature, rollouts.max_new_tokens) != (
         section.temperature,
         section.max_new_tokens,

@@ -51,7 +51,7 @@ def write_page(study: Study, output: Path | None = None) -> Path:
     records=(),
     deps=[
         "evaluation",
-        *("composition_choice", "interference"),
+        *("composition_choice", "interference", "rounds"),
         "routing",
         "adapter_validation",
         "mixed_adapter",

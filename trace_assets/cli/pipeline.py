@@ -94,6 +94,7 @@ def sync(
     from trace_assets.cli.forecast import forecast, show
     from trace_assets.cli.options import known_items
     from trace_assets.cli.progress import run_sync
+    from trace_assets.cli.rounds import plays_rounds, sync_rounds
 
     if yes and keep:
         raise InputError("--yes replaces finished work and --keep leaves it: say one of them.")
@@ -101,6 +102,9 @@ def sync(
     known_items(study, select or [])
     once_more = known_items(study, again or [])
     console = make_console()
+    if not select and not dry_run and plays_rounds(study):
+        options = dict(live=True, jobs=jobs, wait=not no_wait, yes=yes, keep=keep)
+        _finish(console, sync_rounds(study, console, quiet=as_json, again=once_more, **options), as_json)
     if dry_run:
         found = forecast(study, select)
         if as_json:
@@ -144,6 +148,13 @@ def demo(
             "on this home need too."
         ),
     ] = "",
+    rounds: Annotated[
+        int,
+        typer.Option(
+            help="Play so many rounds at most: what was taught is the next one's base model. The same as "
+            "--set rounds.most=2, which later commands on this home need too."
+        ),
+    ] = 0,
     require_docker: RequireDocker = False,
     config: Config = None,
     overrides: Set = None,
@@ -154,6 +165,7 @@ def demo(
     """Run the whole loop on the embedded target: CPU only, minutes, ends with the table."""
     from trace_assets.cli.forecast import needs_sandbox
     from trace_assets.cli.progress import run_sync
+    from trace_assets.cli.rounds import plays_rounds, sync_rounds
     from trace_assets.cli.tables import print_everything
     from trace_assets.errors import require_extra
     from trace_assets.resources.sandbox import sandbox_config
@@ -164,6 +176,8 @@ def demo(
     if desk:
         arms = [] if desk == "a" else ['training.single_arms=["joint", "sequential"]']
         overrides = [*arms, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
+    if rounds:
+        overrides = [*(overrides or []), f"rounds.most={rounds}"]
     study = open_study(config, overrides)
     if study.settings.targets.name == EMBEDDED:  # a desk that there is none of is said before all else
         desk_named(study.settings.targets)
@@ -175,7 +189,10 @@ def demo(
     require_extra("torch", "train", "the demo")
     if needs_sandbox(study):  # say now what is missing, not after minutes of training
         make_backend(sandbox_config(study)).close()
-    synced = run_sync(study, live=True, jobs=jobs, everything=True, yes=yes, keep=keep)
+    if plays_rounds(study):
+        synced = sync_rounds(study, console, live=True, jobs=jobs, everything=True, yes=yes, keep=keep)
+    else:
+        synced = run_sync(study, live=True, jobs=jobs, everything=True, yes=yes, keep=keep)
     print_everything(study, console)
     _finish(console, synced, False)
 

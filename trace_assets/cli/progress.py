@@ -51,6 +51,7 @@ def run_sync(
     everything: bool = False,
     yes: bool = False,
     keep: bool = False,
+    without: Collection[str] = (),
 ) -> Synced:
     """Bring a study up to date and show how it goes.
 
@@ -69,8 +70,9 @@ def run_sync(
         everything: Also the loop of a live target that nothing in the store belongs to.
         yes: Replace finished work that is due without asking.
         keep: Leave it as it is without asking.
+        without: Assets to leave out.
     """
-    scope = Scope(study, selection, plays=plays, everything=everything)
+    scope = Scope(study, selection, plays=plays, everything=everything, without=without)
     instance = prepare_instance(study.home)
     register_batches(instance, study, live=live and scope.live)
     console = make_console(stderr=True)
@@ -83,7 +85,7 @@ def run_sync(
             build(study),
             instance,
             study,
-            {**study_environment(), **environment},
+            {**study_environment(), **_place_of(study), **environment},
             selection=selection,
             partitions=batches,
             jobs=jobs,
@@ -129,6 +131,11 @@ def study_environment() -> dict[str, str]:
     """Return the variables that make a worker open the study of this process."""
     names = ("TRACE_HOME", "TRACE_CONFIG", "TRACE_SET", "DAGSTER_HOME")
     return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _place_of(study: Study) -> dict[str, str]:
+    """Return the variables that lead a worker to this study's home: a later round's is not this process's."""
+    return {"TRACE_HOME": str(study.home.path), "DAGSTER_HOME": str(study.home.dagster)}
 
 
 class _Lines:

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.records import SeedOutcome, TrainingPoint, Trajectory
+from trace_assets.records import EnvironmentCheck, SeedOutcome, TrainingPoint, Trajectory
 from trace_assets.stats.beta_binomial import (
     BetaFit,
     all_pass,
@@ -297,4 +297,52 @@ def decide(synthetic: Gain, target: Gain | None, min_transfer: float, *, needed:
 def _words(found: Gain, noun: str) -> str:
     return (
         f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}] (n = {found.n} {noun}, p = {found.p:.2g})"
+    )
+
+
+# Whether there is anything to amplify, or demonstrations have to come first.
+
+
+DEAD = frozenset({"trace.pass_band", "trace.dead_groups"})
+"""Checks of an audit that fail for want of groups with a gradient alone."""
+
+
+def only_dead(checks: Sequence[EnvironmentCheck]) -> bool:
+    """Say whether an audit found nothing wrong but that too few groups carry a gradient."""
+    failed = {c.check_id for c in checks if c.status == "fail" and c.severity == "error"}
+    return bool(failed) and failed <= DEAD
+
+
+HOPELESS = 2 / 3
+"""Share of the failures that lie where nothing ever succeeds from which on GRPO is not begun as it is."""
+NEVER = 0.10
+"""Share of seeds at which nothing succeeds from which on these are a kind of task, and no bad luck."""
+
+
+def why_warm_start(outcomes: Sequence[SeedOutcome]) -> str:
+    """Say why training in an environment begins with demonstrations; empty where it begins with GRPO.
+
+    GRPO raises what sometimes succeeds. Where nearly all that fails lies at seeds of which no rollout
+    succeeds, there is next to nothing to raise: their groups are dead, and those of what is solved already
+    are dead too or soon will be.
+
+    Args:
+        outcomes: The base policy's, by seed.
+
+    >>> def seeds(passed, count):
+    ...     return [SeedOutcome(capability_id="c", environment_id="e", seed=i, n=8, passed=passed,
+    ...             pass_rewards=(1.0,) * passed, fail_rewards=(0.0,) * (8 - passed)) for i in range(count)]
+    >>> why_warm_start(seeds(7, 20) + seeds(0, 10))
+    '80 of 100 failures lie at the 10 of 30 seeds of which no rollout succeeded'
+    >>> why_warm_start(seeds(8, 30)), why_warm_start(seeds(3, 20) + seeds(0, 10))
+    ('', '')
+    """
+    judged = [one for one in outcomes if one.n]
+    never = [one for one in judged if one.passed == 0]
+    failures, hopeless = sum(one.n - one.passed for one in judged), sum(one.n for one in never)
+    if len(never) < max(1.0, NEVER * len(judged)) or hopeless < HOPELESS * failures:
+        return ""
+    return (
+        f"{hopeless:,} of {failures:,} failures lie at the {len(never)} of {len(judged)} seeds of which no "
+        "rollout succeeded"
     )

@@ -24,6 +24,8 @@ MIXED = "mixed"
 """Name of the adapter that was trained on the target itself; never a choice of a router."""
 MERGED = "merged:"
 """Begins the name, and the arm, of adapters merged into one; never a choice of a router either."""
+ROUND = "round:"
+"""Begins the name, and the arm, of the agent after a round; no choice of a router."""
 COMPOSED = "composed"
 ORACLE_COMPOSED = "oracle_composed"
 SUM = "sum"
@@ -46,7 +48,7 @@ def arm_of(choice: str) -> str:
     >>> arm_of("cancel+multi"), arm_of("joint")
     ('sum:cancel+multi', 'joint')
     """
-    if choice.startswith(MERGED) or choice in SINGLES:
+    if choice.startswith((MERGED, ROUND)) or choice in SINGLES:
         return choice
     if PLUS in choice:
         return f"{SUM}:{choice}"
@@ -105,8 +107,8 @@ def evaluate(
     Args:
         target: Where the tasks live.
         base_dir: Hugging Face folder of the base model.
-        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>`, `joint` and
-            `sequential` that of their name; no router may choose these.
+        adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>`, `round:<number>`,
+            `joint` and `sequential` those of their names; no router may choose these.
         routes: One router's decision on each task; None leaves the arm `routed` out.
         oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
         section: Trials a task, temperature, seed.
@@ -131,7 +133,9 @@ def evaluate(
             f"target '{target.name}' has no tasks in split '{split}': there is nothing to evaluate."
         )
     singles = [NO_ADAPTER, *sorted(adapters)]
-    usable = [name for name in singles if name not in (MIXED, *SINGLES) and not name.startswith(MERGED)]
+    usable = [
+        name for name in singles if name not in (MIXED, *SINGLES) and not name.startswith((MERGED, ROUND))
+    ]
     chosen: dict[str, Mapping[str, str]] = {
         arm_of(name): dict.fromkeys((task.task_id for task in tasks), name) for name in singles
     }

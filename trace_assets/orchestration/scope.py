@@ -7,16 +7,17 @@ from collections.abc import Collection, Iterable
 from trace_assets.errors import InputError
 from trace_assets.orchestration.instance import OF_BATCH, PLAYED
 from trace_assets.orchestration.planner import Item, Standing
-from trace_assets.records import TrajectoryHead
+from trace_assets.records import Round, RoundAgent, TrajectoryHead
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import batches
 from trace_assets.workflows.made_with import is_foreign, live_in_use, rolled_out
+from trace_assets.workflows.rounds import OF_ROUNDS, OF_STUDY
 from trace_assets.workflows.task_inbox import lost_tasks, task_batches
 
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
-    | {"joint_adapters", "interference", "composition_choice"}
-    | {"config/routing", "config/evaluation"}
+    | {"joint_adapters", "interference", "composition_choice", "round_agent", "rounds"}
+    | {"config/routing", "config/evaluation", "config/rounds"}
 )
 """Assets that are of the live target alone."""
 TAUGHT = frozenset({"base_model", "pilot", "adapter", "learnability", "config/base_model"})
@@ -31,6 +32,7 @@ class Scope:
         selection: Names of assets or items that were asked for; None for no wish.
         plays: Task batches that may be rolled out; None for all of the live target's.
         everything: Also the loop of a live target that nothing in the store belongs to.
+        without: Names of assets that are left out.
     """
 
     def __init__(
@@ -40,8 +42,10 @@ class Scope:
         *,
         plays: Collection[str] | None = None,
         everything: bool = False,
+        without: Collection[str] = (),
     ) -> None:
         self._study, self._plays = study, plays
+        self._without = {*without, *_of_other_rounds(study)}
         asked = {name.partition("[")[0] for name in selection or ()}
         self.live = everything or bool(asked & (LOOP | TAUGHT | {*PLAYED})) or live_in_use(study)
         self._taught = self.live or bool(study.settings.base_model.path)
@@ -53,6 +57,8 @@ class Scope:
 
     def __call__(self, item: Item) -> Standing:
         """Return how an item is taken."""
+        if item.asset in self._without:
+            return "left out"
         if item.asset in OF_BATCH and item.partition not in self._there:
             return "left out"  # it was lost or removed before anything was played of it
         if item.asset in PLAYED:
@@ -104,6 +110,14 @@ class Scope:
                 "desk's loop."
             )
         return said
+
+
+def _of_other_rounds(study: Study) -> frozenset[str]:
+    """Return the assets that a study has not: of rounds where it plays none, of the whole in a later one."""
+    if study.round > 1:
+        return OF_STUDY
+    asked = study.settings.rounds.most > 1 or study.store.has(Round) or study.store.has(RoundAgent)
+    return frozenset() if asked else OF_ROUNDS
 
 
 def _targets(study: Study, batch: str) -> set[str]:

@@ -55,6 +55,7 @@ from trace_assets.records.history import (
 )
 from trace_assets.records.interference import Interference, InterferencePart
 from trace_assets.records.repair import DecisiveShare, Repair
+from trace_assets.records.rounds import Round, RoundAgent
 from trace_assets.records.training import (
     Adapter,
     AdapterKind,
@@ -143,6 +144,8 @@ TABLES: tuple[type[Record], ...] = (
     RouterRegret,
     NoHarm,
     CompositionChoice,
+    RoundAgent,
+    Round,
     ArmSummary,
     LedgerEntry,
     SandboxCheck,
@@ -216,6 +219,8 @@ __all__ = [
     "Record",
     "Repair",
     "Role",
+    "Round",
+    "RoundAgent",
     "Route",
     "RouterRegret",
     "RouterScore",

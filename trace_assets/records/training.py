@@ -56,7 +56,11 @@ class Adapter(Record):
     best_iteration: int
     """The checkpoint kept: the best on validation seeds."""
     rollouts: int
-    """Training episodes used."""
+    """Training episodes used, those before GRPO included."""
+    demonstrations: int = 0
+    """Episodes of the environment's oracle that its training began with; 0 where it began with GRPO."""
+    warm_rollouts: int = 0
+    """Episodes played for these, and to find the tasks that are never solved; part of `rollouts`."""
     validation_before: float
     validation_before_low: float
     validation_before_high: float
@@ -307,6 +311,7 @@ class EnvironmentVerdict(Record):
 
     table: ClassVar[str] = "environment_verdicts"
     key: ClassVar[tuple[str, ...]] = ("capability_id",)
+    volatile: ClassVar[frozenset[str]] = frozenset({"warm_reason"})
 
     capability_id: str
     """The capability that the environment teaches."""
@@ -318,6 +323,10 @@ class EnvironmentVerdict(Record):
     """Names of the checks that rejected it, with what they say."""
     overridden_by: str = ""
     """Why it is trained on all the same, as `training.accept_rejected` says; empty otherwise."""
+    warm_start: bool = False
+    """Whether training begins with demonstrations: nearly all that fails lies where nothing ever succeeds."""
+    warm_reason: str = ""
+    """The figures behind that."""
 
     @property
     def trained_on(self) -> bool:

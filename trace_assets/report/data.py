@@ -32,6 +32,7 @@ from trace_assets.records import (
     MessageRow,
     NoHarm,
     Pilot,
+    Round,
     Route,
     RouterRegret,
     RouterScore,
@@ -192,6 +193,7 @@ class ReportData:
     regrets: Sequence[RouterRegret] = ()
     evaluations: Sequence[Evaluation] = ()
     summary: Sequence[ArmSummary] = ()
+    rounds: Sequence[Round] = ()
     ledger: Sequence[LedgerEntry] = ()
     imported_usd: float = 0.0
     """What imported trajectories cost whoever made them, as their files say: part of the ledger's money."""
@@ -277,6 +279,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         regrets=store.read(RouterRegret),
         evaluations=[row for row in store.read(Evaluation) if row.split == "test"],
         summary=store.read(ArmSummary),
+        rounds=sorted(store.read(Round), key=lambda row: row.round),
         ledger=store.read(LedgerEntry),
         imported_usd=_imported_usd(store),
         elsewhere=bool(triage) and not store.has(BaseCheckpoint) and not _rolled_out(store),

@@ -114,6 +114,8 @@ def arm_name(arm: str, names: dict[str, str] | None = None) -> str:
     if arm.startswith("adapter:"):
         adapter = arm.removeprefix("adapter:")
         return f"adapter: {(names or {}).get(adapter, adapter)}"
+    if arm.startswith("round:"):
+        return f"agent after round {arm.removeprefix('round:')}"
     known = {
         "base": "base model",
         "routed": "routed adapters",

@@ -15,7 +15,7 @@ from trace_assets.report.headline import headline
 from trace_assets.report.views.deficits import deficits_view
 from trace_assets.report.views.environments import audit_view, teaching_view
 from trace_assets.report.views.evidence import evidence_view
-from trace_assets.report.views.result import basis, result_view, routing_view, trust_view
+from trace_assets.report.views.result import basis, result_view, rounds_view, routing_view, trust_view
 from trace_assets.untrusted.printable import printable
 
 
@@ -48,6 +48,7 @@ def render(data: ReportData) -> str:
         as_of=f"{max(row.recorded_at for row in data.ledger):%Y-%m-%d %H:%M} UTC" if data.ledger else "",
         tiles=tiles(data),
         result=result_view(data),
+        rounds=rounds_view(data),
         deficits=deficits_view(data),
         evidence=evidence_view(data),
         rules={"kept": SAMPLES_KEPT, "rejected": SAMPLES_REJECTED, "most": MOST_SAMPLES},

@@ -41,6 +41,7 @@ def print_loop(data: ReportData, console: Console) -> None:
     for rows, table in (
         (data.environments, environment_table),
         (data.adapters, adapter_table),
+        (data.rounds, rounds_table),
         (data.summary, evaluation_table),
         (data.choices, choice_table),
         (data.ledger, cost_table),
@@ -216,6 +217,27 @@ def choice_table(data: ReportData) -> Table:
         table.add_column(name)
     for row in choice_rows(data.choices):
         table.add_row(*(escape(str(value)) for value in row.values()))
+    return table
+
+
+def rounds_table(data: ReportData) -> Table:
+    """Return what each round began with, found and gained."""
+    table = _table("Rounds", "the agent of a round is the base model of the next; 95 % intervals")
+    for name in ("round", "base passes", "gain on validation", "rollouts"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("found", ratio=3, min_width=14)
+    table.add_column("outcome", ratio=3, min_width=14)
+    for row in data.rounds:
+        warm = f"\n[dim]begun with demonstrations: {escape('; '.join(row.warm_started))}[/]"
+        table.add_row(
+            str(row.round),
+            _stacked(row.pass_rate, row.pass_rate_low, row.pass_rate_high, row.n),
+            escape(formatting.points(row.delta, row.delta_low, row.delta_high).replace(" [", "\n["))
+            + f"\n[dim]n = {row.n_tasks}[/]",
+            f"{row.training_rollouts:,}",
+            escape("; ".join(row.found) or "nothing") + (warm if row.warm_started else ""),
+            f"[bold]{'taken' if row.taken else 'not taken'}[/]\n[dim]{escape(row.detail)}[/]",
+        )
     return table
 
 

@@ -26,6 +26,7 @@ from trace_assets.settings.loop import (
     Training,
     Watch,
 )
+from trace_assets.settings.rounds import Rounds
 from trace_assets.settings.section import Section
 from trace_assets.settings.settings import SECTIONS, SERVICES, Settings, load_settings
 
@@ -41,6 +42,7 @@ __all__ = [
     "Ingest",
     "Labels",
     "Rollouts",
+    "Rounds",
     "Routing",
     "SandboxSection",
     "Schedule",

@@ -82,7 +82,7 @@ class Training(Section):
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
         | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
-        | {"sampler", "sampler_arguments", "single_arms", "interference"}
+        | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start"}
     )
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
@@ -143,6 +143,10 @@ class Training(Section):
     """Compute in bfloat16, on devices that can."""
     gradient_checkpointing: bool = False
     """Compute activations anew in the backward pass: less memory, more time."""
+    warm_start: Literal["never", "when_dead"] = "never"
+    """`when_dead`: where nearly all that fails lies in groups in which nothing succeeds, the environment's
+    oracle demonstrates such tasks before GRPO, paid from the run's own rollouts. On the order desk this has
+    not helped yet (docs/training.md)."""
     redraws: int = Field(0, ge=0, le=8)
     """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
     sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""

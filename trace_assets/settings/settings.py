@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from trace_assets.errors import InputError
@@ -36,6 +36,7 @@ from trace_assets.settings.loop import (
     Training,
     Watch,
 )
+from trace_assets.settings.rounds import Rounds
 from trace_assets.settings.section import NOT_SHOWN, Section
 
 
@@ -56,6 +57,7 @@ class Settings(Section):
     training: Training = Training()
     routing: Routing = Routing()
     evaluation: EvaluationSection = EvaluationSection()
+    rounds: Rounds = Rounds()
     analyst: Analyst = Analyst()
     writer: WriterServer = WriterServer()
     serving: Serving = Serving()
@@ -69,6 +71,26 @@ class Settings(Section):
         value = getattr(self, name)
         assert isinstance(value, Section)
         return value
+
+    @model_validator(mode="after")
+    def _rounds_are_whole(self) -> Self:
+        for number in self.rounds.settings:
+            self.for_round(int(number), "models/agents/any")
+        return self
+
+    def for_round(self, number: int, agent: str) -> Settings:
+        """Return what a later round works with: these settings, and what it has otherwise.
+
+        Args:
+            number: The round, from 2 on.
+            agent: Folder of the agent of the round before, in the round's own home.
+        """
+        data = self.model_dump(exclude_unset=True, exclude={"rounds", "base_model"})
+        for section, own in self.rounds.settings.get(str(number), {}).items():
+            data[section] = {**data.get(section, {}), **own}
+        data["base_model"] = {"path": agent}
+        data["training"] = {**data.get("training", {}), "mixed_arm": False}
+        return Settings.model_validate(data)
 
     @property
     def writer_server(self) -> WriterServer:

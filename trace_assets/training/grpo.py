@@ -20,9 +20,11 @@ from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
 from trace_assets.training.checkpoints import Workplace, adapter_id, lora_tensors, read_curve, write_adapter
 from trace_assets.training.distributed import join_peers
+from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
 from trace_assets.training.sampler import open_sampler
 from trace_assets.training.validation import split_held_out
+from trace_assets.training.warm_start import WarmStart, find_demonstrations, shortened, stored_warm_start
 
 CURVE = "training_curve.jsonl"
 """The learning curve beside the weights."""
@@ -46,6 +48,7 @@ def train_adapter(
     path: str | None = None,
     rejected: str = "",
     start: Path | None = None,
+    warm_start: bool = False,
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train an adapter on a target's discovery tasks and keep its best checkpoint on the validation tasks.
 
@@ -81,6 +84,8 @@ def train_adapter(
         rejected: Why the environment was rejected and is trained on all the same, for the record.
         start: PEFT folder of an adapter of the same shape that is trained on; None begins with one that
             changes nothing. The figure before training is the base model's all the same.
+        warm_start: Begin with demonstrations of tasks that are never solved, see
+            `trace_assets.training.warm_start`; they are paid from the run's own rollouts.
 
     Returns:
         The adapter, and the curve with every iteration once.
@@ -105,7 +110,13 @@ def train_adapter(
         "section": section.recipe(),
         "iterations": plan.iterations,
         **({"start": adapter_id(start)} if start is not None else {}),
+        **({"warm_start": True} if warm_start else {}),
     }
+    if warm_start and section.shard:
+        raise InputError(
+            "demonstrations are not learned by a model that is divided among processes: set "
+            "training.warm_start = 'never', or training.shard = false."
+        )
     whose = {
         "kind": kind,
         "capability_id": capability_id,
@@ -123,7 +134,6 @@ def train_adapter(
     title = f"training {name}"
     drawn = progress(title, plan.iterations) if peers.first else nullcontext(Bar(title, None, None))
     with calm(), drawn as bar:
-        from trace_assets.training.episodes import Player
         from trace_assets.training.run import Run
 
         with (
@@ -137,6 +147,13 @@ def train_adapter(
                 peers=peers,
             ) as player,
         ):
+            warm, rows = (WarmStart(0, 0, 0), list[Row]())
+            finished_warm = peers.once(lambda: stored_warm_start(workplace.path)) if warm_start else None
+            if finished_warm is not None:
+                warm = finished_warm
+            elif warm_start:
+                warm, rows = find_demonstrations(player, plan, base_dir, section)
+            plan = shortened(plan, warm.rollouts)
             run = Run(
                 name=name,
                 base_dir=base_dir,
@@ -156,10 +173,12 @@ def train_adapter(
                     workplace.store_rate("before", before)
             if start is not None:
                 run.begin_with(start)
+            if warm_start:
+                warm = run.warm_up(warm, rows, finished=finished_warm is not None)
             run.train()
             best = run.load_best()
             after = run.measure(report_on, "held-out figures")
-        points, spent = run.curve.points, run.rollouts
+        points, spent = run.curve.points, run.rollouts + warm.rollouts
         finished = workplace.path / "adapter"
         called = base_id if Path(base_dir).is_dir() else str(base_dir)
         tensors = lora_tensors(run.model)
@@ -173,6 +192,8 @@ def train_adapter(
         iterations=len(points),
         best_iteration=best,
         rollouts=spent,
+        demonstrations=warm.demonstrations,
+        warm_rollouts=warm.rollouts,
         validation_before=before.rate,
         validation_before_low=before.interval[0],
         validation_before_high=before.interval[1],

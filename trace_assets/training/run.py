@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from trace_assets.errors import InputError
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Task, TrainingPoint
 from trace_assets.settings import Training
+from trace_assets.store.files import replacing_file
 from trace_assets.system.progress import Bar
 from trace_assets.targets.timing import Reading
 from trace_assets.training.checkpoints import (
@@ -37,6 +39,7 @@ from trace_assets.training.fsdp import DividedTrainer
 from trace_assets.training.plan import Plan
 from trace_assets.training.trainer import LiveRowTrainer, grpo_config
 from trace_assets.training.validation import Rate, validate
+from trace_assets.training.warm_start import WarmStart, imitate, store_warm_start
 
 
 class TrainablePolicy(Policy, Protocol):
@@ -146,6 +149,35 @@ class Run:
         if len(self.curve.points) < self.plan.iterations and self._left() >= self.plan.batch:
             self._began, self._read = time.perf_counter(), self.player.reading()
             self.trainer.train(resume_from_checkpoint=str(self._resume) if self._resume else None)
+
+    def warm_up(self, found: WarmStart, rows: Sequence[Row], *, finished: bool) -> WarmStart:
+        """Learn demonstrations before the first iteration; of a run that is taken up, only their weights.
+
+        Args:
+            found: What was played for them.
+            rows: The demonstrations, and own episodes to rehearse.
+            finished: Whether an earlier attempt has learned them; a checkpoint of GRPO has them in it.
+        """
+        weights = self.workplace.path / "warm_start.safetensors"
+        if finished:
+            if found.demonstrations and self._resume is None:
+                load_lora(self.model, load_file(weights))
+            return found
+        if found.demonstrations:
+            steps, before, after = imitate(
+                self.model, rows, self.section, demonstrations=found.demonstrations
+            )
+            found = replace(found, steps=steps, before=before, after=after)
+            self._bar.advance(0, note=f"{found.demonstrations} demonstrations, {steps} steps")
+        state = lora_state(self.model)
+
+        def keep() -> None:
+            with replacing_file(weights) as partial:
+                save_file(state, partial)
+            store_warm_start(self.workplace.path, found)
+
+        self.peers.once(keep)
+        return found
 
     def measure(self, tasks: Sequence[Task], batch: str) -> Rate:
         """Judge the present weights on held-out tasks."""

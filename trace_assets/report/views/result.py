@@ -48,6 +48,11 @@ def result_view(data: ReportData) -> dict[str, Any] | None:
     }
 
 
+def rounds_view(data: ReportData) -> list[dict[str, Any]]:
+    """Return one row a round, with what its agent passes on test tasks where it was played there."""
+    return [{"row": row, "test": data.overall.get(f"round:{row.round}")} for row in data.rounds]
+
+
 def arms_plot(data: ReportData) -> str:
     """Return the pass rates of all arms as an SVG."""
     base = data.overall.get("base")

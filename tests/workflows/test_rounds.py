@@ -1,0 +1,182 @@
+"""Homes of later rounds: what they begin with, what they are told, and when they count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trace_assets.assets.adapter import _budget
+from trace_assets.assets.evaluation import write_evaluation
+from trace_assets.assets.rounds import rounds_now, write_rounds
+from trace_assets.errors import InputError
+from trace_assets.orchestration.planner import Item
+from trace_assets.orchestration.scope import Scope
+from trace_assets.records import BaseCheckpoint, Round, RoundAgent
+from trace_assets.settings import load_settings
+from trace_assets.store import Home
+from trace_assets.study import ROUND_FILE, Study
+from trace_assets.workflows.rounds import begin_round, later_round, played_rounds, round_home
+
+THREE = ["rounds.most=3"]
+
+
+def study_in(folder: Path, overrides: list[str]) -> Study:
+    return Study.of(Home.open(folder), load_settings(None, overrides))
+
+
+def come_to(study: Study, agent: str, delta: float = 0.2, rollouts: int = 256) -> None:
+    """Note down the agent of a round; empty for none."""
+    path = f"models/agents/agent-{agent}" if agent else ""
+    if agent:
+        (study.home.path / path).mkdir(parents=True, exist_ok=True)
+        (study.home.path / path / "config.json").write_text(json.dumps({"agent": agent}))
+    row = RoundAgent(
+        base_id=f"base of {study.round}",
+        agent_id=agent,
+        members=(),
+        adapter_ids=(),
+        path=path,
+        n_tasks=100 if agent else 0,
+        pass_rate=0.6 if agent else None,
+        pass_rate_low=None,
+        pass_rate_high=None,
+        base_rate=0.4 if agent else None,
+        delta=delta if agent else None,
+        delta_low=None,
+        delta_high=None,
+        n_candidates=1,
+        harmful=(),
+        training_rollouts=rollouts,
+        detail="said",
+    )
+    study.store.write([row], RoundAgent)
+    base = BaseCheckpoint(
+        base_id=row.base_id, path="models/b", parameters=1, steps=1, pass_rate=0.5, pass_rate_low=0.4,
+        pass_rate_high=0.6, n=10,
+    )  # fmt: skip
+    study.store.write([base], BaseCheckpoint)
+
+
+def test_a_round_begins_with_the_agent_of_the_one_before(tmp_path: Path) -> None:
+    study = study_in(tmp_path, THREE)
+    come_to(study, "one")
+    second = begin_round(study, 2, study)
+    assert (second.round, second.home.path) == (2, round_home(study, 2))
+    assert second.settings.base_model.path == "models/agents/one"
+    assert json.loads((second.home.path / "models/agents/one/config.json").read_text()) == {"agent": "one"}
+    assert not second.settings.training.mixed_arm and second.settings.rounds.most == 1
+    assert Study.of(second.home, study.settings) == second, "any command on that home opens the same"
+
+
+def test_an_edit_of_one_round_is_seen_by_that_round_alone(tmp_path: Path) -> None:
+    edit = [*THREE, "rounds.settings.2.selection.min_gap=0.1"]
+    before, after = study_in(tmp_path, THREE), study_in(tmp_path, edit)
+    come_to(before, "one")
+    begin_round(before, 2, before)
+    for section in ("selection", "rounds", "training", "base_model"):
+        assert before.settings.section(section).fingerprint() == after.settings.section(section).fingerprint()
+    rounds = [later_round(one, 2) for one in (before, after)]
+    gaps = [one.settings.selection.min_gap for one in rounds if one is not None]
+    assert gaps == [before.settings.selection.min_gap, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("rounds.settings.1.selection.min_gap=0.1", "'1' is no later round"),
+        ("rounds.settings.two.selection.min_gap=0.1", "'two' is no later round"),
+        ("rounds.settings.2.targets.seed=1", r"round 2 cannot have its own \[targets\]"),
+        ("rounds.settings.2.selection.min_gpa=0.1", "min_gpa"),
+        ("rounds.most=0", "rounds.most"),
+    ],
+)
+def test_settings_that_no_round_can_have_are_refused(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_settings(None, [override])
+
+
+def test_rounds_count_as_long_as_each_began_with_the_agent_there_is(tmp_path: Path) -> None:
+    study = study_in(tmp_path, THREE)
+    assert list(played_rounds(study)) == []
+    come_to(study, "one")
+    second = begin_round(study, 2, study)
+    assert [now.round for now, _, _ in played_rounds(study)] == [1]
+    come_to(second, "two", delta=0.001)
+    assert [(now.round, why[:6]) for now, _, why in played_rounds(study)] == [(1, ""), (2, "a gain")]
+    come_to(study, "another")
+    assert [now.round for now, _, _ in played_rounds(study)] == [1], (
+        "round 2 began with an agent that is gone"
+    )
+    assert begin_round(study, 2, study).settings.base_model.path == "models/agents/another"
+
+
+def test_a_round_that_kept_nothing_is_the_last(tmp_path: Path) -> None:
+    study = study_in(tmp_path, THREE)
+    come_to(study, "")
+    assert [why for _, _, why in played_rounds(study)] == ["nothing was kept"]
+    with pytest.raises(InputError, match="round 1 has come to no agent"):
+        begin_round(study, 2, study)
+
+
+def test_a_later_round_begins_none_itself(tmp_path: Path) -> None:
+    study = study_in(tmp_path, THREE)
+    come_to(study, "one")
+    second = begin_round(study, 2, study)
+    come_to(second, "two")
+    with pytest.raises(InputError, match="is round 2 of a study: rounds begin from the study's own home"):
+        begin_round(second, 3, second)
+
+
+def test_a_torn_round_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / ROUND_FILE).write_text('{"round": ')
+    with pytest.raises(InputError, match="does not say which round this is"):
+        study_in(tmp_path, THREE)
+
+
+def test_the_test_split_stays_sealed_until_the_last_round(tmp_path: Path) -> None:
+    study = study_in(tmp_path, THREE)
+    come_to(study, "one")
+    with pytest.raises(InputError, match="stay sealed until the last round"):
+        write_evaluation(study)
+    second = begin_round(study, 2, study)
+    with pytest.raises(InputError, match="this is round 2 of a study"):
+        write_evaluation(second)
+    write_rounds(study)
+    with pytest.raises(InputError, match="1 of them are noted down"):
+        write_evaluation(study)
+
+
+def test_what_belongs_to_no_round_or_to_the_whole_is_left_out(tmp_path: Path) -> None:
+    alone, study = study_in(tmp_path, []), study_in(tmp_path, THREE)
+    assert {Scope(alone)(Item(name)) for name in ("round_agent", "rounds")} == {"left out"}
+    assert {Scope(study)(Item(name)) for name in ("round_agent", "rounds", "evaluation")} == {"planned"}
+    come_to(study, "one")
+    second = Scope(begin_round(study, 2, study))
+    assert {second(Item(name)) for name in ("evaluation", "mixed_adapter", "rounds")} == {"left out"}
+    assert second(Item("round_agent")) == second(Item("adapter_validation")) == "planned"
+
+
+def test_the_rival_spends_what_all_rounds_spend_in_whole_iterations(tmp_path: Path) -> None:
+    study = study_in(tmp_path, THREE)
+    batch = study.settings.training.tasks_per_iteration * study.settings.training.group_size
+    come_to(study, "one", rollouts=batch)
+    come_to(begin_round(study, 2, study), "two", delta=0.0, rollouts=3 * batch + 1)
+    assert _budget(study) == 0, "nothing is taught, and no later round noted down yet"
+    write_rounds(study)
+    assert [row.training_rollouts for row in study.store.read(Round)] == [batch, 3 * batch + 1]
+    assert _budget(study) == 4 * batch
+    assert _budget(study_in(tmp_path, [])) == 0, "rounds that are not asked for any more cost nothing"
+
+
+def test_rounds_are_noted_down_with_what_was_taken(tmp_path: Path) -> None:
+    study = study_in(tmp_path, THREE)
+    come_to(study, "one")
+    come_to(begin_round(study, 2, study), "two", delta=0.001)
+    result = write_rounds(study)
+    rows = study.store.read(Round)
+    assert rows == rounds_now(study)
+    assert [(row.round, row.place, row.last) for row in rows] == [(1, "", False), (2, "rounds/2", True)]
+    assert "below rounds.min_gain" in rows[1].detail and "another follows" in rows[0].detail
+    assert [check.passed for check in result.checks] == [True]
