@@ -365,3 +365,28 @@ def test_a_page_has_a_policy_and_hides_nothing(complete: ReportData) -> None:
 
 def replace_name(one: Capability) -> Capability:
     return one.model_copy(update={"name": STEERING, "description": STEERING})
+
+
+def test_a_section_without_content_is_told_once_and_not_shown(diagnosed: ReportData) -> None:
+    page = render(diagnosed)
+    checker = Checker(page)
+    shown = [
+        one for one in checker.ids if one in ("result", "deficits", "teaching", "audit", "routing", "cost")
+    ]
+    assert "deficits" in shown and not {"result", "routing", "teaching"} & set(shown)
+    assert {"#result", "#routing"}.isdisjoint(checker.links)
+    missing = words(page.partition('<section id="missing">')[2].partition("</section>")[0])
+    assert missing.count("Routing: not run yet") == 1 and "Evaluation on test tasks" in missing
+
+
+def test_evidence_is_folded_and_cells_know_their_column(complete: ReportData) -> None:
+    page = render(complete)
+    evidence = page.partition('<section id="evidence">')[2].partition("</section>")[0]
+    assert "<details>" in evidence and "<details open" not in evidence
+    for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
+        cells = re.findall(r"<td([^>]*)>", table)
+        assert cells and all("data-label=" in one for one in cells)
+        names = re.findall(r"<th[^>]*>(.*?)</th>", table)
+        first = re.search(r"<tbody.*?<tr.*?</tr>", table, re.DOTALL)
+        assert first is not None
+        assert len(re.findall(r"<td", first[0])) == len(names)
