@@ -5,12 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
@@ -18,6 +20,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import dagster as dg
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from trace_assets.errors import plain_warnings
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
@@ -236,14 +246,38 @@ def materialize_items(
     """
     os.environ.update(environment)
     plain_warnings()
-    from trace_assets.definitions import load
+    opened = _opened()
+    try:
+        return materialize_here(opened.definitions, opened.study, opened.instance, items, again)
+    finally:
+        give_back()
 
-    definitions, study = load()
-    with dg.DagsterInstance.get() as instance:
-        try:
-            return materialize_here(definitions, study, instance, items, again)
-        finally:
-            give_back()
+
+@dataclass(frozen=True)
+class _Opened:
+    """What a worker keeps from one item to the next: to make it anew takes longer than most items."""
+
+    study: Study
+    definitions: dg.Definitions
+    instance: dg.DagsterInstance
+    history: str
+    """The Dagster home of the instance."""
+
+
+_kept: _Opened | None = None
+
+
+def _opened() -> _Opened:
+    """Open the study that the environment names, or return what was opened before while it is the same."""
+    global _kept
+    from trace_assets.definitions import build
+
+    study, history = Study.open(), os.environ.get("DAGSTER_HOME", "")
+    if _kept is None or (_kept.study, _kept.history) != (study, history):
+        if _kept is not None:
+            _kept.instance.dispose()
+        _kept = _Opened(study, build(study), dg.DagsterInstance.get(), history)
+    return _kept
 
 
 def materialize_here(
@@ -272,22 +306,44 @@ def materialize_here(
     process = announce(study.home)
     started = time.monotonic()
     with _heeding_interrupts():
-        result = dg.materialize(
-            list(definitions.assets or []),  # type: ignore[arg-type]
-            selection=[_key(item) for item in items],
+        # The job of all assets, of which a run takes some: pages call such a run by what it makes. It is
+        # resolved once for the definitions; `dg.materialize` would resolve everything for each run.
+        job = definitions.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(
+            asset_selection=[_key(item) for item in items],
             partition_key=items[0].partition or None,
-            instance=instance,
-            resources={"study": study},
+            instance=_of_our_location(instance, job.name),
             run_config=QUIET,
             raise_on_error=False,
             tags={
                 "trace/by": "sync",
+                REPOSITORY_LABEL_TAG: REPOSITORY.get_label(),
                 PROCESS_TAG: process,
                 **({} if again is None else {AGAIN_TAG: str(again).lower()}),
             },
         )
     seconds = time.monotonic() - started
     return [_outcome(item, result, seconds) for item in items]
+
+
+LOCATION = "trace_assets.definitions"
+"""The code location's name where it is loaded with `dagster dev -m`, as `trace ui` does."""
+REPOSITORY = RemoteRepositoryOrigin(
+    ManagedGrpcPythonEnvCodeLocationOrigin(
+        LoadableTargetOrigin(executable_path=sys.executable, module_name=LOCATION), LOCATION
+    ),
+    SINGLETON_REPOSITORY_NAME,
+)
+
+
+def _of_our_location(instance: dg.DagsterInstance, job: str) -> dg.DagsterInstance:
+    """Have the runs of an instance say where they are from: without that no timeline shows them."""
+    origin = RemoteJobOrigin(REPOSITORY, job)
+    # Dagster has no argument for it on the way of `execute_in_process`.
+    instance.create_run_for_job = partial(  # type: ignore[method-assign]
+        type(instance).create_run_for_job, instance, remote_job_origin=origin
+    )
+    return instance
 
 
 @contextmanager
