@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -20,14 +21,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import dagster as dg
-from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
-from dagster._core.remote_origin import (
-    ManagedGrpcPythonEnvCodeLocationOrigin,
-    RemoteJobOrigin,
-    RemoteRepositoryOrigin,
-)
-from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from trace_assets.errors import plain_warnings
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
@@ -317,7 +310,7 @@ def materialize_here(
             raise_on_error=False,
             tags={
                 "trace/by": "sync",
-                REPOSITORY_LABEL_TAG: REPOSITORY.get_label(),
+                ".dagster/repository": f"{REPOSITORY}@{LOCATION}",
                 PROCESS_TAG: process,
                 **({} if again is None else {AGAIN_TAG: str(again).lower()}),
             },
@@ -328,17 +321,34 @@ def materialize_here(
 
 LOCATION = "trace_assets.definitions"
 """The code location's name where it is loaded with `dagster dev -m`, as `trace ui` does."""
-REPOSITORY = RemoteRepositoryOrigin(
-    ManagedGrpcPythonEnvCodeLocationOrigin(
-        LoadableTargetOrigin(executable_path=sys.executable, module_name=LOCATION), LOCATION
-    ),
-    SINGLETON_REPOSITORY_NAME,
-)
+REPOSITORY = "__repository__"
+"""What Dagster calls the definitions of a module."""
+ORIGIN = {
+    "__class__": "ExternalPipelineOrigin",
+    "external_repository_origin": {
+        "__class__": "ExternalRepositoryOrigin",
+        "repository_location_origin": {
+            "__class__": "ManagedGrpcPythonEnvRepositoryLocationOrigin",
+            "loadable_target_origin": {
+                "__class__": "LoadableTargetOrigin",
+                "attribute": None,
+                "executable_path": sys.executable,
+                "module_name": LOCATION,
+                "package_name": None,
+                "python_file": None,
+                "working_directory": None,
+            },
+            "location_name": LOCATION,
+        },
+        "repository_name": REPOSITORY,
+    },
+}
+"""Where a run is from, as Dagster writes it into its history; for the type itself it has no public name."""
 
 
 def _of_our_location(instance: dg.DagsterInstance, job: str) -> dg.DagsterInstance:
     """Have the runs of an instance say where they are from: without that no timeline shows them."""
-    origin = RemoteJobOrigin(REPOSITORY, job)
+    origin: Any = dg.deserialize_value(json.dumps({**ORIGIN, "pipeline_name": job}))
     # Dagster has no argument for it on the way of `execute_in_process`.
     instance.create_run_for_job = partial(  # type: ignore[method-assign]
         type(instance).create_run_for_job, instance, remote_job_origin=origin
