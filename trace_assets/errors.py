@@ -59,9 +59,27 @@ def require_extra(module: str, extra: str, purpose: str) -> None:
 
     if find_spec(module) is None:
         raise Unavailable(
-            f"{purpose} needs the package '{module}', which is not installed: "
-            f"run `pip install 'trace-assets[{extra}]'`."
+            f"{purpose} needs the package '{module}', which is not installed: run `{install_command(extra)}`."
         )
+
+
+def install_command(extra: str) -> str:
+    """Return what installs an extra beside this very copy: from the checkout or file that it came from.
+
+    Args:
+        extra: Extras of this project, such as `train` or `train,serve`.
+    """
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        origin = json.loads(distribution("trace-assets").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    url = str(origin.get("url", ""))
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install -e '{url.removeprefix('file://')}[{extra}]'"
+    return f"pip install 'trace-assets[{extra}] @ {url}'" if url else f"pip install 'trace-assets[{extra}]'"
 
 
 def plain_warnings() -> None:

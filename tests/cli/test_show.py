@@ -165,3 +165,24 @@ def test_the_command_prints_json_that_holds_everything(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and "no trajectory's id is or begins with 'zz'" in capsys.readouterr().err
+
+
+def test_the_page_holds_every_message_whole_and_nothing_active(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRACE_HOME", str(home.path))
+    monkeypatch.setattr(sys, "argv", ["trace", "show", "ab12", "-o", str(tmp_path / "deep" / "one.html")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    file = Path(capsys.readouterr().out.strip())
+    page = file.read_text(encoding="utf-8")
+    assert file == tmp_path / "deep" / "one.html"
+    assert "word " * 89 in page and "[bold]you[/]" in page  # neither cut nor read as markup
+    assert "\x1b" not in page and "\u202e" not in page and "<script" not in page
+    found = gather_trajectory(Store.of(home), "ab12")
+    assert page.count('class="turn') == len(found.messages) == 4
+    ids = [f'id="m{row.index}"' for row in found.messages]
+    assert all(page.count(one) == 1 for one in ids)
+    assert found.cause is not None and found.cause.decisive_message is not None
+    assert f'href="#m{found.cause.decisive_message}"' in page and "· decisive" in page

@@ -12,8 +12,9 @@ import pytest
 import typer
 from typer.main import get_command
 
+from trace_assets.cli.commands import COMMANDS
 from trace_assets.cli.lazy import LazyCommand
-from trace_assets.cli.main import COMMANDS, app
+from trace_assets.cli.main import app
 
 HEAVY = (
     *("accelerate", "dagster", "dagster_webserver", "datasets", "docker", "httpx", "jinja2", "openai"),

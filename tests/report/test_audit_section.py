@@ -27,7 +27,7 @@ def test_every_finding_of_every_environment_is_listed(section: str, complete: Re
         assert section.count(f"<code>{row.check_id}</code>") == len(complete.environments)
     for one in complete.environments:
         assert f'id="audit-{one.environment_id}"' in section
-    assert section.count("<tr><td>") == len(complete.checks)
+    assert section.count('<tr><td data-label="check">') == len(complete.checks)
 
 
 def test_attackers_and_kill_rate_are_told_before_the_tables(section: str) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.untrusted.test_printable import HOSTILE as STEERING
 from tests.untrusted.test_printable import STEERS
 from trace_assets.diagnosis.selection import empty_contrast
-from trace_assets.records import Capability, MessageRow, ToolCall
+from trace_assets.records import Capability, MessageRow, ProposedFinding, ToolCall
 from trace_assets.report.data import ReportData, Sample
 from trace_assets.report.page import render
 from trace_assets.report.terminal import print_diagnosis
@@ -285,7 +285,23 @@ def test_a_diagnosis_that_found_nothing_is_not_called_unfinished(diagnosed: Repo
     print_diagnosis(empty, shown)
     said = shown.export_text()
     assert "No candidate capability was found" in said and "not run yet" not in said
-    assert "discovery.min_support" in said and text.count("discovery.min_support") == 1
+    assert "discovery.min_support" in said and "discovery.min_support" in text
+    assert "Nothing was proposed that enough trajectories lack" in said
+    finding = ProposedFinding(
+        target="t",
+        capability_id="c",
+        name="Look up the loan",
+        detector="d",
+        picked=False,
+        norm=0.7,
+        n_lacking=12,
+        n_present=9,
+        labels="",
+        trajectories_hash="",
+    )
+    why = "Look up the loan: lacking in 12 of 21 relevant trajectories; fell, as a norm must be shown by 70 %"
+    assert why in words(render(replace(empty, findings=[finding])))
+    assert why not in words(render(replace(empty, findings=[finding.model_copy(update={"picked": True})])))
 
 
 @pytest.mark.parametrize(
@@ -365,3 +381,28 @@ def test_a_page_has_a_policy_and_hides_nothing(complete: ReportData) -> None:
 
 def replace_name(one: Capability) -> Capability:
     return one.model_copy(update={"name": STEERING, "description": STEERING})
+
+
+def test_a_section_without_content_is_told_once_and_not_shown(diagnosed: ReportData) -> None:
+    page = render(diagnosed)
+    checker = Checker(page)
+    shown = [
+        one for one in checker.ids if one in ("result", "deficits", "teaching", "audit", "routing", "cost")
+    ]
+    assert "deficits" in shown and not {"result", "routing", "teaching"} & set(shown)
+    assert {"#result", "#routing"}.isdisjoint(checker.links)
+    missing = words(page.partition('<section id="missing">')[2].partition("</section>")[0])
+    assert missing.count("Routing: not run yet") == 1 and "Evaluation on test tasks" in missing
+
+
+def test_evidence_is_folded_and_cells_know_their_column(complete: ReportData) -> None:
+    page = render(complete)
+    evidence = page.partition('<section id="evidence">')[2].partition("</section>")[0]
+    assert "<details>" in evidence and "<details open" not in evidence
+    for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
+        cells = re.findall(r"<td([^>]*)>", table)
+        assert cells and all("data-label=" in one for one in cells)
+        names = re.findall(r"<th[^>]*>(.*?)</th>", table)
+        first = re.search(r"<tbody.*?<tr.*?</tr>", table, re.DOTALL)
+        assert first is not None
+        assert len(re.findall(r"<td", first[0])) == len(names)

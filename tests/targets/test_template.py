@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import openai
 import polars as pl
 import pytest
 
-from tests.answering import Answer, AnsweringServer, completion
 from trace_assets.store import Home, Warehouse
+from trace_assets.targets.template import write_template
 
 
-class CarelessLibrarian(AnsweringServer):
-    """Looks every loan up, and in two of three conversations renews it whatever it has seen."""
-
-    def answer(self, path: str, body: dict[str, Any]) -> Answer:
-        asked = next(one["content"] for one in body["messages"] if one["role"] == "user")
-        loan = re.search(r"L\d+", asked)[0]  # type: ignore[index]
-        seen = [one["content"] for one in body["messages"] if one["role"] == "tool"]
-        if not seen:
-            return call("get_loan", loan)
-        reserved = '"reserved_by_others": true' in seen[0]
-        careful = int(loan[1:]) % 8 == 1 or "renew" not in asked
-        if len(seen) == 1 and "renew" in asked and not (reserved and careful):
-            return call("renew_loan", loan)
-        said = "It is renewed." if len(seen) == 2 else "It is reserved." if reserved else "Nobody is waiting."
-        return completion(said)
+@contextmanager
+def scripted_agent(file: Path) -> Iterator[str]:
+    """Run the agent that the template brings; give the address that it says it serves at."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(file), "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[2].rstrip(";")
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
-def call(name: str, loan: str) -> Answer:
-    status, headers, made = completion(None, "tool_calls")
-    function = {"name": name, "arguments": json.dumps({"loan": loan})}
-    made["choices"][0]["message"]["tool_calls"] = [{"id": "c", "type": "function", "function": function}]
-    return status, headers, made
+def test_the_agent_answers_as_a_server_of_models_does(tmp_path: Path) -> None:
+    write_template("library", tmp_path)
+    compile((tmp_path / "agent.py").read_text(), "agent.py", "exec")
+    with scripted_agent(tmp_path / "agent.py") as address:
+        client = openai.OpenAI(base_url=address, api_key="none", max_retries=0)
+        asked = [{"role": "user", "content": "Please renew my loan L7."}]
+        answer = client.chat.completions.create(model="my-model", messages=asked).choices[0]  # type: ignore[arg-type]
+        assert answer.finish_reason == "tool_calls" and answer.message.tool_calls
+        assert answer.message.tool_calls[0].function.arguments == '{"loan": "L7"}'  # type: ignore[union-attr]
+        assert [one.id for one in client.models.list()] == ["my-model"]
 
 
 @pytest.mark.slow
@@ -50,14 +53,12 @@ def test_what_the_agent_of_a_new_target_lacks_is_found(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
     trace("targets", "new", "library")
-    with CarelessLibrarian() as server:
+    with scripted_agent(tmp_path / "library" / "agent.py") as address:
         settings = (tmp_path / "library" / "trace.toml").read_text(encoding="utf-8")
-        settings = settings.replace("http://127.0.0.1:8000/v1", server.v1)
+        settings = settings.replace("http://127.0.0.1:8000/v1", address)
         (tmp_path / "trace.toml").write_text(settings, encoding="utf-8")
         trace("sync", "--select", "tasks", "--select", "trajectories")
-        played = len(server.requests)
-        trace("diagnose")
-        assert len(server.requests) == played  # nothing is played again
+    trace("diagnose")  # with nobody there to play: nothing is played again
     with Warehouse(Home.open(tmp_path / "home")) as warehouse:
         kept = warehouse.query("FROM gap_table WHERE kept").select("name", "er_passed")
     expected = {

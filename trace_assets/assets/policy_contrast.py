@@ -14,6 +14,7 @@ from trace_assets.diagnosis.policy_contrast import policies_by_target
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, PolicyContrast, TrajectoryHead, Triage
 from trace_assets.report.formatting import share
+from trace_assets.store.names import chosen_name
 from trace_assets.study import Study
 
 
@@ -50,7 +51,8 @@ def compare_policies(study: Study, only: tuple[str, str] | None = None) -> list[
         only: Two policies; None compares all that share enough tasks.
 
     Raises:
-        InputError: A named policy is not there, the two are one, or they share no task.
+        InputError: A named policy is not there, the two are one, or they share no task. A unique beginning
+            of a name will do.
     """
     heads = study.store.frame(TrajectoryHead).select("trajectory_id", "policy", "adapter")
     named = heads.with_columns(
@@ -63,7 +65,7 @@ def compare_policies(study: Study, only: tuple[str, str] | None = None) -> list[
     aside = aside_tasks(study)
     triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
     if only:
-        _check(only, triage, policies)
+        only = _check(only, triage, policies)
     capabilities = study.store.read(Capability)
     target_of = {row.capability_id: row.target for row in capabilities}
     labels: dict[str, list[Label]] = defaultdict(list)
@@ -81,15 +83,10 @@ def compare_policies(study: Study, only: tuple[str, str] | None = None) -> list[
     return rows
 
 
-def _check(only: tuple[str, str], triage: list[Triage], policies: dict[str, str]) -> None:
+def _check(only: tuple[str, str], triage: list[Triage], policies: dict[str, str]) -> tuple[str, str]:
     tried = policies_by_target(triage, policies)
     known = sorted({name for own in tried.values() for name in own})
-    for name in only:
-        if name not in known:
-            raise InputError(
-                f"there is no triaged trajectory of the policy '{name}'; "
-                f"there are {', '.join(known) or 'none'}."
-            )
+    only = chosen_name("policy", only[0], known), chosen_name("policy", only[1], known)
     if only[0] == only[1]:
         raise InputError(f"'{only[0]}' cannot be compared with itself; name two policies.")
     if not any(own.get(only[0], set()) & own.get(only[1], set()) for own in tried.values()):
@@ -97,6 +94,7 @@ def _check(only: tuple[str, str], triage: list[Triage], policies: dict[str, str]
             f"'{only[0]}' and '{only[1]}' were tried on no task in common, so there is nothing to pair; "
             "ingest trajectories of both on the same tasks."
         )
+    return only
 
 
 def policy_page(rows: list[PolicyContrast]) -> str:

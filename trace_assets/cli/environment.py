@@ -19,13 +19,13 @@ from trace_assets.cli.diagnosis import print_forecast
 from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
-from trace_assets.records import EnvironmentVersion
+from trace_assets.records import Capability, EnvironmentVersion
 
 if TYPE_CHECKING:
     from trace_assets.environments.contract.description import TargetContract
     from trace_assets.records import EnvironmentCheck
-    from trace_assets.study import Study
-
+    from trace_assets.store.names import chosen_name
+from trace_assets.study import Study
 
 app = typer.Typer(
     name="environment",
@@ -60,12 +60,13 @@ def show_versions(
 ) -> None:
     """Print every version of one capability's environment: the reply, the failed checks, the tokens."""
     study = open_study(config, overrides)
-    rows = (
-        study.store.read(EnvironmentVersion, capability) if study.store.partitions(EnvironmentVersion) else []
-    )
-    if not rows:
-        known = ", ".join(study.store.partitions(EnvironmentVersion)) or "none yet"
-        raise InputError(f"there are no versions of an environment for '{capability}'; there are {known}.")
+    there = study.store.partitions(EnvironmentVersion)
+    if not there:
+        raise InputError("there is no version of an environment yet; `trace sync` has them written.")
+    names = {row.name: row.capability_id for row in study.store.read(Capability)}
+    known = {name: key for name, key in names.items() if key in there} | {key: key for key in there}
+    capability = chosen_name("capability", capability, known)
+    rows = study.store.read(EnvironmentVersion, capability)
     if source is not None:
         chosen = [row for row in rows if row.round == source]
         if not chosen:

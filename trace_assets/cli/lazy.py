@@ -10,8 +10,12 @@ from typing import Any
 
 import click
 import typer
+from rich.markup import escape
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
+
+from trace_assets.cli.loudness import heartbeat, loudness_options
+from trace_assets.cli.study_folder import is_below_study
 
 
 class LazyCommand(click.Command):
@@ -21,11 +25,24 @@ class LazyCommand(click.Command):
         name: What it is called by.
         place: `module:name` of its function, or of the `typer.Typer` of a group.
         summary: What `--help` says of it: the first paragraph of its docstring, or the help of the group.
+        panel: Under which heading the list has it.
+        examples: Calls, each with `# what it does` where that is not plain.
+        serves: Whether it waits for others until it is ended, so that its silence says nothing.
     """
 
-    def __init__(self, name: str, place: str, summary: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: str,
+        summary: str,
+        *,
+        panel: str,
+        examples: Sequence[str],
+        serves: bool = False,
+    ) -> None:
         super().__init__(name, help=summary)
-        self.place = place
+        self.place, self.examples, self.serves = place, tuple(examples), serves
+        self.rich_help_panel = panel  # typer's help looks for it
 
     def load(self) -> click.Command:
         """Import the command."""
@@ -33,10 +50,46 @@ class LazyCommand(click.Command):
         with _no_collections():
             found = getattr(import_module(f"trace_assets.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
-            return get_group(found)
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(self.name)(found)
-        return get_command(alone)
+            command: click.Command = get_group(found)
+        else:
+            alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            alone.command(self.name)(found)
+            command = get_command(alone)
+        command.epilog = examples_epilog(self.examples)
+        for leaf in _leaves(command):
+            leaf.help = _unwrapped(leaf.help or "")
+            leaf.params += loudness_options()
+            _take_paths_from_here(leaf)
+        return command
+
+
+def examples_epilog(examples: Sequence[str]) -> str:
+    """Return examples as they stand below a command's help, one a line."""
+    lines = []
+    for one in examples:
+        call, mark, words = one.partition("#")
+        lines.append(f"  {escape(call)}" + (f"[dim]# {escape(words.strip())}[/]" if mark else ""))
+    return "\n\n".join(["[dim]Examples[/]", *lines])
+
+
+def _unwrapped(text: str) -> str:
+    """Return a docstring with one line a paragraph: the terminal's width decides where lines end."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _leaves(command: click.Command) -> Iterator[click.Command]:
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from _leaves(inner)
+    else:
+        yield command
+
+
+def _take_paths_from_here(command: click.Command) -> None:
+    """A study that lies further up is worked on from its own folder: files named on the way stay as meant."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Path) and is_below_study():
+            parameter.type.resolve_path = True
 
 
 @contextmanager
@@ -58,6 +111,7 @@ def lazy_group(commands: Sequence[LazyCommand]) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
+            self.params += loudness_options()
             for command in commands:
                 self.add_command(command)
 
@@ -65,6 +119,10 @@ def lazy_group(commands: Sequence[LazyCommand]) -> type[TyperGroup]:
             self, ctx: click.Context, args: list[str]
         ) -> tuple[str | None, click.Command | None, list[str]]:
             name, command, rest = super().resolve_command(ctx, args)
-            return name, command.load() if isinstance(command, LazyCommand) else command, rest
+            if not isinstance(command, LazyCommand):
+                return name, command, rest
+            if not command.serves and not ctx.resilient_parsing:
+                ctx.with_resource(heartbeat(f"trace {name} is at work"))
+            return name, command.load(), rest
 
     return LazyGroup

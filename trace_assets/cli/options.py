@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO, cast
 
@@ -13,6 +14,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from trace_assets.cli.completion import complete_setting
+from trace_assets.cli.loudness import PANEL, Loudness, heard, loudness
+from trace_assets.cli.study_folder import go_to_study
 from trace_assets.errors import InputError
 from trace_assets.untrusted.printable import printable
 
@@ -21,13 +25,26 @@ if TYPE_CHECKING:
     from trace_assets.study import Study
 
 Config = Annotated[
-    Path | None, typer.Option("--config", help="A trace.toml; the one in the working directory by default.")
+    Path | None,
+    typer.Option(
+        "--config",
+        help="A trace.toml; by default the one here, or in the nearest folder above that holds a study.",
+        rich_help_panel=PANEL,
+    ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Override one setting: section.key=value. May be given several times."),
+    typer.Option(
+        "--set",
+        help="Override one setting: section.key=value. May be given several times.",
+        rich_help_panel=PANEL,
+        autocompletion=complete_setting,
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=PANEL),
+]
 
 
 def _require_docker(value: bool) -> bool:
@@ -57,9 +74,13 @@ def open_study(config: Path | None, overrides: list[str] | None, *, writable: bo
     """
     from trace_assets.study import Study
 
+    go_to_study()
     if config is None and not os.environ.get("TRACE_CONFIG") and Path("trace.toml").is_file():
         config = Path("trace.toml")
     study = Study.open(None, config, overrides if overrides else None, writable=writable)
+    if loudness() == Loudness.verbose:
+        named = config or os.environ.get("TRACE_CONFIG") or "the defaults"
+        print(f"trace: home {study.home.path}, settings {named}", file=sys.stderr)
     os.environ.update(study.environment(config, overrides or []))
     return study
 
@@ -100,6 +121,7 @@ class PrintableStream:
     def write(self, text: str) -> int:
         """Write a text."""
         # A bar is drawn over by a line that begins so; it does no harm where a line begins anyway.
+        heard()
         begin = "\r" if text.startswith("\r") and not text.startswith("\r\n") else ""
         self.rich_proxied_file.write(begin + printable(text[len(begin) :]))
         return len(text)
@@ -152,6 +174,7 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
     from trace_assets.orchestration.instance import prepare_instance, register_batches
     from trace_assets.orchestration.planner import Item, nodes_of
     from trace_assets.orchestration.scope import Scope
+    from trace_assets.store.names import chosen_name
 
     if not names:
         return []
@@ -163,7 +186,11 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
         for name in names:
             asset, bracket, rest = name.partition("[")
             if asset not in nodes:
-                raise InputError(f"there is no asset '{asset}'; there are {', '.join(sorted(nodes))}.")
+                near = get_close_matches(asset, nodes, 1)
+                raise InputError(
+                    f"there is no asset '{asset}'"
+                    + (f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(sorted(nodes))}.")
+                )
             dimension = nodes[asset].dimension
             keys = [""] if dimension is None else sorted(instance.get_dynamic_partitions(dimension))
             if not bracket:
@@ -172,9 +199,9 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
             partition = rest.removesuffix("]")
             if dimension is None:
                 raise InputError(f"'{asset}' has no partitions; write '{asset}' in place of '{name}'.")
-            if partition not in keys or not rest.endswith("]"):
-                there = ", ".join(keys) or "none yet"
-                raise InputError(f"'{name}' names no partition of '{asset}'; there are: {there}.")
+            if not rest.endswith("]"):
+                raise InputError(f"'{name}' lacks its closing bracket; write '{asset}[{partition}]'.")
+            partition = chosen_name("partition", partition, keys)
             if scope(Item(asset, partition)) == "left out":
                 raise InputError(f"'{name}' cannot be made with these settings. {' '.join(scope.notes())}")
             found.append(Item(asset, partition))

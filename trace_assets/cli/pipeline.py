@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.cli.completion import complete_asset
 from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import Keep, Yes, refused, tell, tell_settings
@@ -62,7 +63,10 @@ Jobs = Annotated[int | None, typer.Option(help="Items at once; by default two, o
 def sync(
     select: Annotated[
         list[str] | None,
-        typer.Option(help=r"Asset or asset\[partition] to look at, with its settings; may be repeated."),
+        typer.Option(
+            help=r"Asset or asset\[partition] to look at, with its settings; may be repeated.",
+            autocompletion=complete_asset,
+        ),
     ] = None,
     again: Annotated[
         list[str] | None,
@@ -161,6 +165,7 @@ def demo(
     jobs: Jobs = None,
     yes: Yes = False,
     keep: Keep = False,
+    as_json: Json = False,
 ) -> None:
     """Run the whole loop on the embedded target: CPU only, minutes, ends with the table."""
     from trace_assets.cli.forecast import needs_sandbox
@@ -193,8 +198,9 @@ def demo(
         synced = sync_rounds(study, console, live=True, jobs=jobs, everything=True, yes=yes, keep=keep)
     else:
         synced = run_sync(study, live=True, jobs=jobs, everything=True, yes=yes, keep=keep)
-    print_everything(study, console)
-    _finish(console, synced, False)
+    if not as_json:
+        print_everything(study, console)
+    _finish(console, synced, as_json)
 
 
 def diagnose(
@@ -284,6 +290,7 @@ def report(
     ] = None,
     config: Config = None,
     overrides: Set = None,
+    as_json: Json = False,
 ) -> None:
     """Write the HTML page from what is in the store, finished or not, and print its path."""
     from trace_assets.assets.report import write_page
@@ -292,7 +299,8 @@ def report(
     if output is None and not study.home.is_writable:
         output = Path("trace-report.html")
     tell_settings(study)
-    print(write_page(study, output))
+    page = write_page(study, output)
+    print(json.dumps({"path": str(page)}) if as_json else page)
 
 
 def _finish(console: Console, synced: Synced, as_json: bool) -> None:

@@ -6,11 +6,12 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 import typer
@@ -21,6 +22,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from trace_assets.cli.loudness import Loudness, described, loudness
 from trace_assets.cli.options import console as make_console
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance, register_batches
@@ -79,8 +81,9 @@ def run_sync(
     new = {Item(asset, batch): "new files" for batch in force or {} for asset in ("tasks", "trajectories")}
     announce(study.home)
     once_more = list(again)
-    with _bars(console, quiet, study.home.path) as (environment, paused), instance:
-        lines = _Lines(console, quiet)
+    quiet = quiet or loudness() == Loudness.quiet
+    lines = _Lines(console, quiet)
+    with _bars(console, quiet, study.home.path, lines) as (environment, paused), instance:
         return sync(
             build(study),
             instance,
@@ -144,11 +147,17 @@ class _Lines:
     def __init__(self, console: Console, quiet: bool) -> None:
         self.console, self.quiet = console, quiet
         self.reasons: dict[Item, str] = {}
+        self.at_work: dict[Item, float] = {}
 
     def __call__(self, event: str, item: Item, what: Step | Outcome) -> None:
         if isinstance(what, Step):
             self.reasons[item] = what.reason
-        elif not what.made:
+            self.at_work[item] = time.monotonic()
+            if loudness() == Loudness.verbose:
+                self.console.print(f"[dim]→ {escape(str(item))} ({escape(what.reason)})[/]", soft_wrap=True)
+            return
+        self.at_work.pop(item, None)
+        if not what.made:
             self.console.print(f"[red]✗[/] {escape(str(item))}: {escape(what.error)}", soft_wrap=True)
         else:
             if not self.quiet:
@@ -171,15 +180,22 @@ Paused = Callable[[], AbstractContextManager[None]]
 
 
 @contextmanager
-def _bars(console: Console, quiet: bool, home: Path) -> Iterator[tuple[dict[str, str], Paused]]:
+def _bars(
+    console: Console, quiet: bool, home: Path, lines: _Lines
+) -> Iterator[tuple[dict[str, str], Paused]]:
     """Draw the bars that worker processes report, until the body ends.
 
     They report into the home: what a killed process leaves there is removed with its other half-made files.
+    Without a terminal the same is told in words now and then.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet and sys.stderr.isatty():
         yield {PROGRESS_DIR: ""}, nullcontext
         return
     with TemporaryDirectory(dir=home, prefix=".progress-", suffix=".partial") as folder:
+        if not sys.stderr.isatty():
+            with described(lambda: _at_work(Path(folder), lines)):
+                yield {PROGRESS_DIR: folder}, nullcontext
+            return
         stop = threading.Event()
         with Live(console=console, refresh_per_second=5, transient=True) as live:
 
@@ -204,13 +220,28 @@ def _bars(console: Console, quiet: bool, home: Path) -> Iterator[tuple[dict[str,
                 thread.join()
 
 
-def _draw(folder: Path) -> Group:
-    grid = Table.grid(padding=(0, 1))
+def _at_work(folder: Path, lines: _Lines) -> str:
+    """Return in words what is being made, and how far it is."""
+    now = time.monotonic()
+    items = [f"{item} since {now - since:.0f} s" for item, since in list(lines.at_work.items())]
+    counts = []
+    for state in _states(folder):
+        of = f"/{state['total']}" if state["total"] else ""
+        counts.append(f"{state['title']} {state['done']}{of} {state['note']}")
+    return "; ".join([", ".join(items) or "looking what is due", *(one.strip() for one in counts)])
+
+
+def _states(folder: Path) -> Iterator[dict[str, Any]]:
     for file in sorted(folder.glob("*.json")):
         try:
-            state = json.loads(file.read_text(encoding="utf-8"))
+            yield json.loads(file.read_text(encoding="utf-8"))
         except (OSError, json.JSONDecodeError):
             continue
+
+
+def _draw(folder: Path) -> Group:
+    grid = Table.grid(padding=(0, 1))
+    for state in _states(folder):
         total = state["total"] or 0
         grid.add_row(
             Text(state["title"]),

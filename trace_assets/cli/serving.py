@@ -42,6 +42,7 @@ def serve(
     show: Annotated[bool, typer.Option("--print", help="Print vLLM's command line only.")] = False,
     config: Config = None,
     overrides: Set = None,
+    as_json: Json = False,
 ) -> None:
     """Serve the base model and every accepted adapter through vLLM until interrupted.
 
@@ -54,10 +55,14 @@ def serve(
         make_console(stderr=True).print(f"[yellow]note[/] not served: {escape(why)}", soft_wrap=True)
     section = study.settings.serving
     if show:
+        if as_json:
+            command = [*find_vllm(section.command), *launch.arguments()]
+            print(json.dumps({"variables": launch.variables(), "command": command}, indent=2))
+            return
         variables = [f"{name}={value}" for name, value in launch.variables().items()]
         print(" ".join([*variables, *map(shlex.quote, [*find_vllm(section.command), *launch.arguments()])]))
         return
-    console = make_console()
+    console = make_console(stderr=as_json)
     server = ModelServer(
         launch,
         log_file(study),
@@ -69,6 +74,13 @@ def serve(
         if any(not row.passed and not row.n_episodes for row in rows) and (gone := server.why_gone(ENDING)):
             raise Unavailable(gone)  # not compared: whether an adapter differs is not known
         _show(rows, console)
+        if as_json:
+            document = {
+                "base_url": launch.base_url,
+                "models": [launch.name, *launch.adapters],
+                "adapters": [row.model_dump(mode="json") for row in rows],
+            }
+            print(json.dumps(document, indent=2), flush=True)
         if not all(row.passed for row in rows):
             raise typer.Exit(1)
         if check_only:

@@ -11,6 +11,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from trace_assets.cli.completion import complete_section
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.settings import Settings
@@ -18,7 +19,9 @@ from trace_assets.settings.reference import SettingRow, json_schema, setting_row
 
 
 def settings(
-    section: Annotated[str | None, typer.Argument(help="One section, such as selection.")] = None,
+    section: Annotated[
+        str | None, typer.Argument(help="One section, such as selection.", autocompletion=complete_section)
+    ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of trace.toml, for editors.")
     ] = False,

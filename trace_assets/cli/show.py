@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +14,11 @@ from rich.markup import escape
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.diagnosis.expected.diffs import in_words
+from trace_assets.errors import InputError
 from trace_assets.records import MessageRow, ToolCall
 from trace_assets.report.one_trajectory import OneTrajectory, gather_trajectory
+from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.study import Study
 from trace_assets.untrusted.printable import one_line, printable
 
 LONGEST = 300
@@ -24,6 +29,13 @@ _ROLES = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "blue"}
 def show(
     trajectory: Annotated[str, typer.Argument(help="A trajectory's id, or its beginning.")],
     full: Annotated[bool, typer.Option("--full", help="Print messages whole.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Write it as an HTML page, messages whole, and print its path.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where the page goes; into the home unless given."),
+    ] = None,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
@@ -31,10 +43,30 @@ def show(
     """Print one trajectory: its messages, its labels, and where and why it failed."""
     study = open_study(config, overrides, writable=False)
     found = gather_trajectory(study.store, trajectory)
+    if page or output is not None:
+        written = _write_page(study, found, output)
+        print(json.dumps({"path": str(written)}) if as_json else written)
+        return
     if as_json:
         print(json.dumps(found.document(), indent=2))
         return
     print_trajectory(found, make_console(), None if full else LONGEST)
+
+
+def _write_page(study: Study, one: OneTrajectory, output: Path | None) -> Path:
+    from trace_assets.report.trajectory_page import render_trajectory
+
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", one.head.trajectory_id)[:100]
+    place = output or (study.home.reports if study.home.is_writable else Path()) / f"trajectory-{name}.html"
+    try:
+        make_folder(place.absolute().parent)
+        with replacing_file(place.absolute()) as partial:
+            partial.write_text(render_trajectory(one), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"the page {place} cannot be written ({error.strerror}); name another --output."
+        ) from error
+    return place.absolute()
 
 
 def print_trajectory(one: OneTrajectory, console: Console, longest: int | None = LONGEST) -> None:

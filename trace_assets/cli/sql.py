@@ -19,10 +19,12 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli import sql_output
+from trace_assets.cli.completion import complete_query
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
+from trace_assets.store.names import chosen_name
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse
 from trace_assets.study import Study  # noqa: F401 (`open_study` needs it: imported with the command)
@@ -34,7 +36,8 @@ def sql(
     query: Annotated[
         str | None,
         typer.Argument(
-            help="A query, a .sql file, or the name of a ready query or table; - reads standard input."
+            help="A query, a .sql file, or the name of a ready query or table; - reads standard input.",
+            autocompletion=complete_query,
         ),
     ] = None,
     param: Annotated[
@@ -55,11 +58,16 @@ def sql(
     ] = TABLE_ROWS,
     config: Config = None,
     overrides: Set = None,
+    as_json: Json = False,
 ) -> None:
     """Query every table in SQL. Without a query: list the tables and the ready queries."""
+    if as_json and format not in (None, Format.json):
+        raise InputError(f"--json and --format {format.value} contradict each other: say one of them.")
     given = _parameters(param or [])
+    if query is not None and query.endswith(".sql"):
+        query = str(Path(query).absolute())  # before the study's folder becomes the working one
     study = open_study(config, overrides, writable=False)
-    chosen = sql_output.format_of(format, output)
+    chosen = Format.json if as_json else sql_output.format_of(format, output)
     with Warehouse(study.home) as warehouse:
         if query is None:
             if given:
@@ -122,7 +130,7 @@ def _resolve(
     """Return the SQL and the values for its parameters that the argument stands for."""
     known = ready_queries()
     if query in known:
-        return known[query].sql, known[query].bind(given)
+        return known[query].sql, known[query].bind(_meant(given, warehouse))
     if query == "-":
         return sys.stdin.read(), given
     if query.endswith(".sql"):
@@ -143,6 +151,29 @@ def _resolve(
             + (f"; did you mean {' or '.join(near)}?" if near else "; `trace sql` lists what there is.")
         )
     return query, given
+
+
+NAMED = {
+    "capability": ("SELECT capability_id, name FROM capabilities", 2),
+    "policy": ("SELECT DISTINCT policy FROM trajectories", 1),
+    "target": ("SELECT DISTINCT target FROM trajectories", 1),
+}
+"""Parameters of ready queries that name something stored: where the names are, and in how many columns."""
+
+
+def _meant(given: Mapping[str, str], warehouse: Warehouse) -> dict[str, str]:
+    """Return values in which a unique beginning of a name is the name.
+
+    Raises:
+        InputError: Nothing stored is called so, or several begin so.
+    """
+    meant = dict(given)
+    for parameter, (where, width) in NAMED.items():
+        if parameter in meant:
+            rows = [row for frame in warehouse.stream(where) for row in frame.iter_rows()]
+            names = {str(row[column]): str(row[0]) for column in range(width) for row in rows}
+            meant[parameter] = chosen_name(parameter, meant[parameter], names)
+    return meant
 
 
 def _list(warehouse: Warehouse, chosen: Format) -> None:

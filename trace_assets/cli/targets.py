@@ -185,11 +185,14 @@ def new(
         Path | None, typer.Option("--to", help="Where; a folder of that name by default.")
     ] = None,
 ) -> None:
-    """Write a working target to begin from: module, test and settings."""
+    """Write a working target to begin from: module, test, a scripted agent with a fault, and settings."""
     place = folder or Path(name)
     for file in write_template(name, place):
         print(file)
     print(f"Next: trace targets check {place / 'target.py'}")
+    print(f"Then, with `python {place / 'agent.py'}` at work in another terminal:")
+    print(f"  trace sync --config {place / 'trace.toml'} --select tasks --select trajectories")
+    print(f"  trace diagnose --config {place / 'trace.toml'}")
 
 
 @app.command("check")

@@ -18,6 +18,7 @@ import dagster as dg
 
 from trace_assets.orchestration.automation import PROMISED
 from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.launchpad import overrides, settings_config
 from trace_assets.orchestration.pages import markdown
 from trace_assets.orchestration.planner import plan
 from trace_assets.records import TrajectoryHead
@@ -29,17 +30,22 @@ PATIENCE_SECONDS = 15.0
 """How long a sync that was told to stop may take to put its work away."""
 
 
+SettingsOfTheRun = settings_config()
+
+
 class WholeLoop(dg.Config):
     """What to bring up to date: nothing given takes all.
 
     Finished work that is due (played episodes, trained weights, paid answers) is replaced where `again`
     names it, an asset or `asset[partition]`, and left as it is with `keep`; else the run fails and names it.
+    `settings` hold for this run alone: what they change is due again once trace.toml is in force.
     """
 
     select: list[str] = []
     again: list[str] = []
     keep: bool = False
     jobs: int | None = None
+    settings: SettingsOfTheRun = SettingsOfTheRun()  # type: ignore[valid-type]
 
 
 @dg.op(required_resource_keys={"study"}, tags={"layer": "gpu"})  # type: ignore[untyped-decorator, unused-ignore]
@@ -52,6 +58,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     command += [part for name in config.again for part in ("--again", name)]
     command += ["--keep"] if config.keep else []
     command += ["--jobs", str(config.jobs)] if config.jobs else []
+    command += [part for one in overrides(config.settings) for part in ("--set", one)]
     with sync_process(command, study) as process:
         assert process.stderr is not None and process.stdout is not None
         for line in process.stderr:

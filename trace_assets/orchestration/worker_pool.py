@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
@@ -241,14 +244,38 @@ def materialize_items(
     """
     os.environ.update(environment)
     plain_warnings()
-    from trace_assets.definitions import load
+    opened = _opened()
+    try:
+        return materialize_here(opened.definitions, opened.study, opened.instance, items, again)
+    finally:
+        give_back()
 
-    definitions, study = load()
-    with dg.DagsterInstance.get() as instance:
-        try:
-            return materialize_here(definitions, study, instance, items, again)
-        finally:
-            give_back()
+
+@dataclass(frozen=True)
+class _Opened:
+    """What a worker keeps from one item to the next: to make it anew takes longer than most items."""
+
+    study: Study
+    definitions: dg.Definitions
+    instance: dg.DagsterInstance
+    history: str
+    """The Dagster home of the instance."""
+
+
+_kept: _Opened | None = None
+
+
+def _opened() -> _Opened:
+    """Open the study that the environment names, or return what was opened before while it is the same."""
+    global _kept
+    from trace_assets.definitions import build
+
+    study, history = Study.open(), os.environ.get("DAGSTER_HOME", "")
+    if _kept is None or (_kept.study, _kept.history) != (study, history):
+        if _kept is not None:
+            _kept.instance.dispose()
+        _kept = _Opened(study, build(study), dg.DagsterInstance.get(), history)
+    return _kept
 
 
 def materialize_here(
@@ -277,22 +304,61 @@ def materialize_here(
     process = announce(study.home)
     started = time.monotonic()
     with _heeding_interrupts():
-        result = dg.materialize(
-            list(definitions.assets or []),  # type: ignore[arg-type]
-            selection=[_key(item) for item in items],
+        # The job of all assets, of which a run takes some: pages call such a run by what it makes. It is
+        # resolved once for the definitions; `dg.materialize` would resolve everything for each run.
+        job = definitions.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(
+            asset_selection=[_key(item) for item in items],
             partition_key=items[0].partition or None,
-            instance=instance,
-            resources={"study": study},
+            instance=_of_our_location(instance, job.name),
             run_config=QUIET,
             raise_on_error=False,
             tags={
                 "trace/by": "sync",
+                ".dagster/repository": f"{REPOSITORY}@{LOCATION}",
                 PROCESS_TAG: process,
                 **({} if again is None else {AGAIN_TAG: str(again).lower()}),
             },
         )
     seconds = time.monotonic() - started
     return [_outcome(item, result, seconds) for item in items]
+
+
+LOCATION = "trace_assets.definitions"
+"""The code location's name where it is loaded with `dagster dev -m`, as `trace ui` does."""
+REPOSITORY = "__repository__"
+"""What Dagster calls the definitions of a module."""
+ORIGIN = {
+    "__class__": "ExternalPipelineOrigin",
+    "external_repository_origin": {
+        "__class__": "ExternalRepositoryOrigin",
+        "repository_location_origin": {
+            "__class__": "ManagedGrpcPythonEnvRepositoryLocationOrigin",
+            "loadable_target_origin": {
+                "__class__": "LoadableTargetOrigin",
+                "attribute": None,
+                "executable_path": sys.executable,
+                "module_name": LOCATION,
+                "package_name": None,
+                "python_file": None,
+                "working_directory": None,
+            },
+            "location_name": LOCATION,
+        },
+        "repository_name": REPOSITORY,
+    },
+}
+"""Where a run is from, as Dagster writes it into its history; for the type itself it has no public name."""
+
+
+def _of_our_location(instance: dg.DagsterInstance, job: str) -> dg.DagsterInstance:
+    """Have the runs of an instance say where they are from: without that no timeline shows them."""
+    origin: Any = dg.deserialize_value(json.dumps({**ORIGIN, "pipeline_name": job}))
+    # Dagster has no argument for it on the way of `execute_in_process`.
+    instance.create_run_for_job = partial(  # type: ignore[method-assign]
+        type(instance).create_run_for_job, instance, remote_job_origin=origin
+    )
+    return instance
 
 
 @contextmanager

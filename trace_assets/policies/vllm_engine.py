@@ -12,7 +12,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import InputError, Unavailable, install_command
 from trace_assets.policies.token_policy import Sampled, TokenPolicy
 from trace_assets.serving.server import Launch
 from trace_assets.store.content import folder_version
@@ -216,9 +216,9 @@ def require_vllm() -> None:
 
     if find_spec("vllm") is None:
         raise Unavailable(
-            "the engine 'vllm' needs vLLM in this interpreter, which has none: run `pip install "
-            "'trace-assets[train,serve]'` on a GPU machine, or `make .venv-serve/.vllm` for a CPU and then "
-            "its programs (.venv-serve/bin/trace); docs/serving.md says more."
+            "the engine 'vllm' needs vLLM in this interpreter, which has none: run `"
+            f"{install_command('train,serve')}` on a GPU machine, or `make .venv-serve/.vllm` for a CPU "
+            "and then its programs (.venv-serve/bin/trace); docs/serving.md says more."
         )
 
 

@@ -103,16 +103,27 @@ def to_frame(records: Iterable[R], record: type[R]) -> pl.DataFrame:
     return frame.sort(list(record.key), nulls_last=True) if record.key else frame
 
 
+@cache
+def _converted(record: type[Record]) -> tuple[tuple[str, type[Record] | None], ...]:
+    """Return the few columns that are read otherwise than they stand: lists of records, and JSON (None)."""
+    found: list[tuple[str, type[Record] | None]] = []
+    for name, field in record.model_fields.items():
+        inner = get_args(field.annotation)
+        if _is_json(field):
+            found.append((name, None))
+        elif inner and isinstance(inner[0], type) and issubclass(inner[0], Record):
+            found.append((name, inner[0]))
+    return tuple(found)
+
+
 def _load(value: Any, record: type[Record]) -> dict[str, Any]:
     row = dict(value)
-    for name, field in record.model_fields.items():
+    for name, inner in _converted(record):
         item = row.get(name)
-        if _is_json(field) and isinstance(item, str):
+        if inner is None and isinstance(item, str):
             row[name] = json.loads(item)
-        elif isinstance(item, list):
-            inner = get_args(field.annotation)
-            if inner and isinstance(inner[0], type) and issubclass(inner[0], Record):
-                row[name] = [_load(part, inner[0]) for part in item]
+        elif inner is not None and isinstance(item, list):
+            row[name] = [_load(part, inner) for part in item]
     return row
 
 

@@ -32,6 +32,8 @@ from trace_assets.records import (
     MessageRow,
     NoHarm,
     Pilot,
+    Proposal,
+    ProposedFinding,
     Round,
     Route,
     RouterRegret,
@@ -172,6 +174,10 @@ class ReportData:
     decisive: Sequence[DecisiveShare] = ()
     nothing_found: bool = False
     """Whether diagnosis ran to its end and proposed nothing."""
+    findings: Sequence[ProposedFinding] = ()
+    """What detectors proposed, where none of it became a candidate."""
+    proposals: Sequence[Proposal] = ()
+    """What a model proposed, likewise."""
     samples: Sequence[Sample] = ()
     also_lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Capability id to further failures that lack it, whose messages are not on the page; not all of them."""
@@ -256,6 +262,8 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         selected=selected,
         decisive=store.read(DecisiveShare),
         nothing_found=not selected and store.has(SelectedCapability),
+        findings=[] if selected else store.read(ProposedFinding),
+        proposals=[] if selected else store.read(Proposal),
         samples=[
             Sample(label, outcome[label.trajectory_id], tuple(said[label.trajectory_id]))
             for label in chosen.shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape as escape_markup
@@ -93,10 +94,10 @@ def path(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
-def short(words: str, most: int) -> str:
-    """Return the words, cut to `most` characters.
+def wrapped(words: str, most: int) -> list[str]:
+    """Return the words on lines of at most so many characters: a name is never cut.
 
-    >>> short("a long label", 7)
-    'a long…'
+    >>> wrapped("adapter: Look up the order", 12), wrapped("w" * 5, 3), wrapped("", 9)
+    (['adapter:', 'Look up the', 'order'], ['www', 'ww'], [''])
     """
-    return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+    return textwrap.wrap(words, most) or [""]

@@ -71,6 +71,27 @@ WHAT_HELPS = (
 """What to do where nothing was found."""
 
 
+def fallen(data: ReportData) -> list[str]:
+    """Say of each proposal that became no candidate how often it was seen, and why it fell."""
+    told = []
+    for one in sorted(data.findings, key=lambda row: (-row.n_lacking, row.capability_id)):
+        if not one.picked:
+            told.append(
+                f"{one.name}: lacking in {one.n_lacking:,} of {one.n_lacking + one.n_present:,} relevant "
+                f"trajectories; fell, as a norm must be shown by {100 * one.norm:.0f} % of at least 3 "
+                "relevant successes."
+            )
+    for row in data.proposals:
+        if row.merged_into is None:
+            told.append(
+                f"{row.name}: proposed by {row.analyst} from "
+                f"{formatting.count(row.n_failures, 'failure')}; fell, as it was merged into nothing."
+            )
+    return told or [
+        "Nothing was proposed that enough trajectories lack (discovery.min_support) and another shows."
+    ]
+
+
 def explained(data: ReportData) -> int:
     """Return how many of the agent's failures lack a kept capability, each failure counted once."""
     failures = {row.target: row.n_failed for row in data.contrasts}

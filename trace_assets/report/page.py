@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -21,6 +24,34 @@ from trace_assets.untrusted.printable import printable
 
 def render(data: ReportData) -> str:
     """Return the page as one HTML document. Data are escaped; equal data give an equal page."""
+    environment = templates(data.names)
+    environment.globals["elsewhere"] = data.elsewhere
+    views: dict[str, Any] = {
+        "result": result_view(data),
+        "rounds": rounds_view(data),
+        "deficits": deficits_view(data),
+        "evidence": evidence_view(data),
+        "trust": trust_view(data),
+        "teaching": teaching_view(data),
+        "audits": audit_view(data),
+        "routing": routing_view(data),
+        "costs": costs_view(data),
+    }
+    page = environment.get_template("page.html.jinja").render(
+        styles=styles(),
+        headline=headline(data),
+        as_of=f"{max(row.recorded_at for row in data.ledger):%Y-%m-%d %H:%M} UTC" if data.ledger else "",
+        tiles=tiles(data),
+        rules={"kept": SAMPLES_KEPT, "rejected": SAMPLES_REJECTED, "most": MOST_SAMPLES},
+        thresholds=data.thresholds,
+        sections=sections(views),
+        **views,
+    )
+    return printable(with_labels(page))
+
+
+def templates(names: Mapping[str, str] | None = None) -> Environment:
+    """Return what fills the templates; `names` are those of capabilities."""
     environment = Environment(
         loader=PackageLoader("trace_assets.report"),
         autoescape=True,
@@ -38,28 +69,89 @@ def render(data: ReportData) -> str:
         commas=lambda n: f"{n:,.0f}",
         duration=formatting.duration,
         money=formatting.money,
-        arm=lambda arm: formatting.arm_name(arm, data.names),
+        arm=lambda arm: formatting.arm_name(arm, dict(names or {})),
     )
-    environment.globals["elsewhere"] = data.elsewhere
+    return environment
+
+
+def styles() -> Markup:
+    """Return the style of a page and its plots."""
     style = resources.files("trace_assets.report").joinpath("page.css").read_text(encoding="utf-8")
-    page = environment.get_template("page.html.jinja").render(
-        styles=Markup(style + stylesheet()),
-        headline=headline(data),
-        as_of=f"{max(row.recorded_at for row in data.ledger):%Y-%m-%d %H:%M} UTC" if data.ledger else "",
-        tiles=tiles(data),
-        result=result_view(data),
-        rounds=rounds_view(data),
-        deficits=deficits_view(data),
-        evidence=evidence_view(data),
-        rules={"kept": SAMPLES_KEPT, "rejected": SAMPLES_REJECTED, "most": MOST_SAMPLES},
-        trust=trust_view(data),
-        teaching=teaching_view(data),
-        audits=audit_view(data),
-        routing=routing_view(data),
-        costs=costs_view(data),
-        thresholds=data.thresholds,
-    )
-    return printable(page)
+    return Markup(style + stylesheet())
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """One section of the page.
+
+    Attributes:
+        name: Its heading.
+        anchor: Its id; its template has the same name.
+        what: What is missing where it is not there.
+        there: Whether there is anything to show.
+        taught: Whether it needs a model that can be trained.
+    """
+
+    name: str
+    anchor: str
+    what: str
+    there: bool
+    taught: bool = False
+
+    @property
+    def template(self) -> str:
+        """The file that shows it."""
+        return f"{self.anchor}.html.jinja"
+
+
+def sections(views: Mapping[str, Any]) -> list[PageSection]:
+    """Return the sections in the page's order; of those without content only what is missing is told."""
+    trust, teaching, routing = views["trust"], views["teaching"], views["routing"]
+    taught = any(teaching[name] for name in ("environments", "adapters", "worth"))
+    routed = any(routing[name] for name in ("confusions", "scores"))
+    known = any(trust[name] for name in ("faults", "leaks", "agreement", "stability"))
+    evidence = bool(views["evidence"] or views["deficits"]["nothing_found"])
+    return [
+        PageSection(
+            "Result",
+            "result",
+            "Evaluation on test tasks",
+            bool(views["result"] or views["rounds"]),
+            taught=True,
+        ),
+        PageSection("What the agent lacks", "deficits", "Contrast of capabilities", True),
+        PageSection("Evidence", "evidence", "Labels with evidence", evidence),
+        PageSection("How far to trust it", "trust", "Whose fault the failures are", known),
+        PageSection("How it was taught", "teaching", "Environments and adapters", taught, taught=True),
+        PageSection("Audits", "audit", "Audits", bool(views["audits"]), taught=True),
+        PageSection("Routing", "routing", "Routing", routed, taught=True),
+        PageSection("Cost", "cost", "Anything", bool(views["costs"]["rows"])),
+        PageSection("How to read this", "method", "", True),
+    ]
+
+
+_TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
+_ROW = re.compile(r"(?<=<tr)(?=[ >]).*?(?=</tr>)", re.DOTALL)
+
+
+def with_labels(page: str) -> str:
+    """Return the page with each cell knowing its column's name: a phone shows rows as cards.
+
+    >>> table = "<table><thead><tr><th>n</th></tr></thead><tbody><tr><td>3</td></tr></tbody></table>"
+    >>> with_labels(table)
+    '<table><thead><tr><th>n</th></tr></thead><tbody><tr><td data-label="n">3</td></tr></tbody></table>'
+    """
+
+    def label(table: re.Match[str]) -> str:
+        names = [re.sub(r"<[^>]*>", "", name) for name in re.findall(r"<th\b[^>]*>(.*?)</th>", table[0])]
+
+        def row(found: re.Match[str]) -> str:
+            columns = iter(names)
+            return re.sub(r"<td(?=[ >])", lambda _: f'<td data-label="{next(columns, "")}"', found[0])
+
+        return _ROW.sub(row, table[0])
+
+    return _TABLE.sub(label, page)
 
 
 def tiles(data: ReportData) -> list[dict[str, str]]:

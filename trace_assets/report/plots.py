@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from trace_assets.report.drawing import WIDTH, circle, line, path, picture, short, text, ticks
+from trace_assets.report.drawing import WIDTH, circle, line, path, picture, text, ticks, wrapped
 from trace_assets.report.formatting import percent
 
 Tone = Literal["", "strong", "other"]
+LINE = 16.0
+"""Drawing units from one line of text to the next."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,10 @@ def interval_dots(
     dots: Sequence[Dot], *, title: str, reference: float | None = None, low: float = 0.0, high: float = 1.0
 ) -> str:
     """Draw one interval a row on a common scale, with a dashed line at `reference`."""
-    left, right, row = 8, WIDTH - 12, 46
-    bottom = row * len(dots) + 8
+    left, right = 8, WIDTH - 12
+    labels = [wrapped(dot.label, max(10, 56 - len(dot.text))) for dot in dots]
+    tops = [46 * place + LINE * sum(len(one) - 1 for one in labels[:place]) for place in range(len(dots) + 1)]
+    bottom = tops[-1] + 8
 
     def at(value: float) -> float:
         return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
@@ -69,12 +73,13 @@ def interval_dots(
         parts.append(text(at(tick), bottom + 16, f"{100 * tick:.0f} %", f"m {anchor}"))
     if reference is not None:
         parts.append(line(at(reference), 4, at(reference), bottom, "limit"))
-    for place, dot in enumerate(dots):
-        y = row * place + 18
+    for top, dot, label in zip(tops, dots, labels, strict=False):
+        y = top + 18.0
         words = f"{dot.label}: {dot.text}; {dot.note}"
-        room = max(10, min(32, 54 - len(dot.text)))
-        parts.append(text(left, y, short(dot.label, room), "b" if dot.tone == "strong" else ""))
         parts.append(text(right, y, dot.text, "r b" if dot.tone == "strong" else "r"))
+        for number, one in enumerate(label):
+            parts.append(text(left, y + LINE * number, one, "b" if dot.tone == "strong" else ""))
+        y += LINE * (len(label) - 1)
         parts.append(line(at(dot.low), y + 14, at(dot.high), y + 14, f"whisker {dot.tone}"))
         parts.append(circle(at(dot.value), y + 14, 5.5, f"dot {dot.tone}", words))
     return picture(parts, bottom + 24, title)
@@ -139,7 +144,9 @@ def curve(
     heading: str = "",
 ) -> str:
     """Draw a share over iterations as a line with its interval as a band, and markers with whiskers."""
-    left, top, right, bottom = 44, 28, WIDTH - 12, 208
+    headings = wrapped(heading, 54)
+    left, top, right = 44, 12 + LINE * len(headings), WIDTH - 12
+    bottom = top + 180
     xs = [sample.x for sample in (*samples, *markers)] or [0.0]
     first, last = min(xs), max(max(xs), min(xs) + 1)
 
@@ -148,7 +155,7 @@ def curve(
             bottom - top
         )
 
-    parts = [text(left, 16, short(heading, 52), "b")] if heading else []
+    parts = [text(left, LINE * number, one, "b") for number, one in enumerate(headings, 1) if one]
     for step in range(5):
         y = at(first, step / 4)[1]
         parts.append(line(left, y, right, y, "grid"))
@@ -180,14 +187,17 @@ def confusion(
         counts: One line a row, as many numbers as there are columns.
         title: What it shows, for those who cannot see it.
     """
-    left, top, high = 170, 34, 34
+    left, top = 170, 34
+    labels = [wrapped(f"{columns.index(name) + 1}  {name}" if name in columns else name, 23) for name in rows]
+    highs = [max(34, LINE * len(label) + 8) for label in labels]
     wide = min(64.0, (WIDTH - left - 8) / max(1, len(columns)))
     parts = [text(left + wide * (i + 0.5), 22, str(i + 1), "m c") for i in range(len(columns))]
     for i, (name, row) in enumerate(zip(rows, counts, strict=True)):
-        total = max(1, sum(row))
-        y = top + high * i
-        index = f"{columns.index(name) + 1}  " if name in columns else ""
-        parts.append(text(4, y + 22, short(f"{index}{name}", 23)))
+        total, high = max(1, sum(row)), highs[i]
+        y = top + sum(highs[:i])
+        first = y + (high - LINE * len(labels[i])) / 2 + LINE - 4
+        for number, one in enumerate(labels[i]):
+            parts.append(text(4, first + LINE * number, one))
         for j, n in enumerate(row):
             x = left + wide * j
             share = n / total
@@ -196,8 +206,8 @@ def confusion(
                 f'height="{high - 2}" rx="3" opacity="{0.06 + 0.9 * share:.2f}">'
                 f"<title>{escape(name)} sent to {escape(columns[j])}: {n} of {sum(row)}</title></rect>"
             )
-            parts.append(text(x + wide / 2, y + 22, str(n), "number" if share > 0.5 else "c"))
-    return picture(parts, top + high * len(rows) + 6, title)
+            parts.append(text(x + wide / 2, y + high / 2 + 5, str(n), "number" if share > 0.5 else "c"))
+    return picture(parts, top + sum(highs) + 6, title)
 
 
 def reliability(bins: Sequence[tuple[Sampled, int]], *, title: str) -> str:

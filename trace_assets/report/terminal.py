@@ -15,7 +15,18 @@ from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, Sele
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.choice import choice_table as choice_rows
 from trace_assets.report.data import ReportData, stage_costs
-from trace_assets.report.headline import WHAT_HELPS, fault_shares, headline, nothing_found, played, who_played
+from trace_assets.report.headline import (
+    WHAT_HELPS,
+    fallen,
+    fault_shares,
+    headline,
+    nothing_found,
+    played,
+    who_played,
+)
+
+MOST_FALLEN = 12
+"""Proposals that became nothing which are told."""
 
 
 def print_diagnosis(data: ReportData, console: Console) -> None:
@@ -25,6 +36,8 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
         console.print(f"[bold]{escape(target)}[/]: {judged} trajectories: {parts}.", soft_wrap=True)
     if data.nothing_found and data.triage:
         console.print(f"{escape(nothing_found(data))} {escape(WHAT_HELPS)}", soft_wrap=True)
+        for why in fallen(data)[:MOST_FALLEN]:
+            console.print(f"  {escape(why)}", soft_wrap=True)
         return
     if not data.contrasts:
         console.print("Contrast: not run yet: run `trace sync`." if data.triage else "No trajectories yet.")

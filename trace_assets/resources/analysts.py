@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from trace_assets.assets.result import Figure
 from trace_assets.assets.suspect_tasks import aside_tasks
@@ -25,7 +24,6 @@ from trace_assets.environments.contract.description import (
     read_description,
     write_description,
 )
-from trace_assets.errors import InputError
 from trace_assets.records import (
     ActionDiff,
     Capability,
@@ -39,6 +37,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.settings import Analyst
+from trace_assets.store.names import chosen_name
 from trace_assets.study import Study
 
 PLAYED = "rolled out"
@@ -176,25 +175,8 @@ def chosen_policy(wanted: str, known: Collection[str]) -> str:
 
     Raises:
         InputError: None or several begin so.
-
-    >>> chosen_policy("small", ["served/small-model", "large"]), chosen_policy("a", ["a", "ab"])
-    ('served/small-model', 'a')
     """
-    if wanted in known:
-        return wanted
-    fitting = sorted(
-        name for name in known if name.startswith(wanted) or name.rpartition("/")[2].startswith(wanted)
-    )
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise InputError(f"several policies begin with '{wanted}': {', '.join(fitting)}; name one of them.")
-    near = get_close_matches(wanted, sorted(known), 1)
-    raise InputError(
-        f"no policy is called '{wanted}'"
-        + (f"; did you mean '{near[0]}'?" if near else ".")
-        + f" There are {', '.join(sorted(known)) or 'none'}."
-    )
+    return chosen_name("policy", wanted, known)
 
 
 def players(study: Study) -> set[str]:

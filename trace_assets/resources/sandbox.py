@@ -46,6 +46,7 @@ def sandbox_config(study: Study) -> SandboxConfig:
     section = study.settings.sandbox
     return SandboxConfig(
         backend=section.backend,
+        runtime=section.runtime,
         memory_mb=section.memory_mb,
         cpus=section.cpus,
         deadline_seconds=section.deadline_seconds,

@@ -50,6 +50,11 @@ def make_backend(config: SandboxConfig) -> Backend:
             f"sandbox.backend is '{config.backend}', and Docker is required (--require-docker, or "
             f"{REQUIRE_DOCKER}): drop one of the two"
         )
+    if config.runtime and config.backend in ("bubblewrap", "unsafe-subprocess"):
+        raise SandboxUnavailable(
+            f"sandbox.runtime is '{config.runtime}', which only Docker has, and sandbox.backend is "
+            f"'{config.backend}': drop one of the two"
+        )
     if config.backend == "unsafe-subprocess":
         from trace_assets.sandbox.local import UnsafeBackend
 
@@ -63,7 +68,7 @@ def make_backend(config: SandboxConfig) -> Backend:
     try:
         return DockerBackend(config)
     except SandboxUnavailable as error:
-        if config.backend == "docker" or docker_required():
+        if config.backend == "docker" or docker_required() or config.runtime:
             raise
         from trace_assets.sandbox.local import BubblewrapBackend
 

@@ -19,6 +19,8 @@ class SandboxConfig(BaseModel):
 
     backend: Backend = "auto"
     """`auto` is docker, else bubblewrap (weaker) with a warning; `unsafe-subprocess` isolates nothing."""
+    runtime: str = ""
+    """Docker's runtime, such as `runsc`; empty: the daemon's default."""
     docker_host: str | None = None
     """Address of the daemon; None: `DOCKER_HOST`, else the system's socket."""
     transport: Literal["auto", "socket", "attach"] = "auto"

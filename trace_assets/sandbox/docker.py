@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Self
 
@@ -81,6 +82,20 @@ class DockerContainer:
         return reason
 
 
+def check_runtime(wanted: str, known: Collection[str]) -> None:
+    """Refuse a runtime that the daemon does not have: its default would isolate less than was asked for.
+
+    Raises:
+        SandboxUnavailable: It is not there; the message names those that are.
+    """
+    if wanted not in known:
+        raise SandboxUnavailable(
+            f"Docker has no runtime '{wanted}' (sandbox.runtime); it has "
+            f"{', '.join(sorted(known)) or 'none'}: register it with the daemon (for gVisor `runsc install`, "
+            "then restart Docker), or leave the setting empty"
+        )
+
+
 class DockerBackend:
     """Starts containers on one daemon."""
 
@@ -95,6 +110,8 @@ class DockerBackend:
         self.config = config
         self._threads = threading.local()
         client = self.client(connect=True)
+        if config.runtime:
+            check_runtime(config.runtime, client.info().get("Runtimes") or {})
         image.sweep(client)
         with contextlib.closing(self._new_client(600)) as patient:  # a pull or a build takes its time
             self.image = image.ensure_image(patient, config.image, config.base_image)

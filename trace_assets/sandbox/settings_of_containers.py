@@ -58,6 +58,7 @@ def host_flags(config: SandboxConfig, seccomp: str) -> dict[str, Any]:
         "OomScoreAdj": 1000,
         "AutoRemove": True,
         "Privileged": False,
+        **({"Runtime": config.runtime} if config.runtime else {}),
     }
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import InputError, Unavailable, install_command
 from trace_assets.policies.openai_faults import conceal
 from trace_assets.system.network import through_proxies
 from trace_assets.system.processes import GROUP_OF_A_TRAINING, ask_to_end_with_parent
@@ -364,7 +364,7 @@ def find_vllm(
         if (found := shutil.which(candidate)) is not None:
             return [found, "serve"]
     raise Unavailable(
-        f"vLLM is not to be found ({' or '.join(candidates)}): run `pip install 'trace-assets[serve]'` on a "
+        f"vLLM is not to be found ({' or '.join(candidates)}): run `{install_command('serve')}` on a "
         f"GPU machine (for a CPU see docs/serving.md), name it in {setting}, or {instead} to a server that "
         "is running."
     )

@@ -17,11 +17,15 @@ class SandboxSection(Section):
     """Where generated code runs."""
 
     added = frozenset({"recompute_share"})
+    apart = frozenset({"runtime"})
     idle = frozenset({"backend"})
 
     backend: Literal["docker", "bubblewrap", "auto", "unsafe-subprocess"] = "auto"
     """`auto` takes Docker where a daemon answers, otherwise bubblewrap, with a warning. Results are the same,
     and which it was is stored with them. `unsafe-subprocess` isolates nothing."""
+    runtime: str = ""
+    """Docker's runtime for sandboxes, such as `runsc` (gVisor) where the daemon has it; empty: its default.
+    With one named, no other sandbox than Docker's is taken."""
     memory_mb: int = Field(256, ge=64)
     """Memory of one sandbox, in MiB."""
     cpus: float = Field(1.0, gt=0)

@@ -17,6 +17,7 @@ from typing import Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from trace_assets.errors import install_command
 from trace_assets.system.processes import group_number, memory_bytes, usable_cores
 
 GIB = 2**30
@@ -180,8 +181,8 @@ def shut(findings: Iterable[Finding]) -> dict[Door, list[str]]:
 DISTRIBUTION = "trace-assets"
 GROUPS: dict[str, tuple[str, tuple[Door, ...], str]] = {
     "": ("packages", EVERY, "pip install trace-assets"),
-    "train": ("packages for training", TRAINING, "pip install 'trace-assets[train]'"),
-    "serve": ("packages for serving", (Door.real,), "pip install 'trace-assets[serve]'"),
+    "train": ("packages for training", TRAINING, install_command("train")),
+    "serve": ("packages for serving", (Door.real,), install_command("serve")),
 }
 """Extra to the finding's name, the doors that need it, and what installs it."""
 

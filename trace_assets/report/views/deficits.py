@@ -13,7 +13,7 @@ from trace_assets.report import formatting
 from trace_assets.report.asset_report.failure_causes import cause_rows
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
 from trace_assets.report.data import ReportData
-from trace_assets.report.headline import WHAT_HELPS, fault_shares, nothing_found, who_played
+from trace_assets.report.headline import WHAT_HELPS, fallen, fault_shares, nothing_found, who_played
 from trace_assets.report.plots import Point, scatter
 from trace_assets.report.views.evidence import capability_anchor, evidence_links
 
@@ -48,6 +48,7 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
             for target, (n, shares) in fault_shares(data.triage).items()
         ],
         "groups": [_group(data, target) for target in sorted({row.target for row in data.contrasts})],
+        "fallen": fallen(data) if data.nothing_found else [],
         "nothing_found": f"{nothing_found(data)} {WHAT_HELPS}" if data.nothing_found else "",
         "without": _without(data),
         "suspects": _suspects(data),

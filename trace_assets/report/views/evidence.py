@@ -195,8 +195,8 @@ def _tell_gap(turns: list[dict[str, Any]], skipped: list[int], evidence: Collect
         skipped.clear()
 
 
-def _turn(message: MessageRow, shows: bool, anchor: str) -> dict[str, Any]:
-    most = MOST_CHARACTERS_SHOWN if shows else MOST_CHARACTERS
+def _turn(message: MessageRow, shows: bool, anchor: str, most: int = 0) -> dict[str, Any]:
+    most = most or (MOST_CHARACTERS_SHOWN if shows else MOST_CHARACTERS)
     text = (message.content or "").strip()
     if message.role == "tool":
         text = _laid_out(text)
@@ -209,8 +209,16 @@ def _turn(message: MessageRow, shows: bool, anchor: str) -> dict[str, Any]:
         "tool": message.role == "tool",
         "calls": [_call(call, most) for call in message.tool_calls],
         "shows": shows,
+        "why": "shows it" if shows else "",
         "error": message.is_error,
     }
+
+
+def whole_turn(message: MessageRow, why: str) -> dict[str, Any]:
+    """Return a message as it is, marked where there is a reason to."""
+    whole = len(message.content or "") + sum(len(str(call.arguments)) for call in message.tool_calls) * 8
+    turn = _turn(message, bool(why), "", most=2 * whole + 1_000)
+    return {**turn, "anchor": f"m{message.index}", "why": why}
 
 
 def _who(message: MessageRow) -> str:

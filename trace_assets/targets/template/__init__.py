@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trace_assets.errors import InputError
 
-FILES = ("target.py", "test_target.py", "trace.toml")
+FILES = ("target.py", "test_target.py", "agent.py", "trace.toml")
 
 
 def write_template(name: str, folder: Path) -> list[Path]:
@@ -37,7 +37,10 @@ def write_template(name: str, folder: Path) -> list[Path]:
         for place in places:
             text = resources.files(__name__).joinpath(f"{place.name}.txt").read_text(encoding="utf-8")
             path = (folder / "target.py").as_posix()
-            place.write_text(text.replace("NAME", name).replace("PATH", path), encoding="utf-8")
+            place.write_text(
+                text.replace("NAME", name).replace("PATH", path).replace("FOLDER", folder.as_posix()),
+                encoding="utf-8",
+            )
     except OSError as error:
         raise InputError(
             f"the folder {folder} cannot be written ({error.strerror}); name another."

@@ -1,0 +1,122 @@
+"""A study inside a Dagster project of one's own: as a component, from the launchpad, as an image."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+
+from trace_assets.errors import InputError
+from trace_assets.orchestration.component import OWN_HISTORY, TraceStudyComponent, study_definitions
+from trace_assets.orchestration.jobs import WholeLoop, whole_loop
+from trace_assets.orchestration.launchpad import overrides, settings_config
+from trace_assets.settings import Settings, load_settings
+from trace_assets.settings.settings import keys_of
+from trace_assets.study import Study
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRACE_HOME", "TRACE_CONFIG", "TRACE_SET", "DAGSTER_HOME"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+
+
+def test_a_component_brings_the_study_that_its_yaml_names(tmp_path: Path) -> None:
+    (tmp_path / "trace.toml").write_text("[selection]\nmin_gap = 0.41\n")
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=TraceStudyComponent,
+            defs_yaml_contents={
+                "type": "trace_assets.orchestration.component.TraceStudyComponent",
+                "attributes": {
+                    "home": str(tmp_path / "home"),
+                    "settings": str(tmp_path / "trace.toml"),
+                    "overrides": ["discovery.seed=7"],
+                },
+            },
+        )
+        with sandbox.load_component_and_build_defs(defs_path=path) as (component, defs):
+            assert isinstance(component, TraceStudyComponent)
+            graph = defs.resolve_asset_graph()
+            assert dg.AssetKey("contrast") in graph.get_all_asset_keys()
+            study = defs.resources["study"] if defs.resources else None
+            assert isinstance(study, Study)
+            assert study.settings.selection.min_gap == 0.41 and study.settings.discovery.seed == 7
+            assert study.home.path == tmp_path / "home"
+            jobs = {job.name for job in defs.resolve_all_job_defs()}
+            assert not jobs & OWN_HISTORY
+
+
+def test_a_component_without_its_settings_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not there"):
+        TraceStudyComponent(home="home", settings="nowhere.toml").open(tmp_path)
+
+
+def test_an_asset_of_it_is_made_in_the_history_of_the_project(tmp_path: Path) -> None:
+    defs = study_definitions(Study.open(tmp_path / "home", None, []))
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = defs.resolve_implicit_global_asset_job_def()
+        key = dg.AssetKey(["config", "discovery"])
+        assert job.execute_in_process(asset_selection=[key], instance=instance).success
+        assert instance.get_latest_materialization_event(key) is not None
+
+
+def test_the_launchpad_offers_every_setting_with_its_meaning() -> None:
+    schema = WholeLoop.to_config_schema().as_field()
+    text = json.dumps(WholeLoop.model_json_schema())
+    assert schema is not None
+    for section in Settings.model_fields:
+        for key, field in keys_of(section).items():
+            words = " ".join((field.description or "").split())
+            assert json.dumps(words)[1:-1] in text, f"{section}.{key}"
+
+
+def test_what_the_launchpad_sets_reads_back_as_the_same_setting() -> None:
+    chosen = settings_config()(
+        selection={"min_gap": 0.3, "prices": "{a = 2.0}"},
+        training={"mixed_arm": False},
+        rollouts={"model": "m x"},
+    )
+    settings = load_settings(None, overrides(chosen), {})
+    assert settings.selection.min_gap == 0.3 and settings.selection.prices == {"a": 2.0}
+    assert settings.training.mixed_arm is False and settings.rollouts.model == "m x"
+    assert overrides(settings_config()()) == []
+
+
+def test_settings_of_the_launchpad_reach_the_sync(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said: list[list[str]] = []
+
+    class Stop(Exception):
+        pass
+
+    def process(command: list[str], study: Study) -> None:
+        said.append(command)
+        raise Stop
+
+    monkeypatch.setattr("trace_assets.orchestration.jobs.sync_process", process)
+    monkeypatch.setattr("trace_assets.orchestration.jobs._same_history", lambda *_: None)
+    config = {"ops": {"bring_up_to_date": {"config": {"settings": {"selection": {"min_gap": 0.3}}}}}}
+    with dg.DagsterInstance.ephemeral() as instance, pytest.raises(Stop):
+        whole_loop.execute_in_process(
+            config, instance=instance, resources={"study": Study.open(tmp_path, None, [])}
+        )
+    assert said[0][-2:] == ["--set", "selection.min_gap=0.3"]
+
+
+def test_the_image_starts_a_server_that_there_is(project_root: Path) -> None:
+    text = (project_root / "sandboxes" / "code_location.Dockerfile").read_text()
+    found = re.search(r"^CMD (\[.*\])$", text, re.M)
+    assert found is not None
+    command = json.loads(found[1])
+    assert command[:3] == ["dagster", "code-server", "start"]
+    from dagster._cli.code_server import start_command
+
+    context = start_command.make_context("start", command[3:])
+    assert context.params["module_name"] in ("trace_assets.definitions", ("trace_assets.definitions",))
+    for source in re.findall(r"^COPY (.+) \S+$", text, re.M):
+        assert all((project_root / name).exists() for name in source.split()), source

@@ -1,0 +1,244 @@
+"""Every command: where it is, and what help shows of it without importing it."""
+
+from __future__ import annotations
+
+from trace_assets.cli.lazy import LazyCommand
+
+START = "Begin here"
+IN = "Trajectories in and out"
+DIAGNOSE = "What the agent lacks"
+TEACH = "Environments and training"
+SERVE = "Routing and serving"
+DAGSTER = "In the browser"
+
+COMMANDS = (
+    LazyCommand(
+        "demo",
+        "pipeline:demo",
+        "Run the whole loop on the embedded target: CPU only, minutes, ends with the table.",
+        panel=START,
+        examples=(
+            "trace demo                    # the whole loop; goes on where it was interrupted",
+            "trace demo --desk b           # tasks that lack several skills at once",
+        ),
+    ),
+    LazyCommand(
+        "doctor",
+        "doctor:doctor",
+        "Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot.",
+        panel=START,
+        examples=(
+            "trace doctor                  # what this machine can do",
+            "trace doctor --for diagnose   # exit 3 where that cannot be done here",
+        ),
+    ),
+    LazyCommand(
+        "settings",
+        "settings:settings",
+        "List every setting: default, value in force, meaning, and which assets an edit recomputes.",
+        panel=START,
+        examples=(
+            "trace settings selection      # one section, with what an edit recomputes",
+            "trace settings --json",
+        ),
+    ),
+    LazyCommand(
+        "ingest",
+        "data:ingest",
+        "Bring real trajectories into the store; the same files again change nothing, and nothing is played.",
+        panel=IN,
+        examples=(
+            "trace ingest results/*.json   # the format is seen from the content",
+            "trace ingest logs/            # every file in a folder",
+        ),
+    ),
+    LazyCommand(
+        "watch",
+        "data:watch",
+        "Take new files from the watched folders and diagnose what came; Ctrl-C ends it.",
+        panel=IN,
+        examples=(
+            "trace watch                   # until Ctrl-C",
+            "trace watch --once --json",
+        ),
+        serves=True,
+    ),
+    LazyCommand(
+        "tasks",
+        "data:tasks",
+        "Task files for the watched folder.",
+        panel=IN,
+        examples=("trace tasks make --n 20 > .trace/watch/tasks/new.jsonl",),
+    ),
+    LazyCommand(
+        "export",
+        "data:export",
+        "Write stored trajectories in a form that other programs read.",
+        panel=IN,
+        examples=("trace export runs.json --format atif --outcome failed",),
+    ),
+    LazyCommand(
+        "diagnose",
+        "pipeline:diagnose",
+        "Find what the agent lacks in the trajectories that are in the store: no GPU, no torch.",
+        panel=DIAGNOSE,
+        examples=(
+            "trace diagnose",
+            "trace diagnose --policy gpt-4.1      # one of several models",
+            "trace diagnose --set selection.min_gap=0.3",
+        ),
+    ),
+    LazyCommand(
+        "compare",
+        "diagnosis:compare",
+        "Say what training (or another model) mended and what it broke: two policies on the same tasks.",
+        panel=DIAGNOSE,
+        examples=(
+            "trace compare                 # every two policies that share ten tasks",
+            "trace compare gpt-4 sft       # a unique beginning of a name will do",
+        ),
+    ),
+    LazyCommand(
+        "plan",
+        "diagnosis:plan",
+        "Say how many tasks it takes to select a gap, or to show a gain, at several powers.",
+        panel=DIAGNOSE,
+        examples=(
+            "trace plan --gap 0.3          # tasks until such a gap is selected",
+            "trace plan --gain 0.07 --trials 4 --tasks 100",
+        ),
+    ),
+    LazyCommand(
+        "show",
+        "show:show",
+        "Print one trajectory: its messages, its labels, and where and why it failed.",
+        panel=DIAGNOSE,
+        examples=(
+            "trace show 3f2a               # a unique beginning of the id will do",
+            "trace show 3f2a --page        # as an HTML page",
+        ),
+    ),
+    LazyCommand(
+        "sql",
+        "sql:sql",
+        "Query every table in SQL. Without a query: list the tables and the ready queries.",
+        panel=DIAGNOSE,
+        examples=(
+            "trace sql                     # what tables and ready queries there are",
+            "trace sql gap_table --json",
+            'trace sql "SELECT target, avg(success) FROM trajectories GROUP BY 1"',
+        ),
+    ),
+    LazyCommand(
+        "report",
+        "pipeline:report",
+        "Write the HTML page from what is in the store, finished or not, and print its path.",
+        panel=DIAGNOSE,
+        examples=("trace report -o report.html",),
+    ),
+    LazyCommand(
+        "warehouse",
+        "sql:app",
+        "The tables as a DuckDB file.",
+        panel=DIAGNOSE,
+        examples=("trace warehouse build trace.duckdb",),
+    ),
+    LazyCommand(
+        "analyst",
+        "diagnosis:app",
+        "What a model analyst costs, and whether an analyst keeps its promises.",
+        panel=DIAGNOSE,
+        examples=(
+            "trace analyst forecast        # before a model is paid",
+            "trace analyst check mine.py:factory",
+        ),
+    ),
+    LazyCommand(
+        "sync",
+        "pipeline:sync",
+        "Materialize what is missing or stale, with the reason for each; also: run everything.",
+        panel=TEACH,
+        examples=(
+            "trace sync --dry-run          # what is due, why, and what it will take",
+            "trace sync --select labels",
+            "trace sync --again 'adapter[refunds]'",
+        ),
+    ),
+    LazyCommand(
+        "contract",
+        "environment:contract",
+        "Read a target's contract off its trajectories: tools, shapes, errors, wording, lengths.",
+        panel=TEACH,
+        examples=("trace contract retail",),
+    ),
+    LazyCommand(
+        "audit",
+        "environment:audit",
+        "Audit an environment module in the sandbox; exit 0 accepted, 1 rejected, 2 unusable, 3 not run.",
+        panel=TEACH,
+        examples=("trace audit environment.py --json",),
+    ),
+    LazyCommand(
+        "environment",
+        "environment:app",
+        "Generated environments: what writing costs, every version, exports.",
+        panel=TEACH,
+        examples=(
+            "trace environment versions refunds",
+            "trace environment export refunds --format trl --to out/",
+        ),
+    ),
+    LazyCommand(
+        "targets",
+        "targets:app",
+        "Where an agent can be rolled out: benchmarks, and your own targets.",
+        panel=TEACH,
+        examples=(
+            "trace targets list",
+            "trace targets new library     # a target of your own to begin with",
+        ),
+    ),
+    LazyCommand(
+        "route",
+        "serving:route",
+        'Say which adapter a task would be sent to, with probabilities; "none" is the base model.',
+        panel=SERVE,
+        examples=('trace route "Cancel my order K1."',),
+    ),
+    LazyCommand(
+        "serve",
+        "serving:serve",
+        "Serve the base model and every accepted adapter through vLLM until interrupted.",
+        panel=SERVE,
+        examples=(
+            "trace serve --check           # compare every adapter with the trained model, and stop",
+            "trace serve",
+        ),
+        serves=True,
+    ),
+    LazyCommand(
+        "router",
+        "serving:router",
+        "Serve the model `routed` in front of a model server that serves the adapters, until interrupted.",
+        panel=SERVE,
+        examples=("trace router --upstream http://127.0.0.1:8000/v1",),
+        serves=True,
+    ),
+    LazyCommand(
+        "release",
+        "serving:release",
+        "Write what was taught, ready to be served: adapters that a router may choose, the router, "
+        "how to start.",
+        panel=SERVE,
+        examples=("trace release out/",),
+    ),
+    LazyCommand(
+        "ui",
+        "ui:ui",
+        "Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is "
+        "seen at once.",
+        panel=DAGSTER,
+        examples=("trace ui --port 3001",),
+        serves=True,
+    ),
+)

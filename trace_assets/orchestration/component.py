@@ -1,0 +1,90 @@
+"""`TraceStudyComponent`: a study inside a Dagster project of your own, as a component of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from trace_assets.errors import InputError
+from trace_assets.study import Study
+
+OWN_HISTORY = frozenset({"whole_loop", "scheduled_rerun"})
+"""Jobs that run `trace sync`, which keeps its history in the study's own Dagster home: left out here."""
+
+
+class TraceStudyComponent(dg.Component, dg.Model, dg.Resolvable):
+    """The assets, checks and sensors of one study, in the history of the project that they stand in.
+
+    Attributes:
+        home: Folder of the study; relative to the component's own folder.
+        settings: A `trace.toml`, relative likewise; empty takes the defaults.
+        overrides: Single settings over it, `section.key=value`.
+    """
+
+    home: str
+    settings: str = ""
+    overrides: Sequence[str] = ()
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the study's definitions."""
+        return study_definitions(self.open(Path(context.path)))
+
+    def open(self, folder: Path) -> Study:
+        """Open the study, seen from the component's folder.
+
+        Raises:
+            InputError: The folder or the settings cannot be used.
+        """
+        beside = folder if folder.is_dir() else folder.parent
+        config = beside / self.settings if self.settings else None
+        if config is not None and not config.is_file():
+            raise InputError(f"the component names settings that are not there: {config}.")
+        study = Study.open(beside / self.home, config, list(self.overrides))
+        # Steps run in processes of their own, which are to open the same study.
+        os.environ.update(study.environment(config, list(self.overrides)) | _own_history())
+        return study
+
+
+def _own_history() -> dict[str, str]:
+    """The project's history is where it was: the study brings none."""
+    return {"DAGSTER_HOME": os.environ["DAGSTER_HOME"]} if "DAGSTER_HOME" in os.environ else {}
+
+
+def study_definitions(study: Study) -> dg.Definitions:
+    """Return a study's assets, checks, sensors and resource, to be merged with a project's own.
+
+    Left out are the jobs and the schedule that run `trace sync`, for it keeps a history of its own.
+    """
+    from trace_assets.definitions import build
+
+    whole = build(study)
+    jobs = [job for job in whole.jobs or () if getattr(job, "name", "") not in OWN_HISTORY]
+    return dg.Definitions(
+        assets=whole.assets,
+        asset_checks=whole.asset_checks,
+        jobs=jobs,
+        sensors=[*(whole.sensors or ()), known_batches(study)],
+        resources=whole.resources,
+        executor=whole.executor,
+    )
+
+
+def known_batches(study: Study) -> dg.SensorDefinition:
+    """Return a sensor that makes the study's task batches known as partitions to the project's history."""
+    from trace_assets.orchestration.instance import register_batches
+    from trace_assets.workflows.made_with import live_in_use
+
+    @dg.sensor(
+        name="trace_task_batches",
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Makes task batches that were ingested known as partitions.",
+    )
+    def task_batches(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        known = register_batches(context.instance, study, live=live_in_use(study))
+        return dg.SkipReason(f"known task batches: {', '.join(known) or 'none'}")
+
+    return task_batches
