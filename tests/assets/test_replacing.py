@@ -15,6 +15,7 @@ from trace_assets.environments.writers import writer
 from trace_assets.orchestration.forecast import likely_to_follow
 from trace_assets.orchestration.instance import register_batches
 from trace_assets.orchestration.planner import Item, Planner
+from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
 from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.records import Adapter, Evaluation, SeedOutcome, TrajectoryHead
@@ -95,7 +96,7 @@ def adapters(loop: Loop) -> list[Adapter]:
 def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     loop: Loop, calls: dict[str, list[str]]
 ) -> None:
-    before, at_risk = adapters(loop), each("adapter", *ALL) | {"mixed_adapter"}
+    before, at_risk = adapters(loop), each("adapter", *ALL) | {"mixed_adapter", "interference"}
     asked = Asked("stop")
     done = bring(loop, asked, **FEWER)
     assert asked.asked == [at_risk] and ran(done) == set()
@@ -103,7 +104,7 @@ def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     assert {one.why for one in done.at_risk} == {"training.iterations was 22, is 5"}
     kept = bring(loop, Asked("keep"), **FEWER)
     assert ran(kept) == (
-        {"config/training"}
+        {"config/training", "joint_adapters"}  # the last of which there are none
         | each("environment_verdict", *ALL)
         | each("pilot", *ALL)
         | each("learnability", *ALL)
@@ -113,7 +114,7 @@ def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     some = bring(loop, Asked("keep"), again=[f"adapter[{CANCEL}]"], **FEWER)
     assert calls["train"] == [CANCEL] and {"adapter_validation", "evaluation"} <= ran(some)
     assert [one for one in adapters(loop) if one in before] == [one for one in before if one.name != CANCEL]
-    assert bring(loop, Asked(), again=["adapter", "mixed_adapter"], **FEWER).exit_code == 0
+    assert bring(loop, Asked(), again=["adapter", "mixed_adapter", "interference"], **FEWER).exit_code == 0
     assert sorted(calls["train"]) == sorted(ALL)
 
 
@@ -137,7 +138,7 @@ def test_what_shows_only_later_is_asked_about_when_all_else_is_done(
         asked = Asked("stop")
         done = bring(loop, asked)
         # The environment is code's; its adapter is not, and nothing is trained in its place.
-        assert asked.asked == [{f"adapter[{WINDOW}]"}]
+        assert asked.asked == [{f"adapter[{WINDOW}]", "interference"}]
         assert done.exit_code == 2 and f"environment_audit[{WINDOW}]" in ran(done)
         assert adapters(loop) == before and calls["train"] == []
         assert "evaluation" not in ran(done)
@@ -220,7 +221,7 @@ def test_what_is_likely_to_follow_is_what_follows(
     loop: Loop, edits: Mapping[str, str], exactly: bool
 ) -> None:
     study = loop.study(**edits)
-    planner = Planner(loop.definitions(study), loop.instance)
+    planner = Planner(loop.definitions(study), loop.instance, standing=Scope(study))
     due = planner.look()
     at_most = {str(item) for item in planner.items_after(due)} | {str(step.item) for step in due}
     files = {file: file.stat().st_mtime_ns for file in study.home.tables.rglob("*.parquet")}
