@@ -58,9 +58,9 @@ def test_names_stand_for_assets_and_their_partitions(study: Study) -> None:
     ("name", "words"),
     [
         ("adaptor", "no asset 'adaptor'"),
-        ("adapter[x]", "there are: none yet"),
-        ("tasks[embeded]", "there are: embedded"),
-        ("tasks[embedded", "no partition"),
+        ("adapter[x]", "There are none"),
+        ("tasks[embeded]", "There are embedded"),
+        ("tasks[embedded", "lacks its closing bracket"),
         ("routing[x]", "'routing' has no partitions"),
     ],
 )

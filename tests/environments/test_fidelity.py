@@ -18,7 +18,7 @@ from trace_assets.environments.audit.fidelity import (
     halves,
 )
 from trace_assets.environments.audit.fidelity_classifier import FIDELITY_CHECKS, features_of, told_apart
-from trace_assets.environments.audit.fidelity_results import answer_distance, compare
+from trace_assets.environments.audit.fidelity_results import added_in, answer_distance, compare
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.json_schema import infer_schema
 from trace_assets.environments.contract.protocol import Reference, SampledEpisode, Turn
@@ -56,6 +56,23 @@ def test_recipes_are_like_the_embedded_target(findings: dict[str, Finding]) -> N
     assert auc.low <= auc.value <= auc.high
 
 
+RECORD = infer_schema(
+    [{"id": f"#W{n:03d}", "when": "2024-05-01", "n": n, "parts": [{"sku": "a"}]} for n in range(99)]
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "added"),
+    [
+        ({"id": "#W1", "when": "2024-05-02", "n": 1, "parts": []}, []),
+        ({"id": "#W1", "when": "2024-05-02", "n": 1, "parts": [], "x": 0}, ["x"]),
+        ({"id": "#W1", "when": "2024-05-02", "n": 1, "parts": [{"sku": "a", "y": 1}]}, ["parts[].y"]),
+    ],
+)
+def test_fields_that_a_result_adds(value: Any, added: list[str]) -> None:
+    assert [name for name, _ in added_in(value, RECORD)] == added
+
+
 def test_without_anything_to_compare_with_it_says_so(
     sources: dict[str, str], contract: TargetContract, pool: SandboxPool
 ) -> None:
@@ -64,7 +81,7 @@ def test_without_anything_to_compare_with_it_says_so(
         "no target contract was given to compare with"
     }
     bare = run(source, contract.model_copy(update={"reference": Reference()}), pool)
-    assert bare.pop("schema").status == "pass"
+    assert bare.pop("schema").status == bare.pop("added_fields").status == "pass"  # a contract says enough
     assert {(f.status, f.evidence) for f in bare.values()} == {
         ("skip", "the contract holds no real episodes to compare with")
     }
@@ -112,11 +129,6 @@ def test_what_the_agent_says_is_not_looked_at() -> None:
     assert len(features_of(())) == fidelity_classifier.WORDS + fidelity_classifier.CHARACTERS + 6
 
 
-RECORD = infer_schema(
-    [{"id": f"#W{n:03d}", "when": "2024-05-01", "n": n, "parts": [{"sku": "a"}]} for n in range(99)]
-)
-
-
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
@@ -125,8 +137,6 @@ RECORD = infer_schema(
         ({"id": "#W1", "when": "May 2nd", "n": 1, "parts": []}, "when is not built like the target's"),
         ({"id": "W-1", "when": "2024-05-02", "n": 1, "parts": []}, "id is not built like the target's"),
         ({"id": "#W1", "when": "2024-05-02", "n": 1}, "lacks parts"),
-        ({"id": "#W1", "when": "2024-05-02", "n": 1, "parts": [], "x": 0}, "adds x"),
-        ({"id": "#W1", "when": "2024-05-02", "n": 1, "parts": [{"sku": "a", "y": 1}]}, "adds parts[].y"),
         ("done", "result is string instead of object"),
     ],
 )

@@ -110,7 +110,7 @@ def test_policies_are_compared(study: Study) -> None:
     assert (failures.weak, failures.strong, failures.n_tasks) == ("weak", "strong", TASKS)
     assert (row.n_mended, row.n_broken, row.weak_rate, row.strong_rate) == (20, 0, 0.5, 0.0)
     assert compare_policies(study, ("strong", "weak")) == [failures, row]
-    with pytest.raises(InputError, match="there are strong, weak"):
+    with pytest.raises(InputError, match="There are strong, weak"):
         compare_policies(study, ("weak", "medium"))
     with pytest.raises(InputError, match="cannot be compared with itself"):
         compare_policies(study, ("weak", "weak"))

@@ -20,12 +20,12 @@ from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_stud
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, EnvironmentVersion
+from trace_assets.store.names import chosen_name
+from trace_assets.study import Study
 
 if TYPE_CHECKING:
     from trace_assets.environments.contract.description import TargetContract
     from trace_assets.records import EnvironmentCheck
-    from trace_assets.store.names import chosen_name
-from trace_assets.study import Study
 
 app = typer.Typer(
     name="environment",

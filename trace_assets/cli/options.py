@@ -201,7 +201,10 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
                 raise InputError(f"'{asset}' has no partitions; write '{asset}' in place of '{name}'.")
             if not rest.endswith("]"):
                 raise InputError(f"'{name}' lacks its closing bracket; write '{asset}[{partition}]'.")
-            partition = chosen_name("partition", partition, keys)
+            try:
+                partition = chosen_name("partition", partition, keys)
+            except InputError as error:
+                raise InputError(f"'{name}': {error}") from None
             if scope(Item(asset, partition)) == "left out":
                 raise InputError(f"'{name}' cannot be made with these settings. {' '.join(scope.notes())}")
             found.append(Item(asset, partition))

@@ -37,6 +37,7 @@ _LINEAGE = {"lineage": EVERY, "lineage_nodes": EVERY}
 _KEPT = {"capabilities": EVERY, "selected_capabilities": EVERY}
 READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "audit_failures": {"environment_checks": EVERY},
+    "composition": {"composition_choices": EVERY},
     "cost": {"ledger": EVERY},
     "cost_by_asset": {"ledger": EVERY},
     "disagreeing_tasks": {
@@ -64,6 +65,7 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "trajectories": ("trajectory_id",),
     },
     "gap_table": {"contrast": EVERY, "decisive_shares": EVERY, **_KEPT},
+    "interference": {"interference": EVERY},
     "lacking": {"labels": _LABEL, "trajectories": ("trajectory_id", "task_id", "trial", "success"), **_KEPT},
     "learnability": {"learnability": EVERY, "pilots": EVERY},
     "learning_curves": {"training_curves": EVERY},
@@ -82,6 +84,7 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "pass_rate_by_task": {"trajectories": ("target", "task_id", "policy", "success")},
     "pilots": {"pilots": EVERY},
+    "rounds": {"rounds": EVERY},
     "routers": {"router_scores": EVERY, "router_regrets": EVERY},
     "repairs": {"repairs": EVERY, **_KEPT},
     "sandbox_attacks": {"sandbox_checks": EVERY},

@@ -142,7 +142,8 @@ def keeps_the_lists(subject: Subject) -> Finding:
             about = declared.get(made["name"], {})
             schemas = about.get("parameters", {}).get("properties", {})
             for name, value in made["arguments"].items():
-                told = str(schemas.get(name, {}).get("description") or "")
+                schema = schemas.get(name) if isinstance(schemas, Mapping) else None
+                told = str(schema.get("description") or "") if isinstance(schema, Mapping) else ""
                 texts = (f"{spoken(name)} {told}", str(about.get("description") or ""), policy)
                 listed = listed_values(spoken(name), texts)
                 if isinstance(value, str) and listed:

@@ -11,16 +11,9 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe
 from trace_assets.environments.audit.scripts import arguments_for, call, calls_in, numbered, say
+from trace_assets.environments.contract.requests import FILLERS
 from trace_assets.stats.intervals import wilson
 
-FILLERS = frozenset(
-    """
-    a an the i we you he she it they this that these those my your our their its me us them am is are was were
-    be been being have has had do does did will would can could shall should may might must of to for in on at
-    by with from as so and or but if then there here please sorry thank thanks now just very also
-    """.split()  # noqa: SIM905
-)
-"""Words that another wording of the same does without."""
 MIN_HANDED = 0.25
 """Of real runs that have the capability and left things as they were: share that hands over."""
 _LONG = (

@@ -106,6 +106,14 @@ def _slotted(text: str, named: Sequence[tuple[str, str]]) -> str:
 # How conversations end: the words that successful agents close with after a given call.
 
 
+FILLERS = frozenset(
+    """
+    a an the i we you he she it they this that these those my your our their its me us them am is are was were
+    be been being have has had do does did will would can could shall should may might must of to for in on at
+    by with from as so and or but if then there here please sorry thank thanks now just very also
+    """.split()  # noqa: SIM905
+)
+"""Words that another wording of the same does without."""
 MIN_SUPPORT = 4
 SHARE = 0.95
 """A word belongs to a closing when at least this share of the successful ones have it."""
@@ -121,7 +129,7 @@ class Closing(Record):
     text: str
     """The most frequent closing; `{slot}` stands for the request's values, `{.field}` for the record's."""
     words: tuple[str, ...]
-    """Words in nearly all of them and in hardly any other closing."""
+    """Words in nearly all of them and in hardly any other closing; none that another wording does without."""
     fields: tuple[str, ...]
     """Fields of the record that nearly all of them tell."""
     n: int
@@ -160,7 +168,9 @@ def closings_of(
             Closing(
                 tool=tool,
                 text=min(Counter(own).items(), key=lambda item: (-item[1], item[0]))[0],
-                words=tuple(sorted(w for w in usual if enough and elsewhere[w] <= ELSEWHERE * len(others))),
+                words=tuple(
+                    sorted(w for w in usual - FILLERS if enough and elsewhere[w] <= ELSEWHERE * len(others))
+                ),
                 fields=tuple(sorted(f for f, n in fields.items() if enough and n >= SHARE * len(own))),
                 n=len(own),
             )
