@@ -70,7 +70,14 @@ def loop(tmp_path_factory: pytest.TempPathFactory, docker_daemon: None) -> Loop:
 
 
 def test_every_stage_ran_once_and_then_nothing_is_due(loop: Loop) -> None:
-    assert loop.sync() == {"made": [], "failed": {}, "failed_checks": {}, "held_back": [], "kept": {}}
+    assert loop.sync() == {
+        "made": [],
+        "failed": {},
+        "failed_checks": {},
+        "held_back": [],
+        "kept": {},
+        "empty": [],
+    }
 
 
 def test_the_base_agent_is_what_the_loop_needs(loop: Loop) -> None:
@@ -162,7 +169,9 @@ def test_dropping_capabilities_trains_nothing_and_neither_does_their_return(loop
     fewer = {"selection.max_capabilities": "1"}
     # The arm that they are compared with has another budget: it is not trained anew in the place of this one.
     refused = loop.sync(**fewer)
-    assert set(refused["kept"]) == {"mixed_adapter"} and "mixed_adapter" not in refused["made"]
+    assert (
+        set(refused["kept"]) == {"mixed_adapter", "interference"} and "mixed_adapter" not in refused["made"]
+    )
     dropped = [*refused["made"], *loop.sync("--yes", **fewer)["made"]]
     assert not {item.split("[")[0] for item in dropped} & trainers
     assert {"config/selection", "selected_capabilities", "routing"} <= set(dropped)
