@@ -115,8 +115,10 @@ def outcomes(study: Study) -> Recorded:
     """Return what the replayed diagnosis says, beside the detectors' and that of both."""
     causes, tasks = study.store.read(FailureCause), study.store.read(Task)
     model, detectors, both = [], [], []
-    for one in diagnosed_targets(study):
-        target = one.trajectories[0].target
+    for found in diagnosed_targets(study):
+        target = found.trajectories[0].target
+        own = {capability.capability_id for capability in found.capabilities}
+        one = replace(found, labels=[label for label in found.labels if label.capability_id in own])
         model.append(Outcome(target, target, one, [row for row in causes if row.target == target], ()))
         ruled = diagnose(target, one.trajectories, tasks, Tried(by_detectors))
         detectors.append(replace(ruled, accused=()))
