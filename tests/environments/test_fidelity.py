@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.audit_fixtures.runner import ZOO_PERMUTATION
 from trace_assets.environments.audit import fidelity, fidelity_classifier
 from trace_assets.environments.audit.check import Finding, Subject
 from trace_assets.environments.audit.fidelity import (
@@ -35,7 +36,7 @@ def run(source: str, contract: TargetContract | None, pool: SandboxPool) -> dict
     environment = Environment(
         environment_id=environment_id(source), capability_id="c", target="embedded", writer="t", source=source
     )
-    subject = Subject(environment, pool, FEW, contract)
+    subject = Subject(environment, pool, FEW, contract, permutation=ZOO_PERMUTATION)
     return {check.check_id.removeprefix("trace.fidelity."): check.run(subject) for check in FIDELITY_CHECKS}
 
 

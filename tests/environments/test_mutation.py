@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.audit_fixtures.broken_environment import sound_source
-from tests.audit_fixtures.runner import record
+from tests.audit_fixtures.runner import ZOO_PERMUTATION, record
 from trace_assets.environments.audit.check import Sizes, Subject
 from trace_assets.environments.audit.mutation import MUTATIONS, harmless_kept, kill_rate
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe
@@ -91,7 +91,13 @@ def test_a_value_that_never_varies_is_no_harm(pool: SandboxPool) -> None:
 
 
 def subject(pool: SandboxPool, source: str) -> Subject:
-    return Subject(record(source, "x"), pool, Synthesis(audit_seeds=8), sizes=Sizes(mutated=4))
+    return Subject(
+        record(source, "x"),
+        pool,
+        Synthesis(audit_seeds=8),
+        sizes=Sizes(mutated=4),
+        permutation=ZOO_PERMUTATION,
+    )
 
 
 def test_an_added_change_that_is_refused_is_counted_apart(pool: SandboxPool) -> None:
