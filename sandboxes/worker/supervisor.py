@@ -212,9 +212,11 @@ class Supervisor:
             if not data:
                 return err(request, "died", encode(self.fate(session)))
             line, end, more = data.partition(b"\n")
-            write_all(self.write_fd, mark + line + end)
-            if more:
+            if more:  # told instead of the reply, or behind what of it has gone out already: no reply then
+                if not mark:
+                    write_all(self.write_fd, line)
                 return err(request, "protocol", "more than one line came from a leaf")
+            write_all(self.write_fd, mark + line + end)
             if end:
                 return None
             mark = b""

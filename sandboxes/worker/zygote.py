@@ -60,16 +60,17 @@ class Zygote:
 
     def look_at_the_clock(self, clock):
         """How a sealed leaf finds its clock: `fixed`, `deadly` (who looks at it dies), or `real`."""
-        if os.fork() == 0:
+        looker = os.fork()
+        if looker == 0:
             try:
                 if self.sealed:
                     self.machine.seal()
                 os._exit(0 if int(time.time()) == clock == int(time.clock_gettime(0)) else 1)
             finally:
                 os._exit(2)
-        while len(ended := reap()) == 8:
-            os.sched_yield()
-        status = os.waitstatus_to_exitcode(struct.unpack("<qqq", ended)[2])
+        # Waited for, not polled: how often one polls depends on the machine, and leaves its mark in the memory.
+        os.waitid(os.P_PID, looker, os.WEXITED | os.WNOWAIT)
+        status = os.waitstatus_to_exitcode(struct.unpack("<qqq", reap())[2])
         reap()
         return {0: "fixed", -signal.SIGSEGV: "deadly"}.get(status, "real")
 
