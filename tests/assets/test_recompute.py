@@ -25,6 +25,7 @@ from trace_assets.records import (
     CapabilitySpec,
     DecisiveShare,
     Label,
+    Repair,
     SelectedCapability,
     Task,
     Trajectory,
@@ -175,6 +176,12 @@ def test_another_recipe_of_repair_replays_and_stops_where_nothing_comes_out_othe
     assert loop.sync() == {"repairs[embedded]"}
     loop.recode = {}
     assert loop.sync() == {"repairs[embedded]"}
+
+
+def test_the_agent_goes_on_only_where_replaying_cannot_tell(loop: Loop) -> None:
+    assert loop.sync(repairs__go_on="40") == {"config/repairs", "repairs[embedded]"}
+    assert {row.kind for row in loop.study().store.read(Repair)} & {"go on"} == set()
+    assert loop.sync() == {"config/repairs", "repairs[embedded]"}
 
 
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:

@@ -491,7 +491,7 @@ def test_what_nobody_can_repair_says_why(detector: str, args: dict[str, Any], re
 def test_a_model_s_capability_has_no_recipe() -> None:
     one = capability("x", {}).model_copy(update={"detector": None})
     shown = Label(trajectory_id="t", capability_id="x", labeller="model:m", label="LACKING")
-    assert recipe(run(LOOK), one, shown, Donors()) == "nothing says what its repair would be: no detector"
+    assert recipe(run(LOOK), one, shown, Donors()).startswith("no detector says what its repair")
 
 
 def test_every_recipe_is_of_a_detector_family() -> None:

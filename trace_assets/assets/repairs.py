@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageResult
+from trace_assets.diagnosis.repair.going_on import GoingOn
 from trace_assets.diagnosis.repair.measure import measure
 from trace_assets.records import BatchCapability, Label, Repair, Task, Trajectory
 from trace_assets.report.asset_report.diagnosis import repairs_exhibit
+from trace_assets.resources.policy import open_policy
+from trace_assets.rollouts.runner import Journal, closing_policy
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 from trace_assets.system.processes import finish
@@ -19,17 +23,19 @@ from trace_assets.workflows.ingest import batches
     "repairs",
     group="diagnosis",
     records=(Repair,),
-    deps=["tasks", "trajectories", "batch_capabilities", "labels", "config/targets"],
+    deps=["tasks", "trajectories", "batch_capabilities", "labels", "config/targets", "config/repairs"],
     partitions="task_batch",
     door="loop",
+    pool="gpu",
 )
 def write_repairs(study: Study, batch: str) -> StageResult:
-    """What repairing each lack of a failed run does to its reward, beside placebos; asks no model.
+    """What repairing each lack of a failed run does to its reward, beside placebos.
 
-    Only runs that were played here on the live target are replayed: nothing else can play their calls.
+    Only runs that were played here on the live target are replayed: nothing else can play their calls. The
+    base policy is asked only where `repairs.go_on` allows it to go on from repaired runs.
 
     Raises:
-        Unavailable: Something that the target needs is down.
+        Unavailable: Something that the target or the policy needs is down.
     """
     played = _played_here(study, batch)
     if not any(one.success is False for one in played):
@@ -38,7 +44,15 @@ def write_repairs(study: Study, batch: str) -> StageResult:
     candidates = [
         row for row in study.store.read(BatchCapability, batch) if row.target == study.settings.targets.name
     ]
-    done = finish(measure(study.target, own, played, candidates, study.store.read(Label, batch)))
+    labels, most = study.store.read(Label, batch), study.settings.repairs.go_on
+    work = partial(measure, study.target, own, played, candidates, labels)
+    journal, going_on = _journal(study, batch), None
+    if most:
+        with closing_policy(open_policy(study)) as policy:
+            going_on = GoingOn(policy, most, study.settings.rollouts.max_turns, journal)
+            done = finish(work(going_on))
+    else:
+        done = finish(work())
     rows = done.rows
     counts = Counter(row.status.replace(" ", "_") for row in rows)
     placebo = sum(bool(row.placebo_passed) for row in rows)
@@ -46,10 +60,25 @@ def write_repairs(study: Study, batch: str) -> StageResult:
     return StageResult(
         study.store.write(rows, Repair, batch),
         len(rows),
-        {**dict(sorted(counts.items())), "placebo_passed": placebo, "replays": done.replays},
+        {
+            **dict(sorted(counts.items())),
+            "placebo_passed": placebo,
+            "replays": done.replays,
+            **({"went_on": going_on.played} if going_on is not None else {}),
+        },
         tables=exhibit.tables,
-        spent={("replays", "episodes"): float(done.replays)},
+        spent={
+            ("replays", "episodes"): float(done.replays),
+            **({("rollouts", "episodes"): float(going_on.played)} if going_on is not None else {}),
+        },
+        cost_usd=going_on.cost_usd if going_on is not None else 0.0,
+        recorded=journal.clear,
     )
+
+
+def _journal(study: Study, batch: str) -> Journal:
+    """Return where finished episodes of an interrupted run lie."""
+    return Journal(study.home.journals / "repairs" / batch)
 
 
 def _played_here(study: Study, batch: str) -> list[Trajectory]:

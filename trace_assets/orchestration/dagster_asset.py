@@ -34,7 +34,7 @@ UNFINISHED = "trace/unfinished"
 DIAGNOSIS_GROUPS = frozenset({"rollouts", "diagnosis"})
 """Groups whose assets also stand on trajectories that were made elsewhere."""
 DIAGNOSIS_SECTIONS = frozenset(
-    {"targets", "rollouts", "discovery", "labels", "contrast", "selection", "stability"}
+    {"targets", "rollouts", "discovery", "labels", "contrast", "selection", "stability", "repairs"}
 )
 """Sections of the settings that they read."""
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from trace_assets.records.base import Record
 
 RepairStatus = Literal["decisive", "not decisive", "not repairable", "not replayable"]
-RepairKind = Literal["insert", "remove", "replace"]
+RepairKind = Literal["insert", "remove", "replace", "go on"]
 
 
 class Repair(Record):
@@ -30,7 +30,8 @@ class Repair(Record):
     detail: str = ""
     """Why it could not be tried; empty where it was."""
     kind: RepairKind | None = None
-    """The greatest thing that was changed; null where nothing was."""
+    """The greatest thing that was changed; null where nothing was. `go on`: the agent itself went on from the
+    repair, or from its turn taken again."""
     change: str = ""
     """What was changed, in words."""
     partial: bool = False

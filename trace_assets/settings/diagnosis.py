@@ -240,6 +240,15 @@ class Selection(Section):
         return prices
 
 
+class RepairsSection(Section):
+    """What may be spent on finding out whether a lack decides failures."""
+
+    go_on: int = Field(0, ge=0)
+    """Most episodes a batch in which the base policy itself goes on from a repaired run, where putting calls
+    in or taking them out cannot tell; half of them are controls. 0 asks no model. Each costs what is left of
+    a rollout."""
+
+
 class StabilitySection(Section):
     """How often the diagnosis is repeated to see what it would find in another study, and by chance."""
 

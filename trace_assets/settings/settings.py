@@ -19,6 +19,7 @@ from trace_assets.settings.diagnosis import (
     ContrastSection,
     Discovery,
     Labels,
+    RepairsSection,
     Selection,
     StabilitySection,
     TriageSection,
@@ -52,6 +53,7 @@ class Settings(Section):
     contrast: ContrastSection = ContrastSection()
     selection: Selection = Selection()
     stability: StabilitySection = StabilitySection()
+    repairs: RepairsSection = RepairsSection()
     sandbox: SandboxSection = SandboxSection()
     synthesis: Synthesis = Synthesis()
     training: Training = Training()

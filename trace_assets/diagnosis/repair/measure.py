@@ -10,7 +10,8 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.repair.recipes import Donors, placebos, recipe
+from trace_assets.diagnosis.repair.going_on import GoingOn, Open
+from trace_assets.diagnosis.repair.recipes import OWN_TURN, Donors, placebos, recipe
 from trace_assets.diagnosis.repair.replay import Replayed, differs, replay, why_not
 from trace_assets.diagnosis.repair.run import Plan, Run, expected_of
 from trace_assets.records import BatchCapability, Capability, Label, Repair, Task, Trajectory
@@ -61,15 +62,17 @@ async def measure(
     trajectories: Sequence[Trajectory],
     capabilities: Sequence[Capability | BatchCapability],
     labels: Iterable[Label],
+    going_on: GoingOn | None = None,
 ) -> Measured:
     """Replay every failed run with each of its lacks repaired, and with placebos.
 
     Args:
-        target: Live; its episodes are played, and no model is asked.
+        target: Live; its episodes are played.
         tasks: By id, as they were played.
         trajectories: Runs on that target, passed ones too: they tell what is done instead of a wrong call.
         capabilities: Candidates of that target.
         labels: Of these runs.
+        going_on: How the live policy goes on where replays cannot tell; None asks no model for anything.
 
     Raises:
         Unavailable: Something that the target needs is down.
@@ -97,7 +100,14 @@ async def measure(
 
         for found in await asyncio.gather(*map(one_run, failed)):
             rows += found
+    if going_on is not None:
+        better = {_place(row): row for row in await going_on.resolve(target, work.open)}
+        rows = [better.get(_place(row), row) for row in rows]
     return Measured(rows, work.replays)
+
+
+def _place(row: Repair) -> tuple[str, str]:
+    return row.capability_id, row.trajectory_id
 
 
 def _capability(one: Capability | BatchCapability) -> Capability:
@@ -119,6 +129,7 @@ class _Work:
         self.target, self.tasks, self.writes, self.donors = target, tasks, writes, donors
         self.capabilities = capabilities
         self.replays = 0
+        self.open: list[Open] = []
 
     async def run(self, one: Trajectory, lacks: Sequence[Label], refused: str, bar: Bar) -> list[Repair]:
         task = self.tasks.get(one.task_id)
@@ -138,16 +149,20 @@ class _Work:
 
     async def _repair(self, task: Task, run: Run, label: Label) -> Repair:
         one = run.trajectory
-        plan = recipe(run, self.capabilities[label.capability_id], label, self.donors)
+        capability = self.capabilities[label.capability_id]
+        plan = recipe(run, capability, label, self.donors)
         if isinstance(plan, str):
-            return self._row(one, label, status="not repairable", detail=plan)
+            row = self._row(one, label, status="not repairable", detail=plan)
+            if plan in OWN_TURN:
+                self.open.append(Open(task, run, capability, label, None, row))
+            return row
         after = await self._play(task, run, plan)
         if after.error:
             detail = f"the repaired run breaks: {after.error}"
             return self._row(one, label, status="not repairable", detail=detail, change=plan.words)
         controls = [(other, await self._play(task, run, other)) for other in placebos(run, plan)]
         judged = [(other, played) for other, played in controls if played.reward is not None]
-        return self._row(
+        row = self._row(
             one,
             label,
             status="decisive" if after.success else "not decisive",
@@ -159,6 +174,9 @@ class _Work:
             placebo_rewards=tuple(played.reward for _, played in judged if played.reward is not None),
             placebo_passed=any(played.success for _, played in judged) if judged else None,
         )
+        if row.partial and not after.success:
+            self.open.append(Open(task, run, capability, label, plan, row))
+        return row
 
     async def _play(self, task: Task, run: Run, plan: Plan | None = None) -> Replayed:
         self.replays += 1

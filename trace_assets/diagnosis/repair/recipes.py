@@ -16,10 +16,10 @@ from trace_assets.diagnosis.repair.run import Change, Plan, Run, call_of, in_wor
 from trace_assets.records import Capability, Label, ToolCall, Trajectory
 
 OWN_TURN = (
-    "only another turn of the agent could repair it: no call can be put in or taken out, and no policy goes "
-    "on from a repaired run here"
+    "only another turn of the agent could repair it, no call put in or taken out: see `repairs.go_on`",
+    "no detector says what its repair would be, and the agent was not asked to go on: see `repairs.go_on`",
 )
-"""Why most of what is said, and not done, is not repaired."""
+"""Why most of what is said, and not done, is not repaired: with a detector, and without."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def recipe(run: Run, capability: Capability, label: Label, donors: Donors) -> Pl
     """
     found = RECIPES.get(capability.detector or "")
     if found is None:
-        return OWN_TURN if capability.detector else "nothing says what its repair would be: no detector"
+        return OWN_TURN[0] if capability.detector else OWN_TURN[1]
     family = next(one for one in FAMILIES if one.name == capability.detector)
     args = part_lacking(family, Transcript(run.trajectory), capability.detector_args)
     return found(run, args, label, donors)
