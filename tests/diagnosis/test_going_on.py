@@ -93,7 +93,8 @@ def gone_on(
     target, runs, tasks = desk()
     going_on = GoingOn(policy, most, 9, journal)
     labels = [one for candidate in candidates for one in labels_of(candidate)]
-    return asyncio.run(measure(target, tasks, runs, candidates, labels, going_on)), going_on
+    found = asyncio.run(measure(target, tasks, runs, candidates, labels))
+    return found.with_rows(asyncio.run(going_on.resolve(target, found.left_open))), going_on
 
 
 def share_of(found: Measured, candidate: Capability) -> DecisiveShare:
@@ -148,7 +149,7 @@ def test_what_was_played_before_an_interruption_is_not_played_again(tmp_path: Pa
         gone_on(agent(heeding, dies_after=20), 1000, [PROPOSED], Journal(tmp_path))
     kept = sum(one.fault is None for one in Journal(tmp_path).load().values())
     found, going_on = gone_on(agent(heeding), 1000, [PROPOSED], Journal(tmp_path))
-    assert kept > 0 and going_on.played == 2 * len(found.rows) - kept
+    assert kept > 0 and going_on.from_journal == kept and going_on.played == 2 * len(found.rows) - kept
     assert found.rows == gone_on(agent(heeding), 1000, [PROPOSED])[0].rows
     again, none = gone_on(agent(heeding), 1000, [PROPOSED], Journal(tmp_path))
     assert none.played == 0 and again.rows == found.rows

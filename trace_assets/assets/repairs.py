@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageResult
@@ -44,15 +43,13 @@ def write_repairs(study: Study, batch: str) -> StageResult:
     candidates = [
         row for row in study.store.read(BatchCapability, batch) if row.target == study.settings.targets.name
     ]
-    labels, most = study.store.read(Label, batch), study.settings.repairs.go_on
-    work = partial(measure, study.target, own, played, candidates, labels)
-    journal, going_on = _journal(study, batch), None
-    if most:
+    done = finish(measure(study.target, own, played, candidates, study.store.read(Label, batch)))
+    journal, going_on = Journal(study.home.journals / "repairs" / batch), None
+    if (most := study.settings.repairs.go_on) and done.left_open:
         with closing_policy(open_policy(study)) as policy:
             going_on = GoingOn(policy, most, study.settings.rollouts.max_turns, journal)
-            done = finish(work(going_on))
-    else:
-        done = finish(work())
+            done = done.with_rows(finish(going_on.resolve(study.target, done.left_open)))
+    went_on = going_on.played + going_on.from_journal if going_on is not None else 0
     rows = done.rows
     counts = Counter(row.status.replace(" ", "_") for row in rows)
     placebo = sum(bool(row.placebo_passed) for row in rows)
@@ -64,21 +61,16 @@ def write_repairs(study: Study, batch: str) -> StageResult:
             **dict(sorted(counts.items())),
             "placebo_passed": placebo,
             "replays": done.replays,
-            **({"went_on": going_on.played} if going_on is not None else {}),
+            **({"went_on": went_on} if went_on else {}),
         },
         tables=exhibit.tables,
         spent={
             ("replays", "episodes"): float(done.replays),
-            **({("rollouts", "episodes"): float(going_on.played)} if going_on is not None else {}),
+            **({("rollouts", "episodes"): float(went_on)} if went_on else {}),
         },
         cost_usd=going_on.cost_usd if going_on is not None else 0.0,
         recorded=journal.clear,
     )
-
-
-def _journal(study: Study, batch: str) -> Journal:
-    """Return where finished episodes of an interrupted run lie."""
-    return Journal(study.home.journals / "repairs" / batch)
 
 
 def _played_here(study: Study, batch: str) -> list[Trajectory]:

@@ -57,8 +57,9 @@ class GoingOn:
         max_turns: Assistant messages after which an episode is cut off, those from before included.
         journal: Where finished episodes go, and where those of an interrupted run are taken from.
         concurrency: Episodes in the air at once.
-        played: Episodes that were played by now, not counting what came from the journal.
-        cost_usd: What they cost, as far as that is known.
+        played: Episodes that were played by now.
+        from_journal: Episodes that an interrupted run had played: booked now, for that run booked nothing.
+        cost_usd: What all of them cost, as far as that is known.
     """
 
     policy: Policy
@@ -67,6 +68,7 @@ class GoingOn:
     journal: Journal | None = None
     concurrency: int = 8
     played: int = 0
+    from_journal: int = 0
     cost_usd: float = 0.0
 
     async def resolve(self, target: Target, open_lacks: Sequence[Open]) -> list[Repair]:
@@ -115,9 +117,11 @@ class GoingOn:
             rollout = await play(target, trial, policy, max_turns=self.max_turns, identity=identity)
             found = rollout.trajectory
             self.played += 1
-            self.cost_usd += found.cost_usd or 0.0
             if self.journal is not None:
                 self.journal.append(found)
+        else:
+            self.from_journal += 1
+        self.cost_usd += found.cost_usd or 0.0
         if found.fault == "infrastructure":
             raise Unavailable(
                 f"task '{run.task_id}' could not be played on from its repair: {found.error}; what was "

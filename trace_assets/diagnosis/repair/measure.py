@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.repair.going_on import GoingOn, Open
+from trace_assets.diagnosis.repair.going_on import Open
 from trace_assets.diagnosis.repair.recipes import OWN_TURN, Donors, placebos, recipe
 from trace_assets.diagnosis.repair.replay import Replayed, differs, replay, why_not
 from trace_assets.diagnosis.repair.run import Plan, Run, expected_of
@@ -29,10 +29,17 @@ class Measured:
     Attributes:
         rows: One a failed run and capability that it lacks.
         replays: Episodes that were played.
+        left_open: Lacks of which only the agent's own going on could tell more.
     """
 
     rows: list[Repair]
     replays: int
+    left_open: Sequence[Open] = ()
+
+    def with_rows(self, better: Iterable[Repair]) -> Measured:
+        """Return the same with some rows replaced by what is known better."""
+        new = {_place(row): row for row in better}
+        return replace(self, rows=[new.get(_place(row), row) for row in self.rows])
 
 
 def lacks_of(
@@ -62,17 +69,15 @@ async def measure(
     trajectories: Sequence[Trajectory],
     capabilities: Sequence[Capability | BatchCapability],
     labels: Iterable[Label],
-    going_on: GoingOn | None = None,
 ) -> Measured:
     """Replay every failed run with each of its lacks repaired, and with placebos.
 
     Args:
-        target: Live; its episodes are played.
+        target: Live; its episodes are played, and no model is asked.
         tasks: By id, as they were played.
         trajectories: Runs on that target, passed ones too: they tell what is done instead of a wrong call.
         capabilities: Candidates of that target.
         labels: Of these runs.
-        going_on: How the live policy goes on where replays cannot tell; None asks no model for anything.
 
     Raises:
         Unavailable: Something that the target needs is down.
@@ -100,10 +105,7 @@ async def measure(
 
         for found in await asyncio.gather(*map(one_run, failed)):
             rows += found
-    if going_on is not None:
-        better = {_place(row): row for row in await going_on.resolve(target, work.open)}
-        rows = [better.get(_place(row), row) for row in rows]
-    return Measured(rows, work.replays)
+    return Measured(rows, work.replays, work.left_open)
 
 
 def _place(row: Repair) -> tuple[str, str]:
@@ -129,7 +131,7 @@ class _Work:
         self.target, self.tasks, self.writes, self.donors = target, tasks, writes, donors
         self.capabilities = capabilities
         self.replays = 0
-        self.open: list[Open] = []
+        self.left_open: list[Open] = []
 
     async def run(self, one: Trajectory, lacks: Sequence[Label], refused: str, bar: Bar) -> list[Repair]:
         task = self.tasks.get(one.task_id)
@@ -154,7 +156,7 @@ class _Work:
         if isinstance(plan, str):
             row = self._row(one, label, status="not repairable", detail=plan)
             if plan in OWN_TURN:
-                self.open.append(Open(task, run, capability, label, None, row))
+                self.left_open.append(Open(task, run, capability, label, None, row))
             return row
         after = await self._play(task, run, plan)
         if after.error:
@@ -175,7 +177,7 @@ class _Work:
             placebo_passed=any(played.success for _, played in judged) if judged else None,
         )
         if row.partial and not after.success:
-            self.open.append(Open(task, run, capability, label, plan, row))
+            self.left_open.append(Open(task, run, capability, label, plan, row))
         return row
 
     async def _play(self, task: Task, run: Run, plan: Plan | None = None) -> Replayed:
