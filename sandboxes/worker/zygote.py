@@ -68,7 +68,7 @@ class Zygote:
                 os._exit(0 if int(time.time()) == clock == int(time.clock_gettime(0)) else 1)
             finally:
                 os._exit(2)
-        # Waited for, not polled: how often one polls depends on the machine, and leaves its mark in the memory.
+        # Waited for, not polled: how often one polls depends on the machine, and leaves a mark in the memory.
         os.waitid(os.P_PID, looker, os.WEXITED | os.WNOWAIT)
         status = os.waitstatus_to_exitcode(struct.unpack("<qqq", reap())[2])
         reap()

@@ -100,7 +100,7 @@ PARTS = 16
 def test_a_home_goes_on_after_a_power_cut_at_any_moment(
     recorded: tuple[Small, CrashLayer, dict[str, str]], part: int
 ) -> None:
-    """In parts, each with states of the whole sequence: what was shown stays shown where one is interrupted."""
+    """In parts, each with states of the whole sequence, so that an interruption loses one part."""
     small, layer, wanted = recorded
     found = list(states(layer).values())
     print(f"{len(layer.steps)} steps, {len(found)} states, of which {len(found[part::PARTS])} here")
