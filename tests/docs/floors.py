@@ -8,7 +8,17 @@ ROOMS = (
 )
 """Folders that take records and give records."""
 
-FREE_OF_DAGSTER = (*ROOMS, "assets", "report", "resources", "serving", "settings", "study", "workflows")
+FREE_OF_DAGSTER = (
+    *ROOMS,
+    "assets",
+    "report",
+    "resources",
+    "serving",
+    "settings",
+    "study",
+    "tournament",
+    "workflows",
+)
 
 FLOORS = (
     ("errors", "system", "untrusted", "conformance", "code_graph", "shipped", "code_versions", "stats"),
@@ -19,7 +29,7 @@ FLOORS = (
     ("evaluation", "serving", "report"),
     ("study",),
     ("resources",),
-    ("assets", "workflows"),
+    ("assets", "workflows", "tournament"),
     ("orchestration", "definitions"),
     ("cli", "__main__"),
 )

@@ -23,6 +23,17 @@ COMMANDS = (
         ),
     ),
     LazyCommand(
+        "tournament",
+        "tournament:tournament",
+        "Compare arms over several worlds by a plan that is registered first: plan, run, status, report.",
+        panel=TEACH,
+        examples=(
+            "trace tournament plan study --worlds 6   # says what so many can show; nothing is played",
+            "trace tournament run study --hours 8     # goes on where it was interrupted",
+            "trace tournament report study",
+        ),
+    ),
+    LazyCommand(
         "doctor",
         "doctor:doctor",
         "Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot.",

@@ -1,0 +1,262 @@
+"""Tournaments with worlds played by a script: plans, resumption, bounds, verdicts whichever way they go."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from trace_assets.cli.main import app
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.records import Evaluation, LedgerEntry
+from trace_assets.store import Home
+from trace_assets.study import Study
+from trace_assets.tournament.page import page, sentence
+from trace_assets.tournament.plan import PLAN, Comparison, Plan, Prediction, World, default_plan, write_plan
+from trace_assets.tournament.results import RESULTS, result_file
+from trace_assets.tournament.run import is_finished, run, world_home
+from trace_assets.tournament.score import by_world, score
+from trace_assets.tournament.worlds import across, holm, power, tie_p_value, verdict
+
+RATES = {"base": 0.3, "routed": 0.7, "mixed_grpo": 0.7}
+
+
+def planned(folder: Path, worlds: int = 4) -> Plan:
+    plan = default_plan(worlds, 5, {})
+    write_plan(folder, plan)
+    return plan
+
+
+def scripted(rates: dict[str, float], spread: float = 0.01, tasks: int = 200) -> Callable[..., None]:
+    """Write what a loop would have written, with pass rates as given, moved as a whole in each world."""
+
+    def play(plan: Plan, world: World, home: Path) -> None:
+        rng = random.Random(world.base_seed)
+        store = Study(Home.open(home / "home")).store
+        rows = []
+        for arm, rate in rates.items():
+            passes = round(tasks * min(1.0, max(0.0, rate + rng.gauss(0, spread))))
+            rows += [
+                Evaluation(
+                    task_id=f"t{n}",
+                    trial=0,
+                    arm=arm,
+                    adapter=None,
+                    success=n < passes,
+                    reward=float(n < passes),
+                )
+                for n in range(tasks)
+            ]
+        rows.append(rows[0].model_copy(update={"arm": "broken", "success": None, "fault": "environment"}))
+        rows.append(rows[0].model_copy(update={"task_id": "v", "split": "validation", "success": False}))
+        store.write([row for row in rows if row.split == "test"], Evaluation, "test")
+        store.write([row for row in rows if row.split == "validation"], Evaluation, "validation")
+        store.write(
+            [
+                LedgerEntry(
+                    recorded_at=datetime.now(UTC),
+                    stage=asset,
+                    asset=asset,
+                    kind="rollouts",
+                    quantity=quantity,
+                    unit="episodes",
+                )
+                for asset, quantity in (("adapter", 1000.0), ("mixed_adapter", 1000.0 + world.number))
+            ],
+            LedgerEntry,
+            "now",
+        )
+
+    return play
+
+
+def test_a_whole_tournament_says_what_it_shows(tmp_path: Path) -> None:
+    planned(tmp_path)
+    assert run(tmp_path, play=scripted(RATES)) == [1, 2, 3, 4]
+    scored = score(tmp_path)
+    assert scored.is_due and {one.arm for one in scored.arms} == set(RATES)
+    verdicts = {one.comparison.name: one.verdict for one in scored.primary}
+    assert verdicts["routed - base"] == "better"
+    assert verdicts["routed - mixed_grpo"] in ("tied", "undecided")
+    assert [scored.held(one) for one in scored.plan.predictions] == [True]
+    assert scored.unequal == []
+    text = page(scored)
+    assert text.index("was better than `base`") < text.index("| arm |")
+    assert "of 4 worlds" in text and "Registered" in text and "`mixed_adapter` | rollouts" in text
+
+
+def test_a_loss_is_said_as_plainly_as_a_win(tmp_path: Path) -> None:
+    planned(tmp_path)
+    run(tmp_path, play=scripted({"base": 0.7, "routed": 0.4, "mixed_grpo": 0.9}))
+    scored = score(tmp_path)
+    assert [one.verdict for one in scored.primary] == ["worse", "worse"]
+    assert [scored.held(one) for one in scored.plan.predictions] == [False]
+    assert sentence(scored.primary[0], scored.plan).startswith("`routed` was worse than `mixed_grpo` by 5")
+    assert scored.arms[0].arm == "mixed_grpo"
+
+
+def test_no_test_figure_is_shown_before_all_worlds_are_played(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+
+    def three(plan: Plan, world: World, home: Path) -> None:
+        if world.number == 4:
+            raise Unavailable("the power went")
+        scripted(RATES)(plan, world, home)
+
+    with pytest.raises(Unavailable, match="the power went"):
+        run(tmp_path, play=three)
+    assert [is_finished(tmp_path, world.number) for world in plan.worlds] == [True, True, True, False]
+    text = page(score(tmp_path))
+    assert "3 of 4 worlds are played. No figure" in text and "70." not in text and "| arm |" not in text
+    assert [one.verdict for one in score(tmp_path).primary] == [None, None]
+    played: list[int] = []
+
+    def last(plan: Plan, world: World, home: Path) -> None:
+        played.append(world.number)
+        scripted(RATES)(plan, world, home)
+
+    assert run(tmp_path, play=last) == played == [4]
+    assert run(tmp_path, play=last) == []
+
+
+def test_a_bound_stops_between_worlds(tmp_path: Path) -> None:
+    planned(tmp_path)
+    told: list[str] = []
+    assert run(tmp_path, play=scripted(RATES), most_hours=0.0, tell=told.append) == []
+    assert "stopped before world 1" in told[-1]
+
+
+def test_a_world_without_its_test_tasks_is_not_finished(tmp_path: Path) -> None:
+    planned(tmp_path)
+    with pytest.raises(InputError, match="no trial of a test task"):
+        run(tmp_path, play=lambda plan, world, home: Home.open(home / "home") and None)
+    assert not is_finished(tmp_path, 1)
+
+
+def test_another_plan_needs_a_reason_and_leaves_its_mark(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    run(tmp_path, play=scripted(RATES))
+    fewer = plan.model_copy(update={"worlds": plan.worlds[:3]})
+    with pytest.raises(InputError, match="--amend"):
+        write_plan(tmp_path, fewer)
+    write_plan(tmp_path, fewer, why="time ran out", worlds_seen=4)
+    scored = score(tmp_path)
+    assert scored.finished == (1, 2, 3) and scored.other_plans == [1, 2, 3]
+    text = page(scored)
+    assert "4 worlds seen: time ran out" in text and "played under an earlier plan" in text
+    with pytest.raises(InputError, match="was begun under another plan"):
+        result_file(tmp_path, RESULTS, 2).unlink()
+        run(tmp_path, play=scripted(RATES))
+
+
+def test_a_plan_that_was_edited_by_hand_is_refused(tmp_path: Path) -> None:
+    planned(tmp_path)
+    said = json.loads((tmp_path / PLAN).read_text())
+    (tmp_path / PLAN).write_text(json.dumps({**said, "margin": 0.5}))
+    with pytest.raises(InputError, match="not the plan that was registered"):
+        run(tmp_path, play=scripted(RATES))
+    (tmp_path / PLAN).write_text("{}")
+    with pytest.raises(InputError, match="is not a plan"):
+        score(tmp_path)
+    with pytest.raises(InputError, match="holds no tournament"):
+        score(tmp_path / "elsewhere")
+
+
+def test_damaged_results_are_refused(tmp_path: Path) -> None:
+    planned(tmp_path)
+    run(tmp_path, play=scripted(RATES))
+    file = result_file(tmp_path, RESULTS, 2)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"world-002\.parquet cannot be read"):
+        score(tmp_path)
+    pl.DataFrame({"world": [2]}).write_parquet(file)
+    with pytest.raises(InputError, match="other columns"):
+        score(tmp_path)
+    file.unlink()
+    assert run(tmp_path, play=lambda *_: None) == [2]  # its home holds all that there was
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"worlds": ()}, "at least 1"),
+        ({"primary": tuple(Comparison(arm="a", rival=str(n)) for n in range(4))}, "at most 3"),
+        ({"worlds": (World(number=2, base_seed=1, target_seed=1, training_seed=1),)}, "numbered from 1"),
+        (
+            {"worlds": tuple(World(number=n, base_seed=1, target_seed=1, training_seed=1) for n in (1, 2))},
+            "same seeds",
+        ),
+        ({"predictions": (Prediction(comparison="x - y", says="tied", because=""),)}, "not compared"),
+    ],
+)
+def test_plans_that_could_show_nothing_are_refused(change: dict[str, object], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Plan.model_validate({**default_plan(2, 0, {}).model_dump(), **change})
+
+
+def test_tasks_that_an_arm_was_not_judged_on_are_left_out_of_both() -> None:
+    rows = pl.DataFrame(
+        [
+            {"world": 1, "arm": arm, "task_id": task, "passed": passed, "judged": judged}
+            for arm, task, passed, judged in (
+                ("a", "t1", 2, 2),
+                ("a", "t2", 1, 2),
+                ("a", "t3", 0, 0),
+                ("b", "t1", 0, 2),
+                ("b", "t2", 1, 2),
+                ("b", "t3", 2, 2),
+            )
+        ]
+    )
+    assert by_world(rows, Comparison(arm="a", rival="b")) == {1: 0.5}
+    assert by_world(rows, Comparison(arm="a", rival="nobody")) == {}
+
+
+def test_unequal_budgets_are_said(tmp_path: Path) -> None:
+    planned(tmp_path, 2)
+    run(tmp_path, play=scripted(RATES))
+    file = result_file(tmp_path, "costs", 1)
+    frame = pl.read_parquet(file)
+    more = pl.when(pl.col("asset") == "adapter").then(2000.0).otherwise(pl.col("quantity"))
+    frame.with_columns(quantity=more).write_parquet(file)
+    (words,) = score(tmp_path).unequal
+    assert words == "world 1: adapters 2,000 rollouts, direct GRPO 1,001"
+
+
+@given(st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=12))
+def test_a_tie_and_a_difference_beyond_the_margin_are_never_shown_of_one_study(values: list[float]) -> None:
+    found, tie = across(values), tie_p_value(values, 0.02)
+    assert found.mean is not None and tie is not None
+    if verdict(found, found.p, tie, 0.05) == "tied":
+        assert abs(found.mean) < 0.02
+    assert holm({"a": found.p})["a"] == found.p
+
+
+def test_power_is_what_simulated_studies_show() -> None:
+    rng = random.Random(3)
+    shown = sum((across([rng.gauss(0.05, 0.03) for _ in range(5)]).p or 1) < 0.05 for _ in range(4000))
+    assert abs(shown / 4000 - power(5, 0.05, 0.03)) < 0.03
+
+
+def test_the_command_line_plans_and_reports(tmp_path: Path) -> None:
+    runner, folder = CliRunner(), str(tmp_path / "study")
+    made = runner.invoke(app, ["tournament", "plan", folder, "--worlds", "3", "--quick"])
+    assert made.exit_code == 0 and "registered as" in made.output and "Power of 3 worlds" in made.output
+    plan = json.loads((tmp_path / "study" / PLAN).read_text())
+    assert plan["settings"]["training.iterations"] == 10
+    states = json.loads(runner.invoke(app, ["tournament", "status", folder, "--json"]).stdout)
+    assert [row["state"] for row in states] == ["waiting"] * 3
+    run(tmp_path / "study", play=scripted(RATES))
+    page_file = tmp_path / "page.md"
+    told = runner.invoke(app, ["tournament", "report", folder, "--json", "--page", str(page_file)])
+    assert json.loads(told.stdout)["verdicts"][1]["verdict"] == "better"
+    assert page_file.read_text().startswith("# Tournament")
+    assert world_home(tmp_path / "study", 1).is_dir()

@@ -1,0 +1,167 @@
+"""`trace tournament`: arms against each other over worlds, by a plan that is registered first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_assets.cli.options import Json
+from trace_assets.cli.options import console as make_console
+from trace_assets.errors import InputError
+
+tournament = typer.Typer(
+    name="tournament",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Compare arms over several worlds by a plan that is registered first: plan, run, status, report.",
+)
+
+Folder = Annotated[Path, typer.Argument(help="Of the tournament: its plan, a home for each world, results.")]
+SMALL = {
+    "targets.discovery_tasks": 240,
+    "targets.validation_tasks": 100,
+    "targets.test_tasks": 200,
+    "training.iterations": 10,
+    "evaluation.trials": 2,
+}
+"""What `--quick` makes smaller in every world."""
+
+
+@tournament.command("plan")
+def plan(
+    folder: Folder,
+    worlds: Annotated[int, typer.Option(min=1, help="Replications: everything anew from other seeds.")] = 6,
+    first_seed: Annotated[int, typer.Option(min=0, help="Seeds are counted up from it.")] = 100,
+    desk: Annotated[str, typer.Option(help="Which order desk: a, b, c or d (see `trace demo`).")] = "a",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer tasks and iterations a world.")] = False,
+    file: Annotated[
+        Path | None, typer.Option(help="A plan.json of your own, in the place of the other options.")
+    ] = None,
+    amend: Annotated[str, typer.Option(help="Why the registered plan is changed, in words.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Write the plan, say what it can show, and register it; nothing is played."""
+    from pydantic import ValidationError
+
+    from trace_assets.tournament.page import forecast
+    from trace_assets.tournament.plan import Plan, default_plan, write_plan
+    from trace_assets.tournament.run import is_finished
+
+    if file is not None:
+        try:
+            made = Plan.model_validate_json(file.read_bytes())
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror}.") from error
+        except ValidationError as error:
+            where = ".".join(map(str, error.errors()[0]["loc"])) or "the file"
+            raise InputError(f"{file} is no plan: {where}: {error.errors()[0]['msg']}.") from error
+    else:
+        settings: dict[str, object] = dict(SMALL) if quick else {}
+        if desk != "a":
+            settings |= {"targets.options.desk": desk, "training.single_arms": ["joint", "sequential"]}
+        made = default_plan(worlds, first_seed, settings)
+    seen = sum(is_finished(folder, world.number) for world in made.worlds)
+    newest = write_plan(folder, made, why=amend, worlds_seen=seen)[-1]
+    if as_json:
+        print(json.dumps({"registered": newest.model_dump(), "plan": made.model_dump(mode="json")}, indent=2))
+        return
+    console = make_console()
+    console.print(
+        f"{folder}: {len(made.worlds)} worlds, registered as {newest.fingerprint[:16]}", soft_wrap=True
+    )
+    for one in made.primary:
+        console.print(f"  primary: {one.name}", soft_wrap=True)
+    for words in forecast(made):
+        console.print(words, soft_wrap=True)
+
+
+@tournament.command("run")
+def run(
+    folder: Folder,
+    hours: Annotated[
+        float | None, typer.Option(min=0, help="Begin no world that would end after so many hours.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Play the worlds that are not finished; the same command goes on after an interruption."""
+    from trace_assets.tournament.run import run as play
+
+    console = make_console(stderr=as_json)
+    done = play(folder, most_hours=hours, tell=lambda words: console.print(words, soft_wrap=True))
+    if as_json:
+        print(json.dumps({"finished": done}))
+        return
+    console.print(f"{len(done)} worlds finished; `trace tournament report {folder}`", soft_wrap=True)
+
+
+@tournament.command("status")
+def status(folder: Folder, as_json: Json = False) -> None:
+    """List the worlds and what has become of them; no figure of a test task is shown."""
+    from trace_assets.tournament.plan import read_plan
+    from trace_assets.tournament.run import is_finished, world_home
+
+    rows = [
+        {
+            "world": world.number,
+            "seeds": [world.base_seed, world.target_seed, world.training_seed],
+            "state": "finished"
+            if is_finished(folder, world.number)
+            else "begun"
+            if world_home(folder, world.number).is_dir()
+            else "waiting",
+        }
+        for world in read_plan(folder).worlds
+    ]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        print(f"world {row['world']}: {row['state']}")
+
+
+@tournament.command("report")
+def report(
+    folder: Folder,
+    page: Annotated[Path | None, typer.Option(help="Write the page there, too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Score what is finished: verdicts first, then arms, comparisons, predictions and spending."""
+    from trace_assets.store.files import replacing_file
+    from trace_assets.tournament.page import page as write_page
+    from trace_assets.tournament.page import sentence
+    from trace_assets.tournament.score import score
+
+    scored = score(folder)
+    text = write_page(scored)
+    if page is not None:
+        with replacing_file(page) as partial:
+            partial.write_text(text, encoding="utf-8")
+    if as_json:
+        due = scored.is_due
+        print(
+            json.dumps(
+                {
+                    "plan": scored.plan.fingerprint,
+                    "worlds": len(scored.plan.worlds),
+                    "finished": list(scored.finished),
+                    "verdicts": [
+                        {
+                            "comparison": one.comparison.name,
+                            "verdict": one.verdict,
+                            "mean": one.found.mean,
+                            "low": one.found.low,
+                            "high": one.found.high,
+                            "worlds": one.found.n,
+                            "says": sentence(one, scored.plan),
+                        }
+                        for one in (scored.primary if due else ())
+                    ],
+                },
+                indent=2,
+            )
+        )
+        return
+    print(text, end="")

@@ -1,0 +1,146 @@
+"""A tournament as a page: the verdict in one sentence first, whichever way it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from trace_assets.tournament.plan import Plan
+from trace_assets.tournament.score import Score, Shown
+from trace_assets.tournament.worlds import Across, power
+
+KINDS = ("rollouts", "cpu", "wall")
+"""Spending that the page shows; the rest is in the table of costs."""
+
+
+def sentence(one: Shown, plan: Plan) -> str:
+    """Return one of four fixed sentences, chosen by the verdict alone."""
+    ours, rival, found = one.comparison.arm, one.comparison.rival, interval(one.found)
+    points = f"{abs(100 * (one.found.mean or 0.0)):.1f} points"
+    margin = f"{100 * plan.margin:g} points"
+    if one.verdict == "better":
+        return f"`{ours}` was better than `{rival}` by {points} {found}."
+    if one.verdict == "worse":
+        return f"`{ours}` was worse than `{rival}` by {points} {found}."
+    if one.verdict == "tied":
+        return f"`{ours}` and `{rival}` tie: the difference lies within {margin} {found}."
+    more = f"; {one.more_worlds} worlds more would show what was found (power 0.8)" if one.more_worlds else ""
+    return f"This study cannot tell `{ours}` from `{rival}`: {found}{more}."
+
+
+def interval(found: Across) -> str:
+    """Write a difference in points with its interval and n.
+
+    >>> interval(Across(0.031, 0.012, 0.05, 6, 0.018, 0.01))
+    '+3.1 [+1.2, +5.0] of 6 worlds'
+    >>> interval(Across(0.031, None, None, 1, None, None))
+    '+3.1 [no interval: one world]'
+    """
+    if found.mean is None:
+        return "not played"
+    if found.low is None or found.high is None:
+        return f"{100 * found.mean:+.1f} [no interval: one world]"
+    return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}] of {found.n} worlds"
+
+
+def page(scored: Score) -> str:
+    """Return the page as Markdown; no test figure before all worlds of the plan are played."""
+    return "\n".join(_lines(scored)) + "\n"
+
+
+def _lines(scored: Score) -> Iterator[str]:
+    plan = scored.plan
+    yield "# Tournament"
+    yield ""
+    if not scored.is_due:
+        yield f"{len(scored.finished)} of {len(plan.worlds)} worlds are played. No figure of a test task is"
+        yield "shown before all of them are: a look on the way would be another study than this one."
+    else:
+        for one in scored.primary:
+            yield f"- {sentence(one, plan)}"
+        yield ""
+        yield from _arms(scored)
+        yield ""
+        yield from _comparisons(scored)
+        yield ""
+        yield from _predictions(scored)
+    yield ""
+    yield from _spending(scored)
+    yield ""
+    yield from _registration(scored)
+
+
+def _arms(scored: Score) -> Iterator[str]:
+    yield "| arm | pass rate over worlds [95 %] | worlds | judged tasks | not played |"
+    yield "|---|---|--:|--:|--:|"
+    for one in scored.arms:
+        rate = one.rate
+        words = f"{100 * (rate.mean or 0):.1f}"
+        if rate.low is not None and rate.high is not None:
+            words += f" [{100 * max(0.0, rate.low):.1f}, {100 * min(1.0, rate.high):.1f}]"
+        yield f"| `{one.arm}` | {words} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
+
+
+def _comparisons(scored: Score) -> Iterator[str]:
+    yield "| comparison | difference in points [95 %] | p (Holm) | p of a tie | verdict | by world |"
+    yield "|---|---|--:|--:|---|---|"
+    for one in (*scored.primary, *scored.secondary):
+        worlds = ", ".join(f"{100 * value:+.1f}" for _, value in sorted(one.by_world.items()))
+        said = one.verdict or "secondary: none"
+        yield (
+            f"| `{one.comparison.name}` | {interval(one.found)} | {_p(one.adjusted_p)} | {_p(one.tie_p)} | "
+            f"{said} | {worlds} |"
+        )
+
+
+def _predictions(scored: Score) -> Iterator[str]:
+    if not scored.plan.predictions:
+        return
+    yield "| predicted before | because | held |"
+    yield "|---|---|---|"
+    for one in scored.plan.predictions:
+        held = {True: "yes", False: "no", None: "not decided"}[scored.held(one)]
+        yield f"| `{one.comparison}` is {one.says} | {one.because} | {held} |"
+
+
+def _spending(scored: Score) -> Iterator[str]:
+    yield f"What a world took, by asset (mean of {len(scored.finished)}):"
+    yield ""
+    yield "| asset | kind | quantity | unit |"
+    yield "|---|---|--:|---|"
+    shown = scored.costs.filter(pl.col("kind").is_in(list(KINDS)) & (pl.col("quantity") >= 0.5))
+    for row in shown.iter_rows(named=True):
+        yield f"| `{row['asset']}` | {row['kind']} | {row['quantity']:,.0f} | {row['unit']} |"
+    for words in scored.unequal:
+        yield ""
+        yield f"**Training rollouts were not equal** in {words}."
+
+
+def _registration(scored: Score) -> Iterator[str]:
+    plan = scored.plan
+    first, *amendments = scored.register
+    yield f"Registered {first.at} as `{first.fingerprint[:16]}`, before the first test task was opened."
+    for one in amendments:
+        yield f"Amended {one.at} as `{one.fingerprint[:16]}`, {one.worlds_seen} worlds seen: {one.why}."
+    if scored.other_plans:
+        names = ", ".join(map(str, scored.other_plans))
+        yield f"Worlds {names} were played under an earlier plan."
+    yield f"Seeds of the worlds: {', '.join(str(one.base_seed) for one in plan.worlds)}."
+    yield from forecast(plan)
+
+
+def forecast(plan: Plan) -> Iterator[str]:
+    """Say what so many worlds can show, by the plan alone."""
+    n, level = len(plan.worlds), plan.alpha / len(plan.primary)
+    chances = ", ".join(
+        f"{points} points {power(n, points / 100, plan.sd, level):.2f}" for points in (10, 5, 3, 2)
+    )
+    yield (
+        f"Power of {n} worlds at a spread of {100 * plan.sd:.1f} points between them, after Holm over "
+        f"{len(plan.primary)}: {chances}."
+    )
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

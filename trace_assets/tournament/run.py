@@ -1,0 +1,183 @@
+"""Plays the worlds of a tournament, each in a home of its own; a world is the unit that is kept or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.records import Evaluation, LedgerEntry
+from trace_assets.store import Home
+from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.study import Study
+from trace_assets.tournament.plan import Plan, World, read_plan
+from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, result_file, write_rows
+
+HOMES = "worlds"
+REGISTRATION = "registration.json"
+"""In a world's home before anything is made in it: the plan that its test tasks are opened for."""
+
+Play = Callable[[Plan, World, Path], None]
+"""Brings a world's home up to date, test tasks included."""
+
+
+def run(
+    folder: Path,
+    *,
+    most_hours: float | None = None,
+    play: Play | None = None,
+    tell: Callable[[str], None] = lambda words: None,
+) -> list[int]:
+    """Play the worlds that are not finished, in their order.
+
+    Interrupted at any moment, the same call goes on: a home is brought up to date by what it lacks. A bound
+    ends the run between two worlds, never inside of one.
+
+    Args:
+        folder: Of the tournament.
+        most_hours: Begin no further world after so many hours, or when the longest world so far would not
+            fit; None for no bound.
+        play: What plays a world; None for `trace demo` on its home.
+        tell: Is given a line at the beginning and end of each world.
+
+    Returns:
+        The worlds that were finished by this call.
+
+    Raises:
+        InputError: There is no registered plan.
+        Unavailable: A world could not be finished; what it has made is kept.
+    """
+    plan, done, longest, began = read_plan(folder), list[int](), 0.0, time.monotonic()
+    for world in plan.worlds:
+        if is_finished(folder, world.number):
+            continue
+        spent = time.monotonic() - began
+        if most_hours is not None and spent + longest > 3600 * most_hours:
+            tell(f"stopped before world {world.number}: {spent / 3600:.2f} of {most_hours:g} h are spent")
+            break
+        tell(f"world {world.number} of {len(plan.worlds)}")
+        home = world_home(folder, world.number)
+        _bind(home, plan)
+        started = time.monotonic()
+        (play or play_demo)(plan, world, home)
+        longest = max(longest, time.monotonic() - started)
+        collect(folder, plan, world.number)
+        done.append(world.number)
+    return done
+
+
+def is_finished(folder: Path, world: int) -> bool:
+    """Whether a world's results are there."""
+    return result_file(folder, RESULTS, world).is_file() and result_file(folder, COSTS, world).is_file()
+
+
+def world_home(folder: Path, world: int) -> Path:
+    """Return where a world lies."""
+    return folder / HOMES / str(world)
+
+
+def _bind(home: Path, plan: Plan) -> None:
+    """Note the plan in a world's home; one that was begun for another plan is refused."""
+    file = home / REGISTRATION
+    if file.is_file():
+        found = json.loads(file.read_bytes()).get("plan")
+        if found != plan.fingerprint:
+            raise InputError(
+                f"{home} was begun under another plan ({str(found)[:12]}); move it away to play this world "
+                "under the plan as it is now."
+            )
+        return
+    make_folder(home)
+    with replacing_file(file) as partial:
+        partial.write_text(json.dumps({"plan": plan.fingerprint}) + "\n", encoding="utf-8")
+
+
+def play_demo(plan: Plan, world: World, home: Path) -> None:
+    """Run the whole loop in a world's home, in a process of its own.
+
+    Raises:
+        Unavailable: It did not end well.
+    """
+    values: Mapping[str, Any] = {**plan.settings, **world.overrides()}
+    options = [part for name, value in values.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+    config = home / "trace.toml"
+    if not config.is_file():
+        with replacing_file(config) as partial:
+            partial.write_text("", encoding="utf-8")
+    command = [sys.executable, "-m", "trace_assets", "demo", "--keep", "--config", str(config), *options]
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("TRACE_")}
+    surroundings |= {name: os.environ[name] for name in ("TRACE_DOCKER_DIR",) if name in os.environ}
+    ended = subprocess.run(
+        command,
+        env={**surroundings, "TRACE_HOME": str(home / "home")},
+        cwd=home,
+        stdout=sys.stderr.fileno(),  # the caller's own output is the tournament's
+        check=False,
+    )
+    if ended.returncode:
+        raise Unavailable(
+            f"world {world.number} ended with exit code {ended.returncode}; what it made is kept in {home}, "
+            "and the same command goes on."
+        )
+
+
+def collect(folder: Path, plan: Plan, world: int) -> None:
+    """Take a world's results and its spending out of its home.
+
+    Raises:
+        InputError: Its test tasks were not played.
+    """
+    home = Home.open(world_home(folder, world) / "home", writable=False)
+    store = Study(home).store
+    rows = [row for row in store.read(Evaluation) if row.split == "test"]
+    if not rows:
+        raise InputError(f"world {world} has no trial of a test task in {home.path}.")
+    counts: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for row in rows:
+        cell = counts[row.arm, row.task_id, row.skill]
+        cell[0] += bool(row.success)
+        cell[1] += row.success is not None
+    spent: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for entry in store.read(LedgerEntry):
+        own = spent[entry.asset, entry.kind, entry.unit]
+        own[0] += entry.quantity
+        own[1] += entry.cost_usd
+    write_rows(
+        result_file(folder, COSTS, world),
+        Cost,
+        (
+            Cost(
+                plan=plan.fingerprint,
+                world=world,
+                asset=asset,
+                kind=kind,
+                unit=unit,
+                quantity=q,
+                cost_usd=usd,
+            )
+            for (asset, kind, unit), (q, usd) in sorted(spent.items())
+        ),
+    )
+    write_rows(
+        result_file(folder, RESULTS, world),
+        TaskResult,
+        (
+            TaskResult(
+                plan=plan.fingerprint,
+                world=world,
+                arm=arm,
+                task_id=task,
+                skill=skill,
+                passed=passed,
+                judged=judged,
+            )
+            for (arm, task, skill), (passed, judged) in sorted(counts.items())
+        ),
+    )

@@ -1,0 +1,207 @@
+"""What a tournament shows: arms, comparisons, costs and whether predictions held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from trace_assets.tournament.plan import Comparison, Plan, Prediction, Registered, read_plan, registered
+from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, read_rows
+from trace_assets.tournament.worlds import Across, Verdict, across, holm, tie_p_value, verdict, worlds_for
+
+EQUAL = 0.02
+"""Budgets that differ by a smaller share count as equal."""
+TAUGHT = "adapter"
+"""The asset that trains one adapter a capability; its training rollouts are to be equal to the rival's."""
+DIRECT = "mixed_adapter"
+
+
+@dataclass(frozen=True)
+class ArmScore:
+    """One arm over the worlds that it was played in.
+
+    Attributes:
+        arm: Its name.
+        rate: Mean over worlds of its pass rate, with a t interval over worlds.
+        worlds: In how many it was played.
+        tasks: Judged tasks over all of them.
+        not_played: Worlds in which it does not apply, such as a router without a choice: no rate of 0.
+    """
+
+    arm: str
+    rate: Across
+    worlds: int
+    tasks: int
+    not_played: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of one comparison.
+
+    Attributes:
+        comparison: What against what.
+        found: The difference over worlds.
+        by_world: World to its own difference.
+        adjusted_p: After Holm over the primary ones; None for a secondary one.
+        tie_p: Of the two one-sided tests; None with fewer than two worlds.
+        verdict: Of a primary comparison; None for a secondary one, and before all worlds are played.
+        more_worlds: How many worlds would show the difference that was found, where it is undecided.
+    """
+
+    comparison: Comparison
+    found: Across
+    by_world: dict[int, float]
+    adjusted_p: float | None
+    tie_p: float | None
+    verdict: Verdict | None
+    more_worlds: int | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """All of it.
+
+    Attributes:
+        plan: What was registered.
+        register: When, and what was changed since.
+        finished: Worlds that are there.
+        arms: Best first, ours among them.
+        primary: As in the plan.
+        secondary: Likewise.
+        costs: One row an asset and kind: mean over worlds.
+        unequal: What breaks the rule of equal training rollouts, in words by world.
+        other_plans: Worlds whose results were made under an earlier plan.
+    """
+
+    plan: Plan
+    register: Sequence[Registered]
+    finished: tuple[int, ...]
+    arms: Sequence[ArmScore]
+    primary: Sequence[Shown]
+    secondary: Sequence[Shown]
+    costs: pl.DataFrame
+    unequal: Sequence[str]
+    other_plans: Sequence[int]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether all worlds of the plan are played: before that no test figure is shown."""
+        return {world.number for world in self.plan.worlds} <= set(self.finished)
+
+    def held(self, prediction: Prediction) -> bool | None:
+        """Say whether a prediction held; None where its comparison has no verdict."""
+        found = next((one for one in self.primary if one.comparison.name == prediction.comparison), None)
+        if found is None or found.verdict in (None, "undecided"):
+            return None
+        return found.verdict == prediction.says
+
+
+def score(folder: Path) -> Score:
+    """Score what is finished.
+
+    Raises:
+        InputError: There is no registered plan, or a file of results was altered.
+    """
+    plan = read_plan(folder)
+    wanted = {world.number for world in plan.worlds}
+    rows = read_rows(folder, RESULTS, TaskResult).filter(pl.col("world").is_in(list(wanted)))
+    costs = read_rows(folder, COSTS, Cost).filter(pl.col("world").is_in(list(wanted)))
+    finished = tuple(sorted(set(rows["world"].to_list())))
+    due = wanted <= set(finished)
+    differences = {one.name: by_world(rows, one) for one in (*plan.primary, *plan.secondary)}
+    found = {name: across(list(values.values())) for name, values in differences.items()}
+    adjusted = holm({one.name: found[one.name].p for one in plan.primary})
+
+    def shown(one: Comparison, *, primary: bool) -> Shown:
+        name, values = one.name, list(differences[one.name].values())
+        tie = tie_p_value(values, plan.margin)
+        said = verdict(found[name], adjusted[name], tie, plan.alpha) if primary and due else None
+        return Shown(
+            comparison=one,
+            found=found[name],
+            by_world=differences[name],
+            adjusted_p=adjusted.get(name),
+            tie_p=tie,
+            verdict=said,
+            more_worlds=_more(found[name], plan) if said == "undecided" else None,
+        )
+
+    return Score(
+        plan=plan,
+        register=registered(folder),
+        finished=finished,
+        arms=arm_scores(rows, finished),
+        primary=[shown(one, primary=True) for one in plan.primary],
+        secondary=[shown(one, primary=False) for one in plan.secondary],
+        costs=_mean_costs(costs),
+        unequal=unequal_budgets(costs),
+        other_plans=sorted(set(rows.filter(pl.col("plan") != plan.fingerprint)["world"].to_list())),
+    )
+
+
+def by_world(rows: pl.DataFrame, one: Comparison) -> dict[int, float]:
+    """Return the paired difference of two arms in each world that has both.
+
+    Every task weighs the same; tasks without a judged trial under either arm are left out of both.
+
+    Args:
+        rows: Columns of `TaskResult`.
+        one: The two arms.
+    """
+    judged = rows.filter(pl.col("judged") > 0).with_columns(rate=pl.col("passed") / pl.col("judged"))
+    keys = ["world", "task_id"]
+    ours = judged.filter(pl.col("arm") == one.arm).select(*keys, ours="rate")
+    theirs = judged.filter(pl.col("arm") == one.rival).select(*keys, theirs="rate")
+    both = ours.join(theirs, on=keys).group_by("world").agg(d=(pl.col("ours") - pl.col("theirs")).mean())
+    return {row["world"]: row["d"] for row in both.sort("world").iter_rows(named=True)}
+
+
+def arm_scores(rows: pl.DataFrame, finished: Sequence[int]) -> list[ArmScore]:
+    """Return every arm that was played, the best first."""
+    judged = rows.filter(pl.col("judged") > 0).with_columns(rate=pl.col("passed") / pl.col("judged"))
+    worlds = judged.group_by("arm", "world").agg(rate=pl.col("rate").mean(), tasks=pl.len())
+    scores = []
+    for (name,), own in worlds.sort("arm", "world").group_by(["arm"], maintain_order=True):
+        scores.append(
+            ArmScore(
+                arm=str(name),
+                rate=across(own["rate"].to_list()),
+                worlds=own.height,
+                tasks=int(own["tasks"].sum()),
+                not_played=len(finished) - own.height,
+            )
+        )
+    return sorted(scores, key=lambda one: -(one.rate.mean or 0.0))
+
+
+def unequal_budgets(costs: pl.DataFrame) -> list[str]:
+    """Say in which worlds the adapters together and direct GRPO used unequal training rollouts."""
+    rollouts = costs.filter(pl.col("kind") == "rollouts")
+    words = []
+    for (world,), own in rollouts.sort("world").group_by(["world"], maintain_order=True):
+        spent = {row["asset"]: row["quantity"] for row in own.iter_rows(named=True)}
+        ours, theirs = spent.get(TAUGHT, 0.0), spent.get(DIRECT, 0.0)
+        if ours and theirs and abs(ours - theirs) > EQUAL * max(ours, theirs):
+            words.append(f"world {world}: adapters {ours:,.0f} rollouts, direct GRPO {theirs:,.0f}")
+    return words
+
+
+def _mean_costs(costs: pl.DataFrame) -> pl.DataFrame:
+    """Return what each asset takes in a world, on average over worlds; one that was not made there took 0."""
+    worlds = max(1, costs["world"].n_unique())
+    return (
+        costs.group_by("asset", "kind", "unit")
+        .agg(quantity=pl.col("quantity").sum() / worlds, cost_usd=pl.col("cost_usd").sum() / worlds)
+        .sort("kind", "quantity", descending=[False, True])
+    )
+
+
+def _more(found: Across, plan: Plan) -> int | None:
+    if found.mean is None or not found.sd:
+        return None
+    needed = worlds_for(abs(found.mean), found.sd, plan.alpha / len(plan.primary))
+    return None if needed is None else max(0, needed - found.n)
