@@ -187,6 +187,10 @@ def test_passes_are_reconciled_and_their_agreement_is_told() -> None:
     assert result.alpha is not None and 0.7 < result.alpha < 0.9
     assert result.alpha_low is not None and result.alpha_high is not None
     assert result.alpha_low < result.alpha < result.alpha_high < 1
+    fewer = QUICK.model_copy(update={"resamples": QUICK.resamples // 2})
+    (rougher,) = contrast(labels + second, triage, fewer, "t")
+    assert rougher.alpha == result.alpha
+    assert (rougher.alpha_low, rougher.alpha_high) != (result.alpha_low, result.alpha_high)
     assert result.n_failed_relevant == 45  # what the passes do not settle is no evidence either way
     assert result.n_failed == 45
     third = [one.model_copy(update={"labelling_pass": 2}) for one in labels]
