@@ -25,6 +25,16 @@ def docker() -> Iterator[SandboxPool]:
         yield opened
 
 
+@pytest.mark.parametrize(
+    "capability",
+    [
+        "write_without_read",
+        # their modules pass the same audit in other sandboxes with the quick tests
+        pytest.param("object_untouched", marks=pytest.mark.slow),
+        pytest.param("write_against_state", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
 def test_recipes_are_accepted_in_containers(
     docker: SandboxPool, contract: TargetContract, capability: CapabilitySpec, sources: dict[str, str]
 ) -> None:
