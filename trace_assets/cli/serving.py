@@ -115,7 +115,7 @@ JUDGING = ("adapter_validation", "routing", "evaluation")
 def release(
     folder: Annotated[
         Path, typer.Argument(help="Where it is written: a new or empty folder, or an earlier release.")
-    ],
+    ] = Path("release"),
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,

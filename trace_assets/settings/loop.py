@@ -248,10 +248,28 @@ class Routing(Section):
 class EvaluationSection(Section):
     """How arms are compared on the test split."""
 
-    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"} | {"compose"})
+    added = frozenset(
+        {
+            "merges",
+            "merge_density",
+            "engine",
+            "dtype",
+            "max_context",
+            "compose",
+            "max_turns",
+            "max_new_tokens",
+        }
+    )
+    apart = frozenset({"concurrency"})
 
     trials: int = Field(4, ge=1)
     """Episodes a test task and arm."""
+    max_turns: int = Field(12, ge=1)
+    """Assistant messages after which an episode is stopped; as `rollouts.max_turns`."""
+    max_new_tokens: int = Field(64, ge=1)
+    """Longest assistant message, in tokens; as `rollouts.max_new_tokens`."""
+    concurrency: int = Field(256, ge=1)
+    """Episodes in flight at once, of each process."""
     resamples: int = Field(2000, ge=100)
     """Bootstrap resamples of tasks behind each interval."""
     temperature: float = Field(1.0, ge=0)
