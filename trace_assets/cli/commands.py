@@ -262,7 +262,10 @@ COMMANDS = (
         "Write what was taught, ready to be served: adapters that a router may choose, the router, "
         "how to start.",
         panel=SERVE,
-        examples=("trace release out/",),
+        examples=(
+            "trace release out/",
+            "trace release out/ --hub my-name --dry-run   # what would be pushed to the Hugging Face hub",
+        ),
     ),
     LazyCommand(
         "ui",

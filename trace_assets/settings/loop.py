@@ -90,7 +90,7 @@ class Training(Section):
     )
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
-        | {"sampler_url", "sampler_command", "sampler_gpus"}
+        | {"sampler_url", "sampler_command", "sampler_gpus", "report_to"}
     )
     beforehand: ClassVar[frozenset[str]] = added - {"redraws", "sampler", "sampler_arguments"}
     """Keys that decide whether something is trained, and not how."""
@@ -186,6 +186,9 @@ class Training(Section):
     shard: bool = False
     """Divide the model among the processes (FSDP) instead of holding all of it in each: for a model that does
     not fit one device."""
+    report_to: tuple[Literal["trackio", "wandb", "mlflow", "tensorboard"], ...] = ()
+    """Experiment trackers that are sent the trainer's figures, each with its own package and variables; some
+    send them to a server elsewhere. TensorBoard's files go to `runs/`. No result hangs on it."""
     seed: int = 0
     """Of initial weights, draws and sampling."""
     accept_rejected: dict[str, str] = {}
