@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,11 +50,12 @@ def test_it_installs_and_runs_from_an_empty_folder(kind: str, project_root: Path
     run(tmp_path, sys.executable, "-m", "venv", "--without-pip", str(fresh))
     (inside,) = fresh.glob("lib/python*/site-packages")
     # What it depends on, without a network; what this environment has installed in place does not come along.
-    (inside / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    beside = [place for place in sys.path if Path(place).name == "site-packages"]
+    (inside / "dependencies.pth").write_text("\n".join(beside) + "\n", encoding="utf-8")
     python, empty = str(fresh / "bin" / "python"), tmp_path / "empty"
     empty.mkdir()
-    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--force-reinstall")
-    run(empty, python, "-m", "pip", "install", *options, "--prefix", str(fresh), str(built))
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed")
+    run(empty, python, "-m", "pip", "install", *options, str(built))
     where = run(empty, python, "-c", "import trace_assets; print(trace_assets.__file__)")
     assert Path(where.strip()).is_relative_to(fresh)
 
