@@ -24,8 +24,8 @@ from trace_assets.cli.study_folder import find_study
 from trace_assets.errors import TraceError, plain_warnings
 
 SELDOM = (50_000, 20, 20)
-"""When the garbage collector looks, in new objects and rounds. Most of what a command makes (modules, classes)
-lives to its end, and looking at it every 700 objects is a tenth of a short command's time."""
+"""When the garbage collector looks, in new objects and rounds. Most of what a command makes lives to its end
+(modules, classes), and looking at it every 700 objects is a tenth of a short command's time."""
 
 
 def _print_version(given: bool) -> None:
