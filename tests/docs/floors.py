@@ -31,7 +31,7 @@ FLOORS = (
     ("resources",),
     ("assets", "workflows", "tournament"),
     ("orchestration", "definitions"),
-    ("cli", "__main__"),
+    ("cli", "__main__", "pytest_plugin"),
 )
 """From the ground up: a room imports of its own floor and of lower ones."""
 

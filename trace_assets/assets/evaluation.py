@@ -85,14 +85,20 @@ def _play(
         make_policy=engine,
         # vLLM's engine is one batch, and takes all cores or the accelerator.
         processes=1 if engine is not None else PROCESSES,
+        limits=_limits(study),
         composed=composed,
     )
     return [row.model_copy(update={"split": split}) for row in rows], trajectories
 
 
+def _limits(study: Study) -> Limits:
+    section = study.settings.evaluation
+    return Limits(section.max_turns, section.max_new_tokens, section.concurrency)
+
+
 def _engine(study: Study, adapters: Mapping[str, Path]) -> PolicyMaker | None:
     """Return what makes vLLM's engine with all adapters, None for the transformers engine."""
-    section, limits = study.settings.evaluation, Limits()
+    section, limits = study.settings.evaluation, _limits(study)
     if section.engine == "transformers":
         return None
     return lambda: open_vllm(
@@ -197,6 +203,7 @@ def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluatio
         study.settings.evaluation,
         study.home.journals / "evaluation" / "sums",
         1 if engine is not None else PROCESSES,
+        limits=_limits(study),
         make_policy=engine,
     )
 

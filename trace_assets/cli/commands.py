@@ -13,6 +13,26 @@ DAGSTER = "In the browser"
 
 COMMANDS = (
     LazyCommand(
+        "init",
+        "begin:init",
+        "Begin a study of your model: write trace.toml, prepare the target's interpreter, run the doctor.",
+        panel=START,
+        examples=(
+            "trace init --target tau2:retail --model Qwen3-4B --user http://HOST:8000/v1 --from tau2-bench",
+            "trace init --target library/target.py --model my-model",
+        ),
+    ),
+    LazyCommand(
+        "run",
+        "begin:run",
+        "Do the whole study: roll out, diagnose, teach, evaluate; run again, it goes on where it ended.",
+        panel=START,
+        examples=(
+            "trace run                     # vLLM is started and ended by itself where it plays",
+            "trace run --select trajectories",
+        ),
+    ),
+    LazyCommand(
         "demo",
         "pipeline:demo",
         "Run the whole loop on the embedded target: CPU only, minutes, ends with the table.",
@@ -112,9 +132,10 @@ COMMANDS = (
     LazyCommand(
         "plan",
         "diagnosis:plan",
-        "Say how many tasks it takes to select a gap, or to show a gain, at several powers.",
+        "Say what the whole study takes; with --gap or --gain how many tasks that needs. Nothing is started.",
         panel=DIAGNOSE,
         examples=(
+            "trace plan                    # hours, memory, tokens, dollars, power",
             "trace plan --gap 0.3          # tasks until such a gap is selected",
             "trace plan --gain 0.07 --trials 4 --tasks 100",
         ),
@@ -241,7 +262,10 @@ COMMANDS = (
         "Write what was taught, ready to be served: adapters that a router may choose, the router, "
         "how to start.",
         panel=SERVE,
-        examples=("trace release out/",),
+        examples=(
+            "trace release out/",
+            "trace release out/ --hub my-name --dry-run   # what would be pushed to the Hugging Face hub",
+        ),
     ),
     LazyCommand(
         "ui",

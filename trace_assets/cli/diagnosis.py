@@ -117,13 +117,25 @@ def plan(
         float | None, typer.Option(help="For a gain: share of paired trials that differ.")
     ] = None,
     tasks: Annotated[int | None, typer.Option(help="Say also what so many tasks would show.")] = None,
+    gpu_usd: Annotated[
+        float, typer.Option(help="Without --gap and --gain: price of an hour of this machine, in USD.")
+    ] = 0.0,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Say how many tasks it takes to select a gap, or to show a gain, at several powers."""
-    if (gap is None) == (gain is None):
-        raise InputError("name what is to be found: either --gap 0.3 or --gain 0.07.")
+    """Say what the whole study takes; with --gap or --gain how many tasks that needs. Nothing is started.
+
+    Without either: episodes, tokens, hours, GPU memory and dollars of every stage, and what the tasks that
+    are there can show.
+    """
+    if gap is not None and gain is not None:
+        raise InputError("name one thing that is to be found: either --gap 0.3 or --gain 0.07.")
+    if gap is None and gain is None:
+        from trace_assets.cli.budget import print_budget
+
+        print_budget(open_study(config, overrides, writable=False), gpu_usd=gpu_usd, as_json=as_json)
+        return
     selection = open_study(config, overrides, writable=False).settings.selection
     try:
         if gap is not None:

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
-import httpx
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -394,6 +393,8 @@ def reloading(page: str, settings: Path | None) -> Iterator[None]:
 
 def reload_definitions(page: str) -> bool:
     """Have a page read its definitions anew; tell whether it heard. What is wrong with them it shows."""
+    import httpx
+
     query = {"query": MUTATION, "variables": {"name": LOCATION}}
     with suppress(httpx.HTTPError):
         answer = httpx.post(f"{page}/graphql", json=query, timeout=120, trust_env=through_proxies(page))

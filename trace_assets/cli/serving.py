@@ -8,7 +8,7 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -115,7 +115,21 @@ JUDGING = ("adapter_validation", "routing", "evaluation")
 def release(
     folder: Annotated[
         Path, typer.Argument(help="Where it is written: a new or empty folder, or an earlier release.")
-    ],
+    ] = Path("release"),
+    hub: Annotated[
+        str,
+        typer.Option(help="Also push each adapter with its card to the Hugging Face hub, as OWNER/ADAPTER."),
+    ] = "",
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="With --hub: write what would be pushed, list it, and push nothing."),
+    ] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="With --hub: new repositories are public.")
+    ] = False,
+    base_model: Annotated[
+        str, typer.Option(help="With --hub: name of the base model there, for the cards.")
+    ] = "",
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
@@ -129,14 +143,35 @@ def release(
 
     study = open_study(config, overrides)
     refuse_figures_of_others(study)
+    if dry_run and not hub:
+        raise InputError("--dry-run is for the hub: name the owner in --hub.")
     made = write_release(study, folder)
+    pushed = _push(folder, hub, base_model, dry_run=dry_run, public=public) if hub else None
     if as_json:
-        print(made.text(), end="")
+        print(json.dumps({**json.loads(made.text()), "hub": pushed}) if hub else made.text().rstrip("\n"))
         return
     console = make_console()
     for name, words in release_words(made).items():
         console.print(f"[bold]{escape(name)}[/]  {escape(words)}", soft_wrap=True)
     console.print(f"released in {escape(str(folder))}; README.md there says how to serve it", soft_wrap=True)
+    for one in pushed or ():
+        console.print(
+            f"{'would push' if dry_run else 'pushed'} {escape(one['repo'])} from {escape(one['folder'])}: "
+            + ", ".join(f"{escape(name)} ({size:,} bytes)" for name, size in one["files"]),
+            soft_wrap=True,
+        )
+
+
+def _push(folder: Path, owner: str, base_model: str, *, dry_run: bool, public: bool) -> list[dict[str, Any]]:
+    """Write what goes to the hub beside the release, and push it unless it is only to be looked at."""
+    from trace_assets.serving.release.hub import stage_uploads, upload
+
+    staged = stage_uploads(folder, owner, folder.with_name(f"{folder.name}-hub"), base_model=base_model)
+    commits = [""] * len(staged) if dry_run else upload(staged, private=not public)
+    return [
+        {"repo": one.repo, "folder": str(one.folder), "files": list(one.files), "commit": commit}
+        for one, commit in zip(staged, commits, strict=True)
+    ]
 
 
 def refuse_figures_of_others(study: Study) -> None:

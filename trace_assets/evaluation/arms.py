@@ -179,6 +179,7 @@ def evaluate_sums(
     processes: int = PROCESSES,
     *,
     split: Split = "validation",
+    limits: Limits | None = None,
     make_policy: PolicyMaker | None = None,
 ) -> tuple[list[Evaluation], list[Trajectory]]:
     """Play each sum of adapters once on every task: what `oracle_composed` chooses by.
@@ -191,13 +192,14 @@ def evaluate_sums(
         journal_dir: Finished episodes are kept here.
         processes: Processes that share the episodes.
         split: Which tasks.
+        limits: As in `evaluate`.
         make_policy: As in `evaluate`.
 
     Returns:
         Evaluations of the arms `sum:<choice>`, and the trajectories behind them.
     """
     once, tasks, names = section.model_copy(update={"trials": 1}), list(target.tasks(split)), sorted(folders)
-    limits = Limits()
+    limits = limits or Limits()
     maker = make_policy or partial(
         transformers_policy,
         base_dir,

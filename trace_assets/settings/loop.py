@@ -90,7 +90,7 @@ class Training(Section):
     )
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
-        | {"sampler_url", "sampler_command", "sampler_gpus"}
+        | {"sampler_url", "sampler_command", "sampler_gpus", "report_to"}
     )
     beforehand: ClassVar[frozenset[str]] = added - {"redraws", "sampler", "sampler_arguments"}
     """Keys that decide whether something is trained, and not how."""
@@ -186,6 +186,9 @@ class Training(Section):
     shard: bool = False
     """Divide the model among the processes (FSDP) instead of holding all of it in each: for a model that does
     not fit one device."""
+    report_to: tuple[Literal["trackio", "wandb", "mlflow", "tensorboard"], ...] = ()
+    """Experiment trackers that are sent the trainer's figures, each with its own package and variables; some
+    send them to a server elsewhere. TensorBoard's files go to `runs/`. No result hangs on it."""
     seed: int = 0
     """Of initial weights, draws and sampling."""
     accept_rejected: dict[str, str] = {}
@@ -248,10 +251,28 @@ class Routing(Section):
 class EvaluationSection(Section):
     """How arms are compared on the test split."""
 
-    added = frozenset({"merges", "merge_density", "engine", "dtype", "max_context"} | {"compose"})
+    added = frozenset(
+        {
+            "merges",
+            "merge_density",
+            "engine",
+            "dtype",
+            "max_context",
+            "compose",
+            "max_turns",
+            "max_new_tokens",
+        }
+    )
+    apart = frozenset({"concurrency"})
 
     trials: int = Field(4, ge=1)
     """Episodes a test task and arm."""
+    max_turns: int = Field(12, ge=1)
+    """Assistant messages after which an episode is stopped; as `rollouts.max_turns`."""
+    max_new_tokens: int = Field(64, ge=1)
+    """Longest assistant message, in tokens; as `rollouts.max_new_tokens`."""
+    concurrency: int = Field(256, ge=1)
+    """Episodes in flight at once, of each process."""
     resamples: int = Field(2000, ge=100)
     """Bootstrap resamples of tasks behind each interval."""
     temperature: float = Field(1.0, ge=0)

@@ -155,6 +155,7 @@ class Benchmark:
 
     Attributes:
         name: As in `trace targets install NAME`.
+        repository: Where it is cloned from.
         package: Import name that proves the installation.
         module: File of the target module, below `trace_assets/targets`.
         pythons: Versions it asks for, best first.
@@ -165,6 +166,7 @@ class Benchmark:
     """
 
     name: str
+    repository: str
     package: str
     module: str
     pythons: tuple[str, ...]
@@ -177,6 +179,7 @@ class Benchmark:
 BENCHMARKS = {
     "tau2": Benchmark(
         name="tau2",
+        repository="https://github.com/sierra-research/tau2-bench",
         package="tau2",
         module="tau2/module.py",
         pythons=("3.12", "3.13"),
@@ -185,6 +188,7 @@ BENCHMARKS = {
     ),
     "toolsandbox": Benchmark(
         name="toolsandbox",
+        repository="https://github.com/apple/ToolSandbox",
         package="tool_sandbox.scenarios",
         module="toolsandbox/module.py",
         pythons=("3.11",),
@@ -225,7 +229,7 @@ def read_installed(folder: Path, name: str) -> Installed:
     file = folder / name / RECORD
     if not file.is_file():
         raise Unavailable(
-            f"{name} is not installed in this home; get its repository and run "
+            f"{name} is not installed in this home: `git clone {BENCHMARKS[name].repository} DIR`, then "
             f"`trace targets install {name} --from DIR`."
         )
     try:

@@ -23,6 +23,7 @@ from trace_assets.training.distributed import join_peers
 from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
 from trace_assets.training.sampler import open_sampler
+from trace_assets.training.trackers import require_trackers, tracked
 from trace_assets.training.validation import split_held_out
 from trace_assets.training.warm_start import WarmStart, find_demonstrations, shortened, stored_warm_start
 
@@ -97,6 +98,7 @@ def train_adapter(
     """
     for module in ("torch", "transformers", "trl", "peft", "datasets"):
         require_extra(module, "train", "training an adapter")
+    require_trackers(section)
     plan = make_plan(target.tasks("discovery"), section, rollout_budget)
     held_out = target.tasks("validation")
     if not held_out:
@@ -137,6 +139,7 @@ def train_adapter(
         from trace_assets.training.run import Run
 
         with (
+            tracked(section, name),
             open_sampler(base_dir, section, workplace.path / "sampler", peers) as policy,
             Player(
                 target,

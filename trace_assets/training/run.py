@@ -112,7 +112,7 @@ class Run:
                 str(base_dir), dtype=torch.bfloat16 if section.bf16 else torch.float32
             ),
             reward_funcs=_episode_reward,
-            args=grpo_config(section, plan, workplace.checkpoints),
+            args=grpo_config(section, plan, workplace.checkpoints, name),
             # Schedule positions stand for prompts, which episodes write themselves. TRL repeats each
             # position for its group.
             train_dataset=Dataset.from_dict({"prompt": [str(index) for index in range(len(plan.schedule))]}),

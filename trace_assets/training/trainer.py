@@ -243,7 +243,7 @@ def live_rows(
     return {**changed, **trimmed, "num_items_in_batch": own.sum()}
 
 
-def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
+def grpo_config(section: Training, plan: Plan, folder: Path, name: str = "") -> GRPOConfig:
     """Translate the settings for TRL.
 
     One optimizer step for every batch of rollouts, so the policy that is trained is the one that acted and
@@ -253,6 +253,7 @@ def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
         section: The training settings.
         plan: The run's budget.
         folder: Where checkpoints go.
+        name: What trackers call the run.
     """
     batch = plan.tasks_per_iteration * plan.group_size // section.processes
     rows = section.micro_batch or batch
@@ -280,7 +281,8 @@ def grpo_config(section: Training, plan: Plan, folder: Path) -> GRPOConfig:
         save_strategy="steps",
         save_steps=section.save_every,
         save_total_limit=2,
-        report_to="none",
+        report_to=list(section.report_to) or "none",
+        run_name=name or None,
         disable_tqdm=True,
         dataloader_pin_memory=False,
         # Every weight that is trained takes part in every pass; buffers never change, and passes may be more
