@@ -134,8 +134,8 @@ class EnvironmentVersion(Record):
     """Version of the prompts and of the code that fills them; empty for recipes."""
     question: str = ""
     """Hash of the question that was asked: equal questions are answered from memory."""
-    reply: Literal["module", "refusal", "empty", "cut", "no_code"] = "module"
-    """What the model's reply was."""
+    reply: Literal["module", "refusal", "empty", "cut", "no_code", "unapplied"] = "module"
+    """What the model's reply was; `unapplied`: changes to the version before that do not apply to it."""
     remark: str = ""
     """The words of a reply without a module, shortened."""
     prompt_tokens: int = 0

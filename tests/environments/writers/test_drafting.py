@@ -172,3 +172,24 @@ def test_trouble_with_the_server_gives_nothing_up_and_keeps_what_there_was(draft
     with pytest.raises(RuntimeError):
         draft([module(7), RuntimeError("gone")], save=lambda rows: saved.append(list(rows)))
     assert [len(rows) for rows in saved] == [1]
+
+
+def test_a_round_may_answer_with_changes_and_one_that_does_not_apply_is_told_with_its_line(
+    draft: Draft,
+) -> None:
+    def change(before: int, after: int) -> str:
+        return f"<<<<<<< SEARCH\nQUALITY = {before}  # \n=======\nQUALITY = {after}  # \n>>>>>>> REPLACE\n"
+
+    done, asked, audited = draft([module(4), change(4, 6), change(5, 10), change(6, 10)])
+    assert done.accepted and [one.reply for one in done.versions] == [
+        "module",
+        "module",
+        "unapplied",
+        "module",
+    ]
+    assert [one.source for one in done.versions] == [module(4), module(6), "", module(10)]
+    assert len(audited) == 3, "nothing is audited where nothing was changed"
+    assert "QUALITY = 5" in asked[3].user and "does not stand in the module" in asked[3].user
+    assert module(6).strip() in asked[3].user, "the version before is shown again"
+    assert "evidence 6" in asked[3].user, "with what still stands against it"
+    assert "SEARCH" not in asked[0].user

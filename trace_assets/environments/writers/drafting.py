@@ -85,15 +85,20 @@ def draft_environment(
         TraceError: The server, the cap or the sandbox: nothing is given up for that.
     """
     versions: list[EnvironmentVersion] = []
-    stopped = ""
+    stopped, standing, against = "", "", tuple[FailedCheck, ...]()
     source = writer.write(spec, contract)
     while True:
         versions.append(_examined(writer, spec, source, len(versions), examiner, known, versions))
         save(versions)
         if versions[-1].accepted or len(versions) > section.mend_rounds:
             break
+        failed = versions[-1].failed
+        if versions[-1].reply == "unapplied":  # the version before still stands, and what is against it
+            failed = (*failed, *against)
+        else:
+            standing, against = source, failed
         try:
-            source = writer.mend(spec, contract, source, versions[-1].failed)
+            source = writer.mend(spec, contract, standing, failed)
         except NotAnswered as error:
             stopped = str(error)
             break
@@ -178,6 +183,7 @@ def _unusable(row: EnvironmentVersion) -> FailedCheck:
         "empty": "the reply was empty",
         "refusal": f"the reply refused to write a module{said}",
         "no_code": f"the reply held no Python module{said}",
+        "unapplied": f"nothing was changed: {row.remark}",
     }
     bound = "one whole Python module in a code block"
     return FailedCheck(check_id=NO_MODULE, severity="error", evidence=words[row.reply], bound=bound)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from trace_assets.code_versions import code_version
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers.prompt import first_request, instructions, mending_request
-from trace_assets.environments.writers.reply import Found, ModuleQuestion, Reply
+from trace_assets.environments.writers.reply import Found, ModuleQuestion, Reply, find_mended
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, EnvironmentCheck, FailedCheck
 from trace_assets.settings import Synthesis
@@ -34,7 +34,7 @@ class ModelWriter:
     Attributes:
         question: The last question that was asked.
         reply: The reply to it.
-        found: The module in that reply.
+        found: The module in that reply, or the last version with the changes in it.
     """
 
     def __init__(self, ask: Ask, section: Synthesis, excerpts: str = "", excerpts_of: str = "") -> None:
@@ -81,7 +81,7 @@ class ModelWriter:
         source: str,
         failed: Sequence[EnvironmentCheck | FailedCheck],
     ) -> str:
-        """Ask for another version; see `write`.
+        """Ask for changes to a version, or for another one; see `write`.
 
         Args:
             spec: As for `write`.
@@ -100,7 +100,7 @@ class ModelWriter:
             earlier=self._earlier,
         )
         self._earlier.append([one.check_id for one in told])
-        return self._said(self._question("mend", contract, request))
+        return self._said(self._question("mend", contract, request), source)
 
     def _question(self, kind: str, contract: TargetContract, request: str) -> ModuleQuestion:
         return ModuleQuestion(
@@ -113,9 +113,9 @@ class ModelWriter:
             seed=self._section.seed,
         )
 
-    def _said(self, question: ModuleQuestion) -> str:
+    def _said(self, question: ModuleQuestion, source: str = "") -> str:
         self.question, self.reply = question, self._ask(question)
-        self.found = self.reply.found
+        self.found = find_mended(self.reply.text, source, cut=self.reply.cut)
         return self.found.source
 
 

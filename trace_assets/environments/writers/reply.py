@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from trace_assets.diagnosis.llm.client import ModelServer
 from trace_assets.diagnosis.llm.request import A, Answer, Question
+from trace_assets.environments.writers.patch import PatchError, changes_in, patched
 from trace_assets.environments.writers.prompt import render
 from trace_assets.policies.hermes import cut_out
 
@@ -25,7 +26,7 @@ _OVERLAP = 15
 _TRIMS = 60
 """Lines of closing words that are cut off behind unfenced code, one at a time."""
 
-ReplyKind = Literal["module", "refusal", "empty", "cut", "no_code"]
+ReplyKind = Literal["module", "refusal", "empty", "cut", "no_code", "unapplied"]
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n", re.MULTILINE)
 _CODE_LINE = re.compile(r'^(?:from \w|import \w|def \w|class \w|@\w|"""|[A-Z_]{2,}\s*[:=])', re.MULTILINE)
@@ -66,16 +67,34 @@ def find_module(text: str, *, cut: bool = False) -> Found:
     >>> find_module("I'm sorry, I cannot help with that.").kind
     'refusal'
     """
-    spoken = text.replace("\r\n", "\n")
-    for mark in ("think", "thinking"):
-        spoken, _ = cut_out(spoken, f"<{mark}>", f"</{mark}>")
-    spoken = spoken.strip()
+    spoken = _spoken(text)
     best = max(_candidates(spoken), key=_worth, default="")
     if not best or not _looks_like_code(best):
         return Found(_without(spoken, cut), remark=" ".join(spoken.split())[:LONGEST_REMARK])
     if cut and not parses(best):
         return Found("cut", best.strip("\n") + "\n", "the reply ended before the module did")
     return Found("module", best.strip("\n") + "\n")
+
+
+def find_mended(text: str, source: str, *, cut: bool = False) -> Found:
+    r"""Return the module in a reply that may hold changes to a version instead of a whole module.
+
+    Args:
+        text: All that the model said.
+        source: The version that was to be changed; empty where there is none.
+        cut: As for `find_module`.
+
+    >>> find_mended("<<<<<<< SEARCH\na = 1\n=======\na = 2\n>>>>>>> REPLACE", "a = 1\nb = 1\n").source
+    'a = 2\nb = 1\n'
+    """
+    whole = find_module(text, cut=cut)
+    if not source or (whole.kind == "module" and _is_protocol(whole.source)):
+        return whole
+    try:
+        changes = changes_in(_spoken(text))
+        return Found("module", patched(source, changes)) if changes else whole
+    except PatchError as error:
+        return Found("unapplied", remark=str(error)[:LONGEST_REMARK])
 
 
 def parses(source: str) -> bool:
@@ -91,7 +110,12 @@ def problem(source: str) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the model's strings: not our reader's concern
             ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+    except SyntaxError as error:
+        lines = source.split("\n")
+        if error.lineno is None or not 0 < error.lineno <= len(lines):
+            return str(error.msg)[:300]
+        return f"{str(error.msg)[:300]} in line {error.lineno}: {lines[error.lineno - 1].strip()[:200]!r}"
+    except ValueError as error:
         return str(error)[:300]
     except (RecursionError, MemoryError):
         return "it is nested too deeply"
@@ -102,6 +126,18 @@ def is_whole(text: str) -> bool:
     """Tell whether a reply holds a module that parses and defines the whole protocol."""
     found = find_module(text)
     return found.kind == "module" and _defined(found.source) == len(FUNCTIONS)
+
+
+def _is_protocol(source: str) -> bool:
+    return _defined(source) == len(FUNCTIONS) and parses(source)
+
+
+def _spoken(text: str) -> str:
+    """Return what was said aloud."""
+    spoken = text.replace("\r\n", "\n")
+    for mark in ("think", "thinking"):
+        spoken, _ = cut_out(spoken, f"<{mark}>", f"</{mark}>")
+    return spoken.strip()
 
 
 def joined(before: str, after: str) -> str:
