@@ -49,11 +49,37 @@ def test_a_key_that_came_later_moves_no_fingerprint_until_it_is_used() -> None:
         ("selection.min_gap=2", "selection.min_gap"),
         ("rollouts.engine=magic", "rollouts.engine"),
         ("rollouts.trials=0", "rollouts.trials"),
+        (f"rollouts.trials={'9' * 5000}", "rollouts.trials"),
+        ("analyst.cap_usd=inf", "analyst.cap_usd.*finite"),
+        ("analyst.cached_usd=inf", "analyst.cached_usd.*finite"),
+        ("selection.min_gap=nan", "selection.min_gap.*finite"),
     ],
 )
 def test_wrong_overrides_are_named(override: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         load_settings(None, [override])
+
+
+def test_a_mark_of_utf_8_at_the_beginning_does_no_harm(tmp_path: Path) -> None:
+    file = tmp_path / "trace.toml"
+    file.write_bytes(b"\xef\xbb\xbf[selection]\r\nmin_gap = 0.3\r\n")
+    assert load_settings(file).selection.min_gap == 0.3
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"[rollouts]\ntrials = " + b"9" * 5000, "is not valid TOML"),
+        (b"a = " + b"[" * 50_000, "is not valid TOML"),
+        ("[rollouts]\ntrials = 3".encode("utf-16"), "save it as UTF-8"),
+    ],
+    ids=["a number too long", "brackets too deep", "another encoding"],
+)
+def test_a_file_that_is_no_toml_is_one_sentence(tmp_path: Path, content: bytes, words: str) -> None:
+    file = tmp_path / "trace.toml"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        load_settings(file)
 
 
 def test_wrong_files_are_named(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,7 @@ from tests.formats import test_swe_agent, test_tau2_layouts, test_tau_bench
 from tests.formats.forms import CALL, CHAT, USER, lines, one
 from tests.formats.span_forms import FORMS
 from tests.formats.test_inspect import RUN, SAMPLE, archive
+from trace_assets.errors import InputError
 from trace_assets.formats import Imported, read_trajectories
 from trace_assets.formats.atif import AtifImporter
 from trace_assets.formats.registry import IMPORTERS, choose
@@ -345,6 +351,46 @@ def test_no_content_makes_a_reader_raise(
     importer = next(one for one in IMPORTERS if one.name == format)
     for item in importer.read(path):
         assert isinstance(item, Trajectory) or str(item)
+
+
+@pytest.mark.parametrize(
+    ("said", "success"),
+    [
+        ("false", False),
+        (" True", True),
+        (0, False),
+        (1.0, True),
+        ("no", None),
+        (3, None),
+        ([], None),
+        (None, True),
+    ],
+)
+def test_a_success_that_is_no_truth_value_never_lets_the_reward_decide(
+    tmp_path: Path, said: object, success: bool | None
+) -> None:
+    path = lines(tmp_path / "a.jsonl", {"messages": CHAT, "reward": 1.0, "success": said})
+    read = read_trajectories([path])
+    assert [(t.reward, t.success) for t in read.trajectories] == [(1.0, success)]
+    assert [problem.kind for problem in read.problems] == ([] if success is not None else ["not_judged"])
+
+
+def test_a_pipe_is_told_of_and_not_waited_for(tmp_path: Path) -> None:
+    """Nobody writes to it: opening it would wait for ever."""
+    pipe, good = tmp_path / "pipe.jsonl", lines(tmp_path / "a.jsonl", {"messages": CHAT, "reward": 1.0})
+    os.mkfifo(pipe)
+    read = read_trajectories([pipe, "/dev/zero", good])
+    assert len(read.trajectories) == 1
+    assert [problem.kind for problem in read.problems] == ["unreadable", "unreadable"]
+    assert "it is a pipe, socket or device" in str(read.problems[0])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_file_is_called_so(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = lines(tmp_path / "a.jsonl", {"messages": CHAT, "reward": 1.0})
+    path.write_bytes(pack(path.read_bytes()))
+    with pytest.raises(InputError, match=r"the file is compressed \(unpack it first\)"):
+        read_trajectories([path])
 
 
 def test_imported_is_empty_at_first() -> None:

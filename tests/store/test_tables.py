@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -11,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
+from trace_assets.orchestration.recovery import _hash_unlisted
 from trace_assets.records import TABLES, Task, TrainingPoint, TrajectoryHead
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store import Store, folder_version, frame_version
 from trace_assets.store.files import Home, replacing_folder
 from trace_assets.store.history import metered
+from trace_assets.store.manifest import manifest_of
 
 
 def task(number: int, **changes: object) -> Task:
@@ -164,3 +167,45 @@ def test_ledger_counts_finished_work_only(tmp_path: Path) -> None:
     rows = tables.read(LedgerEntry)
     assert {row.kind: row.quantity for row in rows}["rollouts"] == 5
     assert {row.asset for row in rows} == {"a"} and sum(row.cost_usd for row in rows) == 0.5
+
+
+def homely(path: Path) -> Store:
+    store = Store.of(Home(path))
+    store.write([task(1), task(2)], Task, "b")
+    store.write([], Task, "c")
+    store.write([], Task, "d")  # equal to the one before, and no copy of it
+    return store
+
+
+@pytest.mark.parametrize("name", ["b-copy", "a", "b.sync-conflict-1"])
+def test_a_copy_beside_a_table_is_no_second_part_of_it(tmp_path: Path, name: str) -> None:
+    """As a backup by hand or a program that synchronizes folders lays it there."""
+    store = homely(tmp_path)
+    copy = store.path(Task, "b").with_stem(name)
+    shutil.copy(store.path(Task, "b"), copy)
+    with pytest.raises(InputError, match=rf"{name}\.parquet doubles rows of b\.parquet beside it; move it"):
+        store.frame(Task)
+    assert f"{name}.parquet doubles rows" in store.problem(Task)
+    assert store.frame(Task, "b").height == 2
+    hashed = _hash_unlisted(manifest_of(tmp_path))
+    assert not hashed, "it was taken for one of ours"
+    copy.unlink()
+    assert store.frame(Task).height == 2 and not store.problem(Task)
+
+
+def test_nothing_stands_beside_a_table_without_partitions(tmp_path: Path) -> None:
+    store = Store.of(Home(tmp_path))
+    store.write([task(1)], Task)
+    old = store.path(Task).read_bytes()
+    store.write([task(1), task(2)], Task)
+    store.path(Task).with_stem("all-yesterday").write_bytes(old)
+    with pytest.raises(InputError, match=r"all-yesterday\.parquet doubles rows of all\.parquet"):
+        store.frame(Task)
+
+
+def test_a_file_whose_entry_was_lost_is_taken_as_it_is(tmp_path: Path) -> None:
+    store = homely(tmp_path)
+    manifest = manifest_of(tmp_path)
+    manifest.forget([manifest.name(store.path(Task, one)) for one in ("b", "c")])
+    assert store.frame(Task).height == 2 and not store.problem(Task)
+    assert len(_hash_unlisted(manifest)) == 2

@@ -23,11 +23,11 @@ from trace_assets.orchestration.pages import markdown, small_table
 from trace_assets.untrusted.printable import in_markdown, one_line, plain, printable
 
 HOSTILE = (
-    "\x1b[2J\x1b]0;owned\x07\x1b]8;;http://evil\x1b\\x\x9b2J\x85\x00\x08\r\u202egnp\u2066\u200b\ufeff\U000e0041"
+    "\x1b[2J\x1b]0;owned\x07\x1b]8;;http://evil\x1b\\x\x9b2J\x85\x00\x08\r\u202egnp\u2066\u200b\ufeff\U000e0041\u3164\xad"
     "[link=http://evil]a[/link][/]<script>alert(1)</script>![i](http://evil/p.png)[l](javascript:x)|`"
 )
 STEERS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u3164\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e0fff]"
 )
 TEXT = st.text(st.characters() | st.sampled_from(HOSTILE), max_size=60)
 PLOT = "![a plot](data:image/svg+xml;base64,PHN2Zz4=)"

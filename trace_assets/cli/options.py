@@ -102,7 +102,7 @@ class PrintableConsole(Console):
         """Turn anything into pieces of text, each of them printable."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            if control or (text.isprintable() and not (style and style.link)):
+            if control or (text == printable(text) and not (style and style.link)):
                 yield segment
             else:
                 yield Segment(printable(text), style.update_link(None) if style else None)

@@ -214,16 +214,23 @@ def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
 
     Args:
         reward: A number or a truth value; anything else is no reward.
-        success: True or False decides; anything else leaves it to the reward.
+        success: A truth value decides, as 0, 1 or text too; any other value but None leaves it open.
         full: The reward from which on an episode counts as passed.
 
     >>> earned(0.5), earned(True).success, earned(None, True).reward
     (Earned(reward=0.5, success=False, notice=''), True, 1.0)
     >>> earned(30).success is None, earned(float("nan")).reward is None
     (True, True)
+    >>> earned(1.0, "false").success, earned(1.0, 0).success, earned(1.0, "no").success is None
+    (False, False, True)
     """
-    verdict = success if isinstance(success, bool) else None
+    verdict = _verdict(success)
     number = isinstance(reward, int | float) and math.isfinite(reward)
+    if success is not None and verdict is None:
+        said = f"the success {str(success)[:40]!r} is neither true nor false"
+        return Earned(
+            float(reward) if number else None, None, f"{said}, so the trajectory is kept as not judged"
+        )
     if not number:
         if verdict is not None:
             return Earned(float(verdict), verdict)
@@ -238,6 +245,15 @@ def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
             "known; add a true or false 'success'",
         )
     return Earned(value, value >= full - 1e-6 if verdict is None else verdict)
+
+
+_TRUTHS: Mapping[str, bool] = {"true": True, "false": False, "1": True, "0": False}
+
+
+def _verdict(success: Any) -> bool | None:
+    if isinstance(success, int | float) and success in (0, 1):
+        return bool(success)
+    return _TRUTHS.get(success.strip().lower()) if isinstance(success, str) else None
 
 
 class Ended(NamedTuple):

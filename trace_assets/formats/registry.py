@@ -6,6 +6,7 @@ name it in `IMPORTERS`.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,9 @@ from trace_assets.untrusted.json_text import other_encoding
 
 HEAD_BYTES = 65_536
 """How much of a file `sniff` is shown."""
+
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\x00")
+"""How gzip, zstd, bzip2 and xz begin."""
 
 OWN_FORM = (
     "What you write yourself is best JSON lines, one object an episode: 'messages' (OpenAI chat form), "
@@ -141,6 +145,10 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
     if format != "auto" and not named:
         names = ", ".join(["auto", *(one.name for one in IMPORTERS)])
         raise InputError(f"there is no format '{format}' to read trajectories from; choose one of {names}.")
+    kind = path.stat().st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # opening a pipe waits until somebody writes to it
+        message = "it is a pipe, socket or device and not a file; save what it gives in a file first"
+        return Problem(path=str(path), message=message, kind="unreadable")
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES).removeprefix(BOM)
     fitting = named or [one for one in IMPORTERS if one.sniff(path, head)]
@@ -213,6 +221,8 @@ def _unknown(file: Path, head: bytes) -> Problem:
     position = ""
     if not head.strip():
         found = "the file is empty"
+    elif head.startswith(_COMPRESSED):
+        found = "the file is compressed (unpack it first)"
     elif (other := other_encoding(head)) or b"\0" in head[:4]:
         found = f"the file is not UTF-8 text{other}"
     else:

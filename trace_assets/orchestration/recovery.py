@@ -19,7 +19,7 @@ from trace_assets.sandbox.image import sweep_folders
 from trace_assets.store import Home, Store
 from trace_assets.store.locks import forget_dead, is_alive, is_item_held, living, settle_recorded
 from trace_assets.store.manifest import Manifest, manifest_of
-from trace_assets.store.tables import is_readable
+from trace_assets.store.tables import doubles, is_readable
 from trace_assets.store.trajectories import put_back
 
 # What killed processes leave lying about in a home, and its removal.
@@ -187,7 +187,7 @@ def _hash_unlisted(manifest: Manifest) -> tuple[str, ...]:
 
     def is_new(file: Path) -> bool:
         if file.suffix == ".parquet":
-            return is_readable(file)
+            return is_readable(file) and not doubles(manifest, file)
         return "models" not in file.relative_to(manifest.root).parts or file.parent not in begun
 
     begun = {manifest.path(name).parent for name in manifest.entries() if name.startswith("models/")}

@@ -15,7 +15,12 @@ from pydantic_core import PydanticCustomError
 class Section(BaseModel):
     """Base of all sections: unknown keys are errors, values are validated."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,  # an infinite price times no token is NaN, and no cap is below that
+    )
 
     added: ClassVar[frozenset[str]] = frozenset()
     """Keys that came with a later version: at their defaults they leave the fingerprint, and what was made

@@ -133,9 +133,13 @@ def load_settings(
     data: dict[str, Any] = {}
     if file.is_file():
         try:
-            data = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{file} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+        except (ValueError, RecursionError) as error:  # also of a number too long, or brackets too deep
             raise InputError(f"{file} is not valid TOML: {error}; mend the line it names.") from error
+        except OSError as error:
+            raise InputError(f"{file} cannot be read ({error.strerror}).") from error
     elif path is not None:
         raise InputError(f"there is no configuration file {path}; leave --config away to use the defaults.")
     said: dict[tuple[str, ...], str] = {}  # by whom, where it was not the file
@@ -168,7 +172,7 @@ def _put(data: dict[str, Any], keys: tuple[str, ...], text: str, source: str) ->
     """Lay a value in its section, or in a table inside it: `targets.options.user`."""
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text.strip()
     *groups, last = keys
     table: Any = data

@@ -18,7 +18,7 @@ from trace_assets.records import Record
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store.content import frame_version
 from trace_assets.store.files import Home, make_folder, replacing_file, sync_folder
-from trace_assets.store.manifest import ALTERED, MANIFEST, Manifest, manifest_of
+from trace_assets.store.manifest import ALTERED, MANIFEST, Entry, Manifest, manifest_of
 
 R = TypeVar("R", bound=Record)
 
@@ -163,6 +163,8 @@ class Store:
         Raises:
             InputError: A file is gone, or is not what was written.
         """
+        if partition is None and (said := self._copied(record)):
+            raise InputError(said)
         keys = self.partitions(record) if partition is None else [partition]
         frames = [frame for key in keys if (frame := self._load(record, key)) is not None]
         if not frames:
@@ -217,6 +219,17 @@ class Store:
                 self.check(record, partition, ENOUGH)
             except InputError as error:
                 return str(error)
+        return self._copied(record)
+
+    def _copied(self, record: type[Record]) -> str:
+        """Say so when a file lies in a table's folder whose rows the table has already; see `doubles`."""
+        if self.manifest is None:
+            return ""
+        for file in sorted((self.folder / record.table).glob("*.parquet")):
+            if doubles(self.manifest, file):
+                with self.manifest.undisturbed():  # it may be about to get its entry
+                    if of := doubles(self.manifest, file):
+                        return f"table '{record.table}': {file} doubles rows of {of} beside it; move it away."
         return ""
 
     def scan(self, record: type[Record], partition: str = WHOLE) -> pl.LazyFrame:
@@ -243,6 +256,28 @@ class Store:
             if path.exists():
                 path.unlink()
                 sync_folder(path.parent)
+
+
+def doubles(manifest: Manifest, file: Path) -> str:
+    """Return the file of a table that another one beside it, which nobody here wrote, repeats; else nothing.
+
+    A file without an entry may have been put in place just before a power cut. It is none of these when it is
+    equal to another one and holds rows, or stands beside the one file of a table that has no partitions.
+    """
+    known = manifest.entries()
+    if manifest.name(file) in known or not file.is_file():
+        return ""
+    if manifest.name(file.with_stem(WHOLE)) in known:
+        return file.with_stem(WHOLE).name
+    size = file.stat().st_size
+    alike = [name for name in manifest.names_in(file.parent) if known[name].size == size]
+    if not alike:
+        return ""
+    found = Entry.of(file)
+    same = [name for name in alike if known[name] == found]
+    if not same or not is_readable(file) or not pl.scan_parquet(file).select(pl.len()).collect().item():
+        return ""
+    return Path(same[0]).name
 
 
 def is_readable(file: Path) -> bool:

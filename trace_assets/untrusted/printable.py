@@ -12,6 +12,7 @@ import re
 _UNSEEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls but for tab and line feed
     "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # direction, invisible
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # soft hyphens, fillers, joiners
     "\ud800-\udfff"  # halves of pairs
     "\U000e0000-\U000e0fff"  # tags
 )
