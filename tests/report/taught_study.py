@@ -93,7 +93,7 @@ def taught_study(diagnosed: ReportData) -> ReportData:
                     "path": f"models/{one}",
                     "iterations": 22,
                     "best_iteration": 18,
-                    "rollouts": 2816,
+                    "rollouts": 2816 * (len(taught) if one == "mixed" else 1),
                     "validation_before": before,
                     "validation_before_low": low_1,
                     "validation_before_high": high_1,

@@ -406,3 +406,14 @@ def test_evidence_is_folded_and_cells_know_their_column(complete: ReportData) ->
         first = re.search(r"<tbody.*?<tr.*?</tr>", table, re.DOTALL)
         assert first is not None
         assert len(re.findall(r"<td", first[0])) == len(names)
+
+
+def test_a_capped_rival_is_not_said_to_have_had_as_many_rollouts(complete: ReportData) -> None:
+    assert "Comparison at equal rollouts" in words(render(complete))
+    adapters = [
+        one.model_copy(update={"rollouts": 1408}) if one.kind == "mixed" else one for one in complete.adapters
+    ]
+    total = sum(one.rollouts for one in adapters if one.kind == "capability")
+    page = words(render(replace(complete, adapters=adapters)))
+    assert f"unequal rollouts, 1,408 beside {total:,} of all adapters together" in page
+    assert "at equal rollouts" not in page

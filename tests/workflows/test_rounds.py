@@ -180,3 +180,18 @@ def test_rounds_are_noted_down_with_what_was_taken(tmp_path: Path) -> None:
     assert [(row.round, row.place, row.last) for row in rows] == [(1, "", False), (2, "rounds/2", True)]
     assert "below rounds.min_gain" in rows[1].detail and "another follows" in rows[0].detail
     assert [check.passed for check in result.checks] == [True]
+
+
+@pytest.mark.parametrize(
+    ("taught", "asked", "steps"),
+    [
+        *[(8, 0, 8 * 22), (9, 0, 8 * 22), (200, 0, 8 * 22), (9, 128 * 22 * 9, 9 * 22), (3, 10**9, 3 * 22)],
+        *[(200, 129, 1), (200, 1, 1), (0, 500, 0)],
+    ],
+)
+def test_the_rival_is_capped_beyond_eight_capabilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taught: int, asked: int, steps: int
+) -> None:
+    monkeypatch.setattr("trace_assets.assets.adapter.taught", lambda _: [f"c{one}" for one in range(taught)])
+    settings = load_settings(overrides=[f"training.mixed_rollouts={asked}"], environment={})
+    assert _budget(Study.of(Home.open(tmp_path / "home"), settings)) == steps * 128

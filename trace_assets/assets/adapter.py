@@ -50,6 +50,8 @@ Elsewhere = Callable[[str, OnPoint], "Recomputed | None"]
 `make_mixed` then find a finished run. Returns what was recomputed there, None without a sandbox."""
 
 MIXED = "mixed"
+MOST_MIXED_RUNS = 8
+"""Capabilities beyond which the mixed arm has no further rollouts unless `training.mixed_rollouts` asks."""
 PARITY_TASKS = 16
 """Episodes on which engine and trainer are compared."""
 
@@ -179,10 +181,18 @@ def _folder(study: Study, name: str = "") -> Path:
 
 
 def _budget(study: Study) -> int:
-    """Return the mixed arm's rollouts: as many as those of all capabilities, and of later rounds."""
+    """Return the mixed arm's rollouts: as many as those of all capabilities, and of later rounds.
+
+    The adapters of the capabilities can be trained on as many machines, the mixed arm is one run: uncapped it
+    would be most of a large study's wall time.
+    """
     section = study.settings.training
     batch = section.tasks_per_iteration * section.group_size
-    return (len(taught(study)) * section.iterations + -(-later_rollouts(study) // batch)) * batch
+    runs = len(taught(study)) if section.mixed_rollouts else min(len(taught(study)), MOST_MIXED_RUNS)
+    steps = runs * section.iterations + -(-later_rollouts(study) // batch)
+    if section.mixed_rollouts:
+        steps = min(steps, max(1, section.mixed_rollouts // batch))
+    return steps * batch
 
 
 def _recomputed(study: Study, adapter: Adapter, found: Recomputed) -> Recomputed:
@@ -240,7 +250,7 @@ class _Told:
 def train_mixed(
     study: Study, on_point: OnPoint | None = None, elsewhere: Elsewhere | None = None
 ) -> StageResult:
-    """GRPO on the target itself with the same total rollouts: what the adapters are compared with."""
+    """GRPO on the target with the same total rollouts, up to a cap: what the adapters are compared with."""
     if not study.settings.training.mixed_arm or not taught(study):
         return StageResult(_write(study, [], [], MIXED), 0, {"refused": True})
     told = _Told(on_point)

@@ -187,12 +187,7 @@ def sync(
                 run.end(materialize_here(definitions, study, instance, [step.item for step in unit], asked))
             elif run.running:
                 finished, _ = wait(run.running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    items = run.running.pop(future)
-                    if isinstance(future.exception(), WorkerDied):
-                        recover(instance, study.home)  # it held a slot that others wait for
-                    if not run.try_again(future, items, study.home):
-                        run.end(_results(future, items, study.home))
+                run.take(finished, lambda: recover(instance, study.home), study.home)
             elif not run.look_again(study.home) and run.settle(ask) != "go on":
                 return run.finished()
 
@@ -297,19 +292,42 @@ class _Run:
                 self.listen("start", step.item, step)
         return not taken
 
-    def try_again(self, future: Future[list[Outcome]], items: tuple[Item, ...], home: Home) -> bool:
-        """Tell whether items stay due because their worker was killed, for the first time."""
-        if not isinstance(future.exception(), WorkerDied) or self.lost & set(items):
-            return False
-        self.lost |= set(items)
-        marked = due_items(home)  # what it had recorded before it died is not among them any more
-        self.force |= {item: INTERRUPTED for item in items if (item.asset, item.partition) in marked}
-        self.steps = self.planner.look({item.asset for item in items}, self.force)
-        return True
+    def take(
+        self, finished: Iterable[Future[list[Outcome]]], recover_lost: Callable[[], object], home: Home
+    ) -> None:
+        """Take in all that has ended by now with one look: a look costs more the more items there are.
 
-    def end(self, outcomes: Iterable[Outcome]) -> None:
-        """Take in what was done, and see what is due now."""
-        touched = set()
+        Args:
+            finished: Calls that have ended, of those that are under way.
+            recover_lost: Puts right what killed workers left: they held slots that others wait for.
+            home: Where the work is kept.
+        """
+        outcomes: list[Outcome] = []
+        again: set[Item] = set()
+        # In the order in which they were begun: a set's own order would differ from run to run.
+        ended = [(future, items) for future, items in self.running.items() if future in set(finished)]
+        if any(isinstance(future.exception(), WorkerDied) for future, _ in ended):
+            recover_lost()
+        for future, items in ended:
+            del self.running[future]
+            if isinstance(future.exception(), WorkerDied) and not self.lost & set(items):
+                self.lost |= set(items)
+                again |= set(items)
+            else:
+                outcomes += _results(future, items, home)
+        if again:
+            marked = due_items(home)  # what it had recorded before it died is not among them any more
+            self.force |= {item: INTERRUPTED for item in again if (item.asset, item.partition) in marked}
+        self.end(outcomes, {item.asset for item in again})
+
+    def end(self, outcomes: Iterable[Outcome], begun_again: Iterable[str] = ()) -> None:
+        """Take in what was done, and see what is due now.
+
+        Args:
+            outcomes: What was done.
+            begun_again: Assets of items that stay due because their worker was killed, for the first time.
+        """
+        touched = set(begun_again)
         for outcome in outcomes:
             item = outcome.item
             touched.add(item.asset)

@@ -86,7 +86,7 @@ class Training(Section):
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
         | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
-        | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start"}
+        | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start", "mixed_rollouts"}
     )
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
@@ -137,6 +137,9 @@ class Training(Section):
     """Iterations between two checkpoints from which an interrupted training goes on."""
     mixed_arm: bool = True
     """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
+    mixed_rollouts: int = Field(0, ge=0)
+    """Most rollouts of that adapter, which is one run however many machines there are. 0: as many as all
+    capabilities have together, of eight of them at most, and those of later rounds."""
     single_arms: tuple[Literal["joint", "sequential"], ...] = ()
     """Also train one adapter for all capabilities, with as many rollouts as theirs together: in their
     environments at once (`joint`), or in one after another (`sequential`). Needs two capabilities."""

@@ -91,7 +91,7 @@ def _notes(data: ReportData, base: ArmSummary | None) -> list[str]:
         notes.append("There is no base arm, so no difference can be shown.")
     if routed and mixed and routed.pass_rate is not None and mixed.pass_rate is not None:
         notes.append(
-            "Comparison at equal rollouts: GRPO on the target itself reaches "
+            f"{_budgets(data)}: GRPO on the target itself reaches "
             f"{formatting.percent(mixed.pass_rate, mixed.pass_rate_low, mixed.pass_rate_high)}, "
             "routed adapters "
             f"{formatting.percent(routed.pass_rate, routed.pass_rate_low, routed.pass_rate_high)} on "
@@ -107,6 +107,16 @@ def _notes(data: ReportData, base: ArmSummary | None) -> list[str]:
     if faults:
         notes.append(f"{formatting.count(faults, 'trial')} broke and count in no rate.")
     return notes
+
+
+def _budgets(data: ReportData) -> str:
+    """Return what the mixed arm's budget was beside that of all adapters: it may be capped."""
+    mixed = sum(one.rollouts for one in data.adapters if one.kind == "mixed")
+    arms = {f"adapter:{one.name}": one.rollouts for one in data.adapters if one.kind == "capability"}
+    single = sum(rollouts for arm, rollouts in arms.items() if arm in data.overall)  # older ones may be there
+    if 0 < mixed < 0.95 * single:  # redraws can end a run some iterations before its budget is spent
+        return f"Comparison at unequal rollouts, {mixed:,} beside {single:,} of all adapters together"
+    return "Comparison at equal rollouts"
 
 
 # The section on routing: who was sent where, how often rightly, and what it cost.
