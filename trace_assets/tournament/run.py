@@ -17,6 +17,7 @@ from trace_assets.records import Evaluation, LedgerEntry
 from trace_assets.store import Home
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
+from trace_assets.tournament.controls import routing_controls
 from trace_assets.tournament.plan import Plan, World, read_plan
 from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, result_file, write_rows
 
@@ -139,6 +140,7 @@ def collect(folder: Path, plan: Plan, world: int) -> None:
     rows = [row for row in store.read(Evaluation) if row.split == "test"]
     if not rows:
         raise InputError(f"world {world} has no trial of a test task in {home.path}.")
+    rows += routing_controls(rows, world)
     counts: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
     for row in rows:
         cell = counts[row.arm, row.task_id, row.skill]
