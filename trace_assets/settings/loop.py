@@ -137,9 +137,10 @@ class Training(Section):
     """Iterations between two checkpoints from which an interrupted training goes on."""
     mixed_arm: bool = True
     """Also train one adapter on the target itself with the same number of rollouts, for comparison."""
-    single_arms: tuple[Literal["joint", "sequential"], ...] = ()
-    """Also train one adapter for all capabilities, with as many rollouts as theirs together: in their
-    environments at once (`joint`), or in one after another (`sequential`). Needs two capabilities."""
+    single_arms: tuple[Literal["joint", "sequential", "consolidated"], ...] = ()
+    """Also train one adapter for all capabilities: with as many rollouts as theirs together in their
+    environments at once (`joint`), or in one after another (`sequential`); or, with the rollouts of one of
+    them, taught by the composed agent (`consolidated`). Needs two capabilities."""
     interference: bool = True
     """Compare the capabilities' policy gradients before any is trained, where there are two or more: one
     iteration's worth of rollouts each. Where two pull apart their adapters are never added up."""
