@@ -341,7 +341,7 @@ def foresee(environments: Mapping[str, EmbeddedTarget], base: Path, seed: int) -
 
 
 def show(rows: Sequence[Evaluation]) -> None:
-    """Print every arm with its difference to GRPO on the target itself; the distilled one's to its teacher."""
+    """Print every arm with its difference to GRPO on the target; the distilled one's to its teacher."""
     taught, teacher = (counts(rows, arm) for arm in ("consolidated", "composed"))
     if len(taught[0]) and len(teacher[0]):
         gap = compare(*taught, *teacher, resamples=2000, seed=0).delta

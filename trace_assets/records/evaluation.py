@@ -17,7 +17,8 @@ class Evaluation(Record):
     trial: int
     arm: str
     """`base`, `routed`, `oracle_routed`, `composed`, `oracle_composed`, `sum`, `joint`, `sequential`,
-    `consolidated`, `mixed_grpo`, `merged:<way>`, `adapter:<name>`, `round:<number>`, or on validation tasks `sum:<names>`."""
+    `consolidated`, `mixed_grpo`, `merged:<way>`, `adapter:<name>`, `round:<number>`, or on validation
+    tasks `sum:<names>`."""
     adapter: str | None
     """Adapter name that acted, names with `+` between them for a sum; None for the base model."""
     success: bool | None
