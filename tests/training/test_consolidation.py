@@ -14,7 +14,7 @@ from trace_assets.training.checkpoints import adapter_id
 from trace_assets.training.consolidation import Teacher, distilled_section, lessons, train_consolidated
 
 pytest.importorskip("trl")
-LEARNS = SECTION.model_copy(update={"iterations": 6, "learning_rate": 5e-2, "warmup_iterations": 1})
+LEARNS = SECTION.model_copy(update={"iterations": 8, "warmup_iterations": 1})
 
 
 def strong(base: Path, folder: Path, seed: int) -> Path:
@@ -30,7 +30,7 @@ def strong(base: Path, folder: Path, seed: int) -> Path:
     with torch.no_grad():
         for name, value in model.named_parameters():
             if "lora_B" in name:
-                value.normal_(std=0.2)
+                value.normal_(std=1.0)
     write_adapter(model, folder, "base")
     return folder
 
@@ -87,6 +87,8 @@ def test_each_row_is_taught_by_its_own_choice(
     from trace_assets.training.distillation import TaughtTrainer
 
     seen = []
+    agents = {name: PeftModel.from_pretrained(load_model(base), str(path)) for name, path in folders.items()}
+    agents["none"] = load_model(base)
     real = TaughtTrainer._compute_loss
 
     def compare(
@@ -100,8 +102,7 @@ def test_each_row_is_taught_by_its_own_choice(
         total = 0.0
         for row, choice in enumerate(inputs["sent"].tolist()):
             name = ["none", "b", "one.a"][choice]
-            plain = load_model(base)
-            agent = plain if name == "none" else PeftModel.from_pretrained(plain, str(folders[name]))
+            agent = agents[name]
             real_ids, cut = ids[row][mask[row].bool()][None], int(inputs["completion_mask"][row].sum())
             with torch.no_grad():
                 p, q = (
@@ -142,7 +143,7 @@ def test_the_student_comes_closer_to_its_teacher(
             LEARNS,
             tmp_path / name,
         )
-        assert (adapter.name, adapter.kind, adapter.rollouts) == ("consolidated", "consolidated", 96)
+        assert (adapter.name, adapter.kind, adapter.rollouts) == ("consolidated", "consolidated", 128)
         return adapter, [point.loss or 0.0 for point in curve]
 
     adapter, losses = train("b", "b")
