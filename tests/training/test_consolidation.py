@@ -14,7 +14,7 @@ from trace_assets.training.checkpoints import adapter_id
 from trace_assets.training.consolidation import Teacher, distilled_section, lessons, train_consolidated
 
 pytest.importorskip("trl")
-LEARNS = SECTION.model_copy(update={"iterations": 8, "warmup_iterations": 1})
+LEARNS = SECTION.model_copy(update={"iterations": 12, "warmup_iterations": 1, "learning_rate": 5e-3})
 
 
 def strong(base: Path, folder: Path, seed: int) -> Path:
@@ -30,7 +30,7 @@ def strong(base: Path, folder: Path, seed: int) -> Path:
     with torch.no_grad():
         for name, value in model.named_parameters():
             if "lora_B" in name:
-                value.normal_(std=1.0)
+                value.normal_(std=0.3)
     write_adapter(model, folder, "base")
     return folder
 
@@ -143,11 +143,11 @@ def test_the_student_comes_closer_to_its_teacher(
             LEARNS,
             tmp_path / name,
         )
-        assert (adapter.name, adapter.kind, adapter.rollouts) == ("consolidated", "consolidated", 128)
+        assert (adapter.name, adapter.kind, adapter.rollouts) == ("consolidated", "consolidated", 192)
         return adapter, [point.loss or 0.0 for point in curve]
 
     adapter, losses = train("b", "b")
-    assert losses[-1] < 0.5 * losses[0]
+    assert sum(losses[6:]) / 6 < 0.6 * losses[0]
     assert train("b", "b")[0] == adapter  # it lies there finished
     assert adapter_id(tmp_path / "b") != adapter_id(folders["b"])
     other, _ = train("b", "one.a")  # the teacher decides what is trained

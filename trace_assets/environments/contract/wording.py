@@ -46,7 +46,7 @@ class RequestPattern(Record):
     n: int
     judged: int
     passed: int
-    part: bool = False
+    of_two: bool = False
     """Seen in requests about two objects alone, as one of the two things that are asked for."""
 
 
@@ -99,13 +99,13 @@ class Phrasing(Record):
             known = self.pattern(parsed.core)
             return [(known, parsed.found)] if known else []
         parts = {_plain(known.text).lower(): known for known in self.patterns}
-        if not any(known.part for known in parts.values()):
+        if not any(known.of_two for known in parts.values()):
             return []
         found = _parts(parsed, list(parts))
         return [
             (known, self._slots.fill(text)[1])
             for plain, text in found
-            if (known := parts[plain.lower()]).part
+            if (known := parts[plain.lower()]).of_two
         ]
 
 
@@ -141,7 +141,7 @@ def phrasing_of(tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]) -
         groups = _groups_of_parts(doubles, bare)
         parts = (_pattern(text, members, mutates, required, values) for text, members in groups.items())
         patterns += [
-            one.model_copy(update={"part": True})
+            one.model_copy(update={"of_two": True})
             for one in parts
             if one.goal and mutates.get(one.goal.tool) and one.goal.tool not in told
         ]
@@ -272,7 +272,7 @@ def _both_ends(cores: Sequence[str]) -> dict[str, str]:
                 written.setdefault(head.lower(), head)
         for cut in (match.end() for match in re.finditer(r"[\s,;.:!?](?=[^\s,;.:!?])", core)):
             if _about_one(core[cut:]) and _about_one(core[:cut]):
-                ends[core[cut:].lower()].add(core)
+                ends[core[cut:].lower().rstrip(" ,;.:!?")].add(core)
     return {
         text: written[text]
         for text in begins
