@@ -8,7 +8,7 @@ import random
 import pytest
 
 from trace_assets.environments.contract.description import TargetContract, contract_of
-from trace_assets.environments.templates.scenario_builders import looked_first
+from trace_assets.environments.templates.scenario_builders import looked_first, several
 from trace_assets.records import CapabilitySpec, Message, ToolCall, ToolSpec, Trajectory
 
 
@@ -112,6 +112,23 @@ def test_failed_runs_teach_no_condition() -> None:
     runs = [played(n, rng).model_copy(update={"success": False, "reward": 0.0}) for n in range(120)]
     guard = contract_of("depot", DEPOT, "", runs).guard("stop")
     assert guard is None or guard.field == ""
+
+
+def test_the_recipe_about_several_objects_asks_for_what_is_asked_for_together(depot: TargetContract) -> None:
+    rng = random.Random(2)
+    some = contract_of("depot", DEPOT, "", [played(n, rng, single=n % 2 == 0) for n in range(240)])
+    for contract, tools in ((depot, {"stop", "redirect"}), (some, {"stop"})):
+        spec = CapabilitySpec(
+            capability_id="c",
+            target="depot",
+            name="All of it",
+            description="Serve every parcel.",
+            detector="object_untouched",
+            detector_args={"argument": "parcel"},
+        )
+        wishes = {one["tool"]: one for one in several(spec, contract).plan["wishes"]}
+        assert set(wishes) == tools
+        assert wishes["stop"]["records"]["state"] == ["depot"] and wishes["stop"]["guard"] is None
 
 
 def test_the_recipe_of_looking_first_then_holds_what_must_not_be_done(depot: TargetContract) -> None:
