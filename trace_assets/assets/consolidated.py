@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from trace_assets.routing.sets import candidate_sets, sets_of, within
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target
-from trace_assets.training.consolidation import Teacher, lessons, train_consolidated
+from trace_assets.training.consolidation import Teacher, train_consolidated
 from trace_assets.workflows.permutations import seeds_fingerprint
 
 OnPoint = Callable[[TrainingPoint], None]
@@ -141,12 +141,14 @@ def make_consolidated(
     environments = {name: read_environment(study, name) for name in choices}
     ids = [environments[name].environment_id for name in choices]
     with ExitStack() as stack:
-        targets = [stack.enter_context(training_target(study, environments[name])) for name in choices]
-        teacher = teacher_of(study, choices, lessons(study.target, targets))
+        targets: dict[str, Target] = {
+            name: stack.enter_context(training_target(study, environments[name])) for name in choices
+        }
+        teacher = teacher_of(study, targets)
         folder = _folder(study, ids, teacher)
         made = train_consolidated(
             study.target,
-            targets,
+            list(targets.values()),
             lambda _: teacher,
             base_folder(study),
             base.base_id,
@@ -160,22 +162,27 @@ def make_consolidated(
     return made
 
 
-def teacher_of(study: Study, choices: list[str], played: Target) -> Teacher:
-    """Return who acts where in the composed agent: the router's set for each task, as its exact sum.
+def teacher_of(study: Study, environments: Mapping[str, Target]) -> Teacher:
+    """Return who acts where: on a task of the target the router's set, as its exact sum.
+
+    In an environment the adapter that was trained there acts: its tasks say nothing to route them by before
+    they are begun.
 
     Args:
         study: The study, with a fitted router.
-        choices: The adapters that a router may choose.
-        played: What the student plays; its discovery tasks are routed.
+        environments: The adapters that a router may choose, and where each was trained.
     """
+    choices = list(environments)
     own = {one.name: one for one in read_adapters(study)}
     folders: dict[str, Path] = {name: whole_adapter(study, own[name]) for name in choices}
-    routes = routes_of(study, list(played.tasks("discovery")))
+    routes = routes_of(study, list(study.target.tasks("discovery")))
     wanted = sets_of(routes, study.settings.routing.unneeded_cost)
     every = {tuple(sorted(members)) for members in wanted.values() if len(members) > 1}
     allowed = [one for one in {*candidate_sets(choices), *every} if not opposed_members(study, one)]
     sums, _ = sums_of(study, allowed, None)  # the teacher acts in the trainer, which takes any rank
-    return Teacher({task: within(members, sums) for task, members in wanted.items()}, {**folders, **sums})
+    sent = {task: within(members, sums) for task, members in wanted.items()}
+    sent |= {task.task_id: name for name, one in environments.items() for task in one.tasks("discovery")}
+    return Teacher(sent, {**folders, **sums})
 
 
 def _folder(study: Study, environment_ids: list[str], teacher: Teacher) -> Path:

@@ -1,9 +1,10 @@
 """One adapter in place of a router and its sums: what they do together, distilled on-policy.
 
 The student plays episodes on the target's discovery tasks and in the synthetic environments. At each token
-that it wrote it learns the distribution of the agent that the router would have sent the task to: the base
-model, an adapter, or the exact sum of several. No reward is learned from, so what the agent does not do is
-not taught either; rewards only choose the checkpoint.
+that it wrote it learns the distribution of the agent that the router would have sent the task to (the base
+model, an adapter, or the exact sum of several), or in an environment of the adapter that was trained there.
+No reward is learned from, so what the agent does not do is not taught either; rewards only choose the
+checkpoint.
 
 Importing this module loads no torch.
 """
