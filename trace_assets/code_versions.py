@@ -110,6 +110,10 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "adapter": (*_PLAYED, "training.grpo:train_adapter", *_SEEDED),
     "mixed_adapter": (*_PLAYED, "training.grpo:train_adapter", "targets.embedded"),
     "joint_adapters": (*_PLAYED, "training.joint", "training.grpo:train_adapter", *_SEEDED),
+    "consolidated": (
+        *(*_PLAYED, "training.consolidation", "training.distillation", "training.grpo:train_adapter"),
+        *("assets.consolidated:write_consolidated", "routing", "evaluation", *_SEEDED),
+    ),
     "interference": (*_PLAYED, "training.interference", *_SEEDED),
     "learnability": ("assets.learnability:write_learnability",),
     "curriculum": ("assets.curriculum:write_curriculum",),

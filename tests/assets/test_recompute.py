@@ -69,8 +69,8 @@ PER_ENVIRONMENT = (
 )
 """Assets of a capability that follow from its spec, in order."""
 PLAYED = {
-    *("interference", "joint_adapters", "adapter_validation", "routing", "evaluation", "composition_choice"),
-    "report",
+    *("interference", "joint_adapters", "adapter_validation", "routing", "consolidated", "evaluation"),
+    *("composition_choice", "report"),
 }
 """What follows when other adapters are there to be chosen."""
 FITTED = PLAYED - {"interference", "joint_adapters"}

@@ -104,7 +104,7 @@ def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     assert {one.why for one in done.at_risk} == {"training.iterations was 22, is 5"}
     kept = bring(loop, Asked("keep"), **FEWER)
     assert ran(kept) == (
-        {"config/training", "joint_adapters"}  # the last of which there are none
+        {"config/training", "joint_adapters", "consolidated"}  # the last two of which there are none
         | each("environment_verdict", *ALL)
         | each("pilot", *ALL)
         | each("learnability", *ALL)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -44,7 +44,9 @@ from trace_assets.targets.embedded.desk import Skill
 from trace_assets.targets.embedded.generator import MIXES, stream
 from trace_assets.targets.embedded.planted import LACKING, planted_truth
 from trace_assets.targets.embedded.target import EmbeddedTarget, desk_named
+from trace_assets.targets.protocol import Target
 from trace_assets.training.composition import compose_adapters
+from trace_assets.training.consolidation import Teacher, train_consolidated
 from trace_assets.training.interference import measure, opposed_pairs, pairs_of, unbranched
 from trace_assets.training.joint import train_joint, train_sequential
 
@@ -145,6 +147,27 @@ class Trained:
         )
         return self._told(adapter, began)
 
+    def consolidated(
+        self,
+        target: EmbeddedTarget,
+        environments: Mapping[str, EmbeddedTarget],
+        teacher: Callable[[Target], Teacher],
+        iterations: int,
+    ) -> Path:
+        """Distil the composed agent."""
+        began = time.process_time()
+        adapter, curve = train_consolidated(
+            target,
+            list(environments.values()),
+            teacher,
+            self.base,
+            self.base_id,
+            section(iterations, self.seed),
+            self.folder / "consolidated",
+        )
+        print(f"reverse KL {curve[0].loss:.3f} -> {curve[-1].loss:.3f} nats a token")
+        return self._told(adapter, began)
+
     def _told(self, adapter: Adapter, began: float) -> Path:
         rates = f"{adapter.validation_before:.2f} -> {adapter.validation_after:.2f}"
         spent = time.process_time() - began
@@ -239,6 +262,13 @@ def main() -> None:
         set_name(one): compose_adapters(base, {name: folders[name] for name in one}, given.out / "sums")[1]
         for one in sets
     }
+    if sums:
+
+        def teacher(played: Target) -> Teacher:
+            sets = sets_of(router.route(list(played.tasks("discovery"))), routing.unneeded_cost)
+            return Teacher({task: within(one, sums) for task, one in sets.items()}, {**folders, **sums})
+
+        singles["consolidated"] = trained.consolidated(target, environments, teacher, given.iterations)
     playing = EvaluationSection(trials=2, seed=given.seed)
     journal = given.out / "journal"
     validation, _ = evaluate(
@@ -256,7 +286,7 @@ def main() -> None:
         validation += evaluate_sums(target, base, sums, playing, journal / "s", 1)[0]
     arms: dict[str, Mapping[str, str]] = {}
     routes = {split: router.route(list(target.tasks(split))) for split in ("validation", "test")}
-    candidates = [row for row in validation if row.arm in ("base", "joint", "sequential")]
+    candidates = [row for row in validation if row.arm in ("base", "joint", "sequential", "consolidated")]
     candidates += compose_rows(
         "routed", {one.task_id: one.choice for one in routes["validation"]}, validation
     )
@@ -311,7 +341,14 @@ def foresee(environments: Mapping[str, EmbeddedTarget], base: Path, seed: int) -
 
 
 def show(rows: Sequence[Evaluation]) -> None:
-    """Print every arm with its difference to GRPO on the target itself."""
+    """Print every arm with its difference to GRPO on the target; the distilled one's to its teacher."""
+    taught, teacher = (counts(rows, arm) for arm in ("consolidated", "composed"))
+    if len(taught[0]) and len(teacher[0]):
+        gap = compare(*taught, *teacher, resamples=2000, seed=0).delta
+        print(
+            f"consolidated minus composed {100 * (gap.value or 0):+.1f} "
+            f"[{100 * (gap.low or 0):+.1f}, {100 * (gap.high or 0):+.1f}]"
+        )
     for arm in sorted({row.arm for row in rows}):
         found = compare(*counts(rows, arm), *counts(rows, "mixed_grpo"), resamples=2000, seed=0)
         one, gap = found.arm, found.delta

@@ -9,6 +9,7 @@ from trace_assets.assets.routing import routes_of, usable_adapters
 from trace_assets.evaluation.arms import (
     BASE,
     COMPOSED,
+    CONSOLIDATED,
     ROUTED,
     SINGLES,
     SUM,
@@ -31,6 +32,7 @@ from trace_assets.study import Study
         "adapter_validation",
         "interference",
         "joint_adapters",
+        "consolidated",
         "config/evaluation",
         "config/routing",
         "config/targets",
@@ -62,7 +64,12 @@ def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
 
     Nothing is played: the router's choices select among episodes that are there.
     """
-    played = [row for row in study.store.read(Evaluation, "validation") if row.split == "validation"]
+    played = [
+        row
+        for part in ("validation", CONSOLIDATED)
+        for row in study.store.read(Evaluation, part)
+        if row.split == "validation"
+    ]
     choices = usable_adapters(study)
     arms = {row.arm for row in played}
     rows = [row for row in played if row.arm == BASE or row.arm in SINGLES]

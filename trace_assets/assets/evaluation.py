@@ -15,6 +15,7 @@ from trace_assets.assets.routing import accepted_adapters, examples, usable_adap
 from trace_assets.errors import CheckFailed, InputError, require_extra
 from trace_assets.evaluation.arms import (
     COMPOSED,
+    CONSOLIDATED,
     MERGED,
     ORACLE_COMPOSED,
     PROCESSES,
@@ -68,7 +69,7 @@ def _play(
     adapters: dict[str, Path] = {
         adapter.name: whole_adapter(study, adapter)
         for adapter in read_adapters(study)
-        if split == "test" or adapter.kind != "mixed"
+        if split == "test" or adapter.kind not in ("mixed", CONSOLIDATED)
     } | dict(merged or {})
     asked = composed.asked() if composed else {}
     sums = {name: folder for name, folder in (composed.folders if composed else {}).items() if asked[name]}
@@ -188,23 +189,38 @@ def _largest_rank(study: Study) -> int | None:
 
 def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluation], list[Trajectory]]:
     """Play each pair of adapters, and the sum of all, once on every validation task."""
-    from trace_assets.evaluation.arms import evaluate_sums
-
     if not study.settings.evaluation.compose:
         return [], []
     folders, _ = sums_of(study, allowed_sets(study, choices), _largest_rank(study))
     if not folders:
         return [], []
-    engine = _engine(study, folders)
+    return play_apart(study, folders, "sums", trials=1)
+
+
+def play_apart(
+    study: Study, folders: Mapping[str, Path], journal: str, trials: int = 0
+) -> tuple[list[Evaluation], list[Trajectory]]:
+    """Play sums, or an adapter for all, on every validation task.
+
+    Args:
+        study: The study.
+        folders: Choice, such as `cancel+window`, to PEFT folder.
+        journal: Folder of the episodes among the evaluation's.
+        trials: Episodes a task; 0 takes those of the settings.
+    """
+    from trace_assets.evaluation.arms import evaluate_sums
+
+    engine, section = _engine(study, folders), study.settings.evaluation
     return evaluate_sums(
         study.target,
         base_folder(study),
         folders,
-        study.settings.evaluation,
-        study.home.journals / "evaluation" / "sums",
+        section,
+        study.home.journals / "evaluation" / journal,
         1 if engine is not None else PROCESSES,
         limits=_limits(study),
         make_policy=engine,
+        trials=trials or section.trials,
     )
 
 
@@ -310,7 +326,7 @@ def validate_adapters(study: Study) -> StageResult:
     """Every adapter on the validation tasks: what it does to the skills it was not trained for."""
     rows, trajectories = _play(study, "validation", None, None)
     adapters = [adapter.name for adapter in read_adapters(study) if adapter.kind == "capability"]
-    singles = [adapter.name for adapter in read_adapters(study) if adapter.name in SINGLES]
+    singles = [one.name for one in read_adapters(study) if one.name in SINGLES and one.name != CONSOLIDATED]
     discovery = [task for task in study.store.read(Task) if task.split == "discovery"]
     accepted = accepted_adapters(study)
     own = own_skills(examples(study, accepted), discovery)
@@ -359,6 +375,7 @@ def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -
         "curriculum",
         "mixed_adapter",
         "joint_adapters",
+        "consolidated",
         "interference",
         "adapter_validation",
         "rounds",

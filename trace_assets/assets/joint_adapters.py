@@ -21,7 +21,7 @@ from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.resources.sandbox import read_environment, training_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.training.joint import JOINT, train_joint, train_sequential
+from trace_assets.training.joint import JOINT, SEQUENTIAL, train_joint, train_sequential
 from trace_assets.workflows.permutations import seeds_fingerprint
 
 OnPoint = Callable[[TrainingPoint], None]
@@ -60,7 +60,7 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
 
     What adapters that act together are compared with, at as many rollouts as theirs in all.
     """
-    section, names = study.settings.training, easiest_first(study)
+    names = easiest_first(study)
     why = _why_not(study, names)
     if why:
         version = _write(study, [], [])
@@ -69,7 +69,7 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
     trained, curve, fresh = [], list[TrainingPoint](), 0
     pages: dict[str, str] = {}
     problems = []
-    for kind in section.single_arms:
+    for kind in _asked(study):
         told: list[TrainingPoint] = []
         adapter, own = make_joint(
             study, kind, names, told.append if on_point is None else _both(told, on_point)
@@ -109,9 +109,13 @@ def _both(told: list[TrainingPoint], on_point: OnPoint) -> OnPoint:
     return tell
 
 
+def _asked(study: Study) -> list[str]:
+    return [kind for kind in study.settings.training.single_arms if kind in (JOINT, SEQUENTIAL)]
+
+
 def _why_not(study: Study, names: list[str]) -> str:
-    if not study.settings.training.single_arms:
-        return "training.single_arms names none."
+    if not _asked(study):
+        return "training.single_arms names none of them."
     if len(names) < 2:
         return f"{len(names)} of two capabilities or more is taught: one adapter for all is that one's."
     for name in names:

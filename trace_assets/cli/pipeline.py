@@ -178,7 +178,7 @@ def demo(
     from trace_assets.targets.embedded.target import desk_named
 
     if desk:
-        arms = [] if desk == "a" else ['training.single_arms=["joint", "sequential"]']
+        arms = [] if desk == "a" else ['training.single_arms=["joint", "sequential", "consolidated"]']
         overrides = [*arms, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
     if rounds:
         overrides = [*(overrides or []), f"rounds.most={rounds}"]

@@ -34,7 +34,9 @@ JOINT = "joint"
 """One adapter that was trained in all environments at once."""
 SEQUENTIAL = "sequential"
 """One adapter that was trained in one environment after another."""
-SINGLES = (JOINT, SEQUENTIAL)
+CONSOLIDATED = "consolidated"
+"""One adapter that the composed agent was distilled into."""
+SINGLES = (JOINT, SEQUENTIAL, CONSOLIDATED)
 """Adapters for all tasks, whose arm is called as they are; never a choice of a router."""
 PROCESSES = 2
 """That share the episodes, each with a transformers engine of its own."""
@@ -108,7 +110,7 @@ def evaluate(
         target: Where the tasks live.
         base_dir: Hugging Face folder of the base model.
         adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>`, `round:<number>`,
-            `joint` and `sequential` those of their names; no router may choose these.
+            `joint`, `sequential` and `consolidated` those of their names; no router may choose these.
         routes: One router's decision on each task; None leaves the arm `routed` out.
         oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
         section: Trials a task, temperature, seed.
@@ -181,24 +183,27 @@ def evaluate_sums(
     split: Split = "validation",
     limits: Limits | None = None,
     make_policy: PolicyMaker | None = None,
+    trials: int = 1,
 ) -> tuple[list[Evaluation], list[Trajectory]]:
     """Play each sum of adapters once on every task: what `oracle_composed` chooses by.
 
     Args:
         target: Where the tasks live.
         base_dir: Hugging Face folder of the base model.
-        folders: Choice, such as `cancel+window`, to the PEFT folder of the sum.
-        section: Temperature and seed; one trial a task is played whatever it says.
+        folders: Choice, such as `cancel+window`, to the PEFT folder of the sum; or one adapter for all.
+        section: Temperature and seed; its trials are not looked at.
         journal_dir: Finished episodes are kept here.
         processes: Processes that share the episodes.
         split: Which tasks.
         limits: As in `evaluate`.
         make_policy: As in `evaluate`.
+        trials: Episodes a task.
 
     Returns:
-        Evaluations of the arms `sum:<choice>`, and the trajectories behind them.
+        Evaluations of the arms, such as `sum:<choice>`, and the trajectories behind them.
     """
-    once, tasks, names = section.model_copy(update={"trials": 1}), list(target.tasks(split)), sorted(folders)
+    section = section.model_copy(update={"trials": trials})
+    tasks, names = list(target.tasks(split)), sorted(folders)
     limits = limits or Limits()
     maker = make_policy or partial(
         transformers_policy,
@@ -209,12 +214,12 @@ def evaluate_sums(
         seed=section.seed,
         dtype=section.dtype,
     )
-    played = play_variants(target, tasks, names, maker, once, journal_dir, processes, limits)
+    played = play_variants(target, tasks, names, maker, section, journal_dir, processes, limits)
     rows = [
         row
         for name in names
         for row in compose(
-            arm_of(name), dict.fromkeys((one.task_id for one in tasks), name), tasks, 1, played
+            arm_of(name), dict.fromkeys((one.task_id for one in tasks), name), tasks, trials, played
         )
     ]
     return rows, [row for trajectories in played.values() for row in trajectories]

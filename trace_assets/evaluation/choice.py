@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from trace_assets.evaluation.arms import (
     BASE,
     COMPOSED,
+    CONSOLIDATED,
     JOINT,
     ROUTED,
     SEQUENTIAL,
@@ -22,7 +23,7 @@ from trace_assets.evaluation.arms import (
 from trace_assets.records import CompositionChoice, Evaluation
 from trace_assets.stats.paired import compare, pass_rate
 
-CANDIDATES = (BASE, ROUTED, JOINT, SEQUENTIAL, SUM, COMPOSED)
+CANDIDATES = (BASE, ROUTED, JOINT, SEQUENTIAL, CONSOLIDATED, SUM, COMPOSED)
 """The simplest first: among equals it is chosen. Oracles and GRPO on the target itself are no candidates."""
 
 Ints = NDArray[np.int64]

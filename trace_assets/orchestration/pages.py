@@ -286,6 +286,10 @@ COLUMN_SOURCES: Mapping[str, Mapping[str, Sources]] = {
     },
     "mixed_adapter": {"base_id": ("base_model.base_id",), "*": ("base_model.base_id",)},
     "joint_adapters": {"base_id": ("base_model.base_id",), "*": _TRAINED},
+    "consolidated": {
+        "base_id": ("base_model.base_id",),
+        "*": (*_TRAINED, "adapter.adapter_id", "routing.choice"),
+    },
     "interference": {
         "capability_id": ("environment.capability_id",),
         "other_id": ("environment.capability_id",),

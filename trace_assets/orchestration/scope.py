@@ -16,7 +16,7 @@ from trace_assets.workflows.task_inbox import lost_tasks, task_batches
 
 LOOP = frozenset(
     {"curriculum", "mixed_adapter", "routing_trials", "routing", "adapter_validation", "evaluation"}
-    | {"joint_adapters", "interference", "composition_choice", "round_agent", "rounds"}
+    | {"joint_adapters", "consolidated", "interference", "composition_choice", "round_agent", "rounds"}
     | {"config/routing", "config/evaluation", "config/rounds"}
 )
 """Assets that are of the live target alone."""

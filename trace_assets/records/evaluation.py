@@ -17,7 +17,8 @@ class Evaluation(Record):
     trial: int
     arm: str
     """`base`, `routed`, `oracle_routed`, `composed`, `oracle_composed`, `sum`, `joint`, `sequential`,
-    `mixed_grpo`, `merged:<way>`, `adapter:<name>`, `round:<number>`, or on validation tasks `sum:<names>`."""
+    `consolidated`, `mixed_grpo`, `merged:<way>`, `adapter:<name>`, `round:<number>`, or on validation
+    tasks `sum:<names>`."""
     adapter: str | None
     """Adapter name that acted, names with `+` between them for a sum; None for the base model."""
     success: bool | None
@@ -66,7 +67,7 @@ class CompositionChoice(Record):
     key: ClassVar[tuple[str, ...]] = ("arm",)
 
     arm: str
-    """`base`, `routed`, `composed`, `sum`, `joint` or `sequential`."""
+    """`base`, `routed`, `composed`, `sum`, `joint`, `sequential` or `consolidated`."""
     chosen: bool
     """Whether this is what is released: the highest pass rate of those that are not refused."""
     runner_up: bool

@@ -28,9 +28,9 @@ class BaseCheckpoint(Record):
     seconds: float = 0.0
 
 
-AdapterKind = Literal["capability", "mixed", "joint", "sequential"]
+AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated"]
 """What an adapter was trained on: one capability's environment, the target itself, the environments of all
-capabilities together, or one after another."""
+capabilities together, or one after another; `consolidated` was taught by the composed agent on both."""
 
 
 class Adapter(Record):

@@ -17,7 +17,10 @@ from trace_assets.study import Study
 from trace_assets.training.checkpoints import adapter_id
 from trace_assets.training.demo_agent.pretraining import RECIPE_FILE
 
-ADAPTERS = {"adapter": "", "mixed_adapter": "mixed", "joint_adapters": "joint_adapters"}
+ADAPTERS = {
+    **{"adapter": "", "mixed_adapter": "mixed"},
+    **{"joint_adapters": "joint_adapters", "consolidated": "consolidated"},
+}
 """Asset to the partition of the table `adapters` that it writes; empty for its own."""
 _compared: dict[Path, tuple[object, str]] = {}
 """Folder to the state of its files and the hash that they had: what nothing touched is read once."""

@@ -19,6 +19,7 @@ from trace_assets.store.files import replace_folder
 from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
 from trace_assets.training.checkpoints import Workplace, adapter_id, lora_tensors, read_curve, write_adapter
+from trace_assets.training.consolidation import Teacher
 from trace_assets.training.distributed import join_peers
 from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
@@ -50,6 +51,7 @@ def train_adapter(
     rejected: str = "",
     start: Path | None = None,
     warm_start: bool = False,
+    teacher: Teacher | None = None,
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train an adapter on a target's discovery tasks and keep its best checkpoint on the validation tasks.
 
@@ -87,6 +89,8 @@ def train_adapter(
             changes nothing. The figure before training is the base model's all the same.
         warm_start: Begin with demonstrations of tasks that are never solved, see
             `trace_assets.training.warm_start`; they are paid from the run's own rollouts.
+        teacher: Whose distributions are learned on the run's own episodes, in place of GRPO; see
+            `trace_assets.training.consolidation`.
 
     Returns:
         The adapter, and the curve with every iteration once.
@@ -113,7 +117,13 @@ def train_adapter(
         "iterations": plan.iterations,
         **({"start": adapter_id(start)} if start is not None else {}),
         **({"warm_start": True} if warm_start else {}),
+        **({"teacher": teacher.version} if teacher is not None else {}),
     }
+    if teacher is not None and section.shard:
+        raise InputError(
+            "an agent is not distilled into a model that is divided among processes: set "
+            "training.shard = false, or leave 'consolidated' out of training.single_arms."
+        )
     if warm_start and section.shard:
         raise InputError(
             "demonstrations are not learned by a model that is divided among processes: set "
@@ -168,6 +178,7 @@ def train_adapter(
                 workplace=workplace,
                 on_point=on_point,
                 bar=bar,
+                teacher=teacher,
             )
             before = peers.once(lambda: workplace.stored_rate("before"))
             if before is None:

@@ -33,6 +33,7 @@ from trace_assets.training.checkpoints import (
     lora_config,
     lora_state,
 )
+from trace_assets.training.consolidation import Teacher
 from trace_assets.training.distributed import Peers
 from trace_assets.training.episodes import Player, Row, is_dead, redraw, to_row
 from trace_assets.training.fsdp import DividedTrainer
@@ -67,6 +68,7 @@ class Run:
         workplace: Where everything is kept meanwhile.
         on_point: Told of each point as it is made.
         bar: Advanced once an iteration.
+        teacher: Whose distributions are learned; None learns from rewards.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Run:
         workplace: Workplace,
         on_point: Callable[[TrainingPoint], None] | None,
         bar: Bar,
+        teacher: Teacher | None = None,
     ) -> None:
+        self.teacher = teacher
         self.name, self.section, self.plan, self.compare_on = name, section, plan, compare_on
         self.player, self.policy, self.workplace = player, policy, workplace
         self.peers: Peers = player.peers
@@ -103,22 +107,38 @@ class Run:
         self._filler = int(
             tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         )
-        kind = DividedTrainer if section.shard else LiveRowTrainer
-        self.trainer = kind(
-            on_log=self._logged,
-            warmup=section.warmup_iterations,
-            peers=self.peers,
-            model=AutoModelForCausalLM.from_pretrained(
+        # Schedule positions stand for prompts, which episodes write themselves. GRPO's trainer repeats each
+        # position for its group.
+        positions = [str(index) for index in range(len(plan.schedule))]
+        keywords = {
+            "on_log": self._logged,
+            "warmup": section.warmup_iterations,
+            "peers": self.peers,
+            "model": AutoModelForCausalLM.from_pretrained(
                 str(base_dir), dtype=torch.bfloat16 if section.bf16 else torch.float32
             ),
+            "processing_class": tokenizer,
+            "peft_config": lora_config(section),
+            "rollout_func": self._rollouts,
+        }
+        if teacher is not None:
+            from trace_assets.training.distillation import TaughtTrainer, distillation_config
+
+            repeated = [position for position in positions for _ in range(plan.group_size)]
+            self.trainer: Any = TaughtTrainer(
+                teacher=teacher,
+                base_dir=base_dir,
+                args=distillation_config(section, plan, workplace.checkpoints, name),
+                train_dataset=Dataset.from_dict({"prompt": repeated}),
+                **keywords,
+            )
+            return
+        kind = DividedTrainer if section.shard else LiveRowTrainer
+        self.trainer = kind(
             reward_funcs=_episode_reward,
             args=grpo_config(section, plan, workplace.checkpoints, name),
-            # Schedule positions stand for prompts, which episodes write themselves. TRL repeats each
-            # position for its group.
-            train_dataset=Dataset.from_dict({"prompt": [str(index) for index in range(len(plan.schedule))]}),
-            processing_class=tokenizer,
-            peft_config=lora_config(section),
-            rollout_func=self._rollouts,
+            train_dataset=Dataset.from_dict({"prompt": positions}),
+            **keywords,
         )
 
     @property
@@ -198,7 +218,7 @@ class Run:
         load_lora(self.model, load_file(self.workplace.whole_candidate(best.iteration)))
         return best.iteration
 
-    def _rollouts(self, prompts: Sequence[str], trainer: LiveRowTrainer) -> dict[str, list[Any]]:
+    def _rollouts(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
         iteration = trainer.state.global_step + 1
         self.policy.load_weights(self.model)
         asked = [prompt for part in self.peers.gather(list(prompts)) for prompt in part]
@@ -223,8 +243,11 @@ class Run:
         # First what is played first: a look at the held-out seeds follows the optimizer step.
         validated = list(self.compare_on) if self._is_validated(iteration) else []
         self.player.prepare(validated, [] if self._last else self._next(iteration))
-        rows = [rows[position] for position in self.peers.share(len(rows))]  # whole groups: their advantages
+        share = self.peers.share(len(rows))  # whole groups: their advantages
+        rows, tasks = [rows[position] for position in share], [tasks[position] for position in share]
+        taught = {"choice": [self.teacher.choices[task.task_id] for task in tasks]} if self.teacher else {}
         return {
+            **taught,
             "prompt_ids": [row.prompt_ids for row in rows],
             "completion_ids": [row.completion_ids for row in rows],
             "logprobs": [row.logprobs for row in rows],

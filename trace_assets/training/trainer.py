@@ -30,20 +30,14 @@ CHUNK = 16
 _IMAGES = ("pixel_values", "image_grid_thw", "num_images", "token_type_ids", "mm_token_type_ids")
 
 
-class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
-    """GRPO whose loss is computed on live rows alone.
-
-    A row is live when its advantage is not zero: its group has variance and its episode was judged. All
-    others have no gradient without a KL term, so they are dropped before the forward pass, and the token-mean
-    loss is a mean over live tokens, as in DAPO's dynamic sampling (Yu et al. 2025, arXiv 2503.14476, section
-    3.2). A batch without any live row makes no optimizer step.
+class RunTrainer:
+    """What the trainers of a run have in common; stands before TRL's own class.
 
     Args:
         on_log: Receives TRL's metrics of each iteration, after its optimizer step.
         warmup: Iterations of linear warm-up; the rate is never 0, then falls linearly.
-        peers: The processes that train together. Each keeps as many rows as the one with the most live ones,
-            so that all make equal passes.
-        keywords: For `GRPOTrainer`.
+        peers: The processes that train together.
+        keywords: For TRL's trainer.
     """
 
     def __init__(
@@ -54,16 +48,21 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
         peers: Peers = ALONE,
         **keywords: Any,
     ) -> None:
-        self._on_log, self._warmup, self._peers, self._dead = on_log, warmup, peers, False
-        self._scored: torch.Tensor | None = None
-        self._mismatch = Mismatch(keywords["args"].epsilon, peers)
+        self._on_log, self._warmup, self._peers = on_log, warmup, peers
         super().__init__(**keywords)
-        self.remove_callback(PrinterCallback)
-        self.add_callback(_MarkComplete(peers))
+        trainer: Any = self
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(_MarkComplete(peers))
+
+    @property
+    def dead(self) -> bool:
+        """Whether the last batch taught nothing."""
+        return False
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """Warm up from 1/(warm-up) instead of 0: the first iteration's rollouts are not thrown away."""
-        if self.lr_scheduler is None:
+        trainer: Any = self
+        if trainer.lr_scheduler is None:
             warmup, total = min(self._warmup, num_training_steps - 1), num_training_steps
 
             def factor(step: int) -> float:
@@ -71,9 +70,46 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
                     return (step + 1) / (warmup + 1)
                 return max(0.0, (total - step) / (total - warmup))
 
-            self.lr_scheduler: Any = LambdaLR(optimizer or self.optimizer, factor)
-            self._created_lr_scheduler = True
-        return self.lr_scheduler
+            trainer.lr_scheduler = LambdaLR(optimizer or trainer.optimizer, factor)
+            trainer._created_lr_scheduler = True
+        return trainer.lr_scheduler
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Hand the iteration's metrics on; the trainer's own log stays in its state."""
+        super().log(logs, start_time)  # type: ignore[misc]
+        if "loss" in logs:
+            self._on_log({**logs, **self.figures()})
+
+    def figures(self) -> dict[str, float]:
+        """Return what else is told of the iteration that has ended."""
+        return {}
+
+    def create_model_card(self, *args: Any, **keywords: Any) -> None:
+        """Write no model card: the folder is described by its record."""
+
+    def _send_telemetry(self) -> None:
+        """Tell nobody."""
+
+
+class LiveRowTrainer(RunTrainer, GRPOTrainer):  # type: ignore[misc]
+    """GRPO whose loss is computed on live rows alone.
+
+    A row is live when its advantage is not zero: its group has variance and its episode was judged. All
+    others have no gradient without a KL term, so they are dropped before the forward pass, and the token-mean
+    loss is a mean over live tokens, as in DAPO's dynamic sampling (Yu et al. 2025, arXiv 2503.14476, section
+    3.2). A batch without any live row makes no optimizer step.
+
+    Args:
+        peers: The processes that train together. Each keeps as many rows as the one with the most live ones,
+            so that all make equal passes.
+        keywords: For `RunTrainer` and `GRPOTrainer`.
+    """
+
+    def __init__(self, *, peers: Peers = ALONE, **keywords: Any) -> None:
+        self._dead = False
+        self._scored: torch.Tensor | None = None
+        self._mismatch = Mismatch(keywords["args"].epsilon, peers)
+        super().__init__(peers=peers, **keywords)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -163,17 +199,9 @@ class LiveRowTrainer(GRPOTrainer):  # type: ignore[misc]
             model.zero_grad(set_to_none=True)
         return loss
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Hand the iteration's metrics on; the trainer's own log stays in its state."""
-        super().log(logs, start_time)
-        if "loss" in logs:
-            self._on_log({**logs, **self._mismatch.figures()})
-
-    def create_model_card(self, *args: Any, **keywords: Any) -> None:
-        """Write no model card: the folder is described by its record."""
-
-    def _send_telemetry(self) -> None:
-        """Tell nobody."""
+    def figures(self) -> dict[str, float]:
+        """Return how far sampler and trainer lie apart."""
+        return self._mismatch.figures()
 
 
 class _MarkComplete(TrainerCallback):  # type: ignore[misc]
@@ -255,45 +283,59 @@ def grpo_config(section: Training, plan: Plan, folder: Path, name: str = "") -> 
         folder: Where checkpoints go.
         name: What trackers call the run.
     """
-    batch = plan.tasks_per_iteration * plan.group_size // section.processes
-    rows = section.micro_batch or batch
     config = GRPOConfig(
-        output_dir=str(folder),
-        per_device_train_batch_size=rows,
-        gradient_accumulation_steps=batch // rows,
+        **common_arguments(section, plan, folder, name),
         num_generations=plan.group_size,
         num_iterations=1,
-        max_steps=plan.iterations,
-        shuffle_dataset=False,
-        learning_rate=section.learning_rate,
-        max_grad_norm=section.max_grad_norm,
-        temperature=section.temperature,
         beta=section.beta,
         epsilon=section.epsilon,
         loss_type=section.loss_type,
         scale_rewards="group",
-        max_completion_length=section.max_turns * section.max_new_tokens,
-        bf16=section.bf16,
-        gradient_checkpointing=section.gradient_checkpointing,
-        use_cpu=not torch.cuda.is_available(),
-        seed=section.seed,
-        logging_steps=1,
-        save_strategy="steps",
-        save_steps=section.save_every,
-        save_total_limit=2,
-        report_to=list(section.report_to) or "none",
-        run_name=name or None,
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        # Every weight that is trained takes part in every pass; buffers never change, and passes may be more
-        # in one process than in another.
-        ddp_find_unused_parameters=False,
-        ddp_broadcast_buffers=False,
-        ddp_timeout=int(PATIENCE.total_seconds()),
     )
     if section.processes == 1:
         config._n_gpu = min(config.n_gpu, 1)  # not torch's DataParallel over all that can be seen
     return config
+
+
+def common_arguments(section: Training, plan: Plan, folder: Path, name: str = "") -> dict[str, Any]:
+    """Return what the settings say to any of TRL's trainers that sample themselves.
+
+    Args:
+        section: The training settings.
+        plan: The run's budget.
+        folder: Where checkpoints go.
+        name: What trackers call the run.
+    """
+    batch = plan.tasks_per_iteration * plan.group_size // section.processes
+    rows = section.micro_batch or batch
+    return {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": rows,
+        "gradient_accumulation_steps": batch // rows,
+        "max_steps": plan.iterations,
+        "shuffle_dataset": False,
+        "learning_rate": section.learning_rate,
+        "max_grad_norm": section.max_grad_norm,
+        "temperature": section.temperature,
+        "max_completion_length": section.max_turns * section.max_new_tokens,
+        "bf16": section.bf16,
+        "gradient_checkpointing": section.gradient_checkpointing,
+        "use_cpu": not torch.cuda.is_available(),
+        "seed": section.seed,
+        "logging_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": section.save_every,
+        "save_total_limit": 2,
+        "report_to": list(section.report_to) or "none",
+        "run_name": name or None,
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        # Every weight that is trained takes part in every pass; buffers never change, and passes may be more
+        # in one process than in another.
+        "ddp_find_unused_parameters": False,
+        "ddp_broadcast_buffers": False,
+        "ddp_timeout": int(PATIENCE.total_seconds()),
+    }
 
 
 # How far the trainer's log-probabilities lie from those under which the sampler drew its tokens.

@@ -231,6 +231,11 @@ def _joint_adapters(study: Study, _: str) -> str:
     return f"adapters for all of {count(n, 'rollout')}" if n else ""
 
 
+def _consolidated(study: Study, _: str) -> str:
+    n = sum(row.rollouts for row in study.store.read(Adapter, "consolidated"))
+    return f"an adapter for all of {count(n, 'rollout')}" if n else ""
+
+
 def _gradients(study: Study, _: str) -> str:
     n = sum(row.n_rollouts for row in study.store.read(InterferencePart))
     return f"policy gradients of {count(n, 'rollout')}" if n else ""
@@ -283,6 +288,7 @@ KINDS: Mapping[str, Finished] = {
     "adapter": Finished(_adapter, _decides_an_adapter, frozenset({"input"}), _adapter_is_there),
     "mixed_adapter": Finished(_adapter, _decides_an_adapter, frozenset({"input"}), _adapter_is_there),
     "joint_adapters": Finished(_joint_adapters, _decides_an_adapter, frozenset({"input"})),
+    "consolidated": Finished(_consolidated, _decides_an_adapter, frozenset({"input"})),
     "interference": Finished(_gradients, _decides_an_adapter, frozenset({"input"})),
     "adapter_validation": Finished(
         lambda study, _: _evaluations(study, "validation"), _decides_an_arm, frozenset()

@@ -31,6 +31,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "adapter": ("training",),
     "mixed_adapter": ("training", "targets"),
     "joint_adapters": ("training",),
+    "consolidated": ("training", "evaluation", "targets"),
     "interference": ("training",),
     "adapter_validation": ("evaluation", "targets"),
     "evaluation": ("evaluation", "targets"),

@@ -198,27 +198,28 @@ def _guard(
                     for argument, value in call.arguments.items():
                         paths[argument].update([*paths_of(record, value), "*"])
         # Which object was meant stands in the request, since a run that refrains never names it in a write.
-        request = phrasing.parse(first_request(trajectory))
-        pattern = phrasing.pattern(request.core)
-        if trajectory.success is not True or pattern is None or pattern.goal is None:
+        if trajectory.success is not True:
             continue
-        if pattern.goal.tool != tool.name:
-            continue
-        named = request.found.get(pattern.goal.object_slot, "")
-        order = [c.name for c in calls_of(trajectory) if c.arguments.get(key) == named]
-        read_first.append(bool(order) and order[0] == read.name)
-        record = records.get(named)
-        if record is None:
-            continue
-        calls = [
-            call
-            for call, _, is_error in answered_calls(trajectory)
-            if not is_error and mutates.get(call.name) and record is records.get(str(call.arguments.get(key)))
-        ]
-        if any(call.name == tool.name for call in calls):
-            wrote.append(record)
-        elif calls:
-            refrained.append((record, calls[-1]))
+        for pattern, found in phrasing.wishes(first_request(trajectory)):
+            if pattern.goal is None or pattern.goal.tool != tool.name:
+                continue
+            named = found.get(pattern.goal.object_slot, "")
+            order = [c.name for c in calls_of(trajectory) if c.arguments.get(key) == named]
+            read_first.append(bool(order) and order[0] == read.name)
+            record = records.get(named)
+            if record is None:
+                continue
+            calls = [
+                call
+                for call, _, is_error in answered_calls(trajectory)
+                if not is_error
+                and mutates.get(call.name)
+                and record is records.get(str(call.arguments.get(key)))
+            ]
+            if any(call.name == tool.name for call in calls):
+                wrote.append(record)
+            elif calls:
+                refrained.append((record, calls[-1]))
     guard = Guard(
         tool=tool.name,
         read=read.name,

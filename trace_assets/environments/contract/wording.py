@@ -46,6 +46,8 @@ class RequestPattern(Record):
     n: int
     judged: int
     passed: int
+    of_two: bool = False
+    """Seen in requests about two objects alone, as one of the two things that are asked for."""
 
 
 class Parsed(Record):
@@ -87,6 +89,25 @@ class Phrasing(Record):
         """Return a known wording by its text."""
         return next((known for known in self.patterns if known.text == core), None)
 
+    def wishes(self, request: str) -> list[tuple[RequestPattern, dict[str, str]]]:
+        """Return the wordings in a request, each with slot -> value.
+
+        Of a request about two objects only those are told that no request about one object has.
+        """
+        parsed = self.parse(request)
+        if len(parsed.objects) < 2:
+            known = self.pattern(parsed.core)
+            return [(known, parsed.found)] if known else []
+        parts = {_plain(known.text).lower(): known for known in self.patterns}
+        if not any(known.of_two for known in parts.values()):
+            return []
+        found = _parts(parsed, list(parts))
+        return [
+            (known, self._slots.fill(text)[1])
+            for plain, text in found
+            if (known := parts[plain.lower()]).of_two
+        ]
+
 
 def phrasing_of(tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]) -> Phrasing:
     """Read the wordings of requests off trajectories.
@@ -104,28 +125,46 @@ def phrasing_of(tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]) -
     bare = Phrasing(patterns=(), openings=openings, closings=closings, frames=(), values=values)
     groups: dict[str, list[tuple[Trajectory, dict[str, str]]]] = defaultdict(list)
     double: Counter[str] = Counter()
+    doubles = list[tuple[Trajectory, Parsed]]()
     for trajectory in requests:
         parsed = bare.parse(first_request(trajectory))
         if len(parsed.objects) == 1:
             groups[parsed.core].append((trajectory, parsed.found))
         elif len(parsed.objects) == 2:
             double[parsed.core] += 1
+            doubles.append((trajectory, parsed))
     mutates = {tool.name: bool(tool.mutates) for tool in tools}
     required = {tool.name: set(tool.parameters.get("required", ())) for tool in tools}
-    patterns = [
-        RequestPattern(
-            text=text,
-            slots=tuple(members[0][1]),
-            goal=_goal(mutates, required, values, members),
-            n=len(members),
-            judged=sum(t.success is not None for t, _ in members),
-            passed=sum(t.success is True for t, _ in members),
-        )
-        for text, members in groups.items()
-    ]
+    patterns = [_pattern(text, members, mutates, required, values) for text, members in groups.items()]
+    told = {pattern.goal.tool for pattern in patterns if pattern.goal}
+    if len(doubles) > 1:
+        groups = _groups_of_parts(doubles, bare)
+        parts = (_pattern(text, members, mutates, required, values) for text, members in groups.items())
+        patterns += [
+            one.model_copy(update={"of_two": True})
+            for one in parts
+            if one.goal and mutates.get(one.goal.tool) and one.goal.tool not in told
+        ]
     patterns.sort(key=lambda pattern: (-pattern.n, pattern.text))
     frames = _frames([p.text for p in patterns if p.goal], double)
     return bare.model_copy(update={"patterns": tuple(patterns[:MAX_PATTERNS]), "frames": tuple(frames)})
+
+
+def _pattern(
+    text: str,
+    members: Sequence[tuple[Trajectory, dict[str, str]]],
+    mutates: Mapping[str, bool],
+    required: Mapping[str, set[str]],
+    values: Mapping[str, Mapping[str, object]],
+) -> RequestPattern:
+    return RequestPattern(
+        text=text,
+        slots=tuple(members[0][1]),
+        goal=_goal(mutates, required, values, members),
+        n=len(members),
+        judged=sum(t.success is not None for t, _ in members),
+        passed=sum(t.success is True for t, _ in members),
+    )
 
 
 def _goal(
@@ -184,6 +223,88 @@ def _frames(singles: Sequence[str], doubles: Counter[str]) -> list[str]:
             if frame.count("{") == 2:
                 frames[frame] += n
     return [frame for frame, _ in sorted(frames.items(), key=lambda item: (-item[1], item[0]))][:40]
+
+
+# Requests about two objects, taken apart where no request about one of them says what the parts are.
+
+
+MIN_ENDS = 2
+"""Different requests that must begin, and others that must end, with the words of a part."""
+
+
+def _groups_of_parts(
+    doubles: Sequence[tuple[Trajectory, Parsed]], bare: Phrasing
+) -> dict[str, list[tuple[Trajectory, dict[str, str]]]]:
+    """Return what is asked for in requests about two objects: wording -> trajectories, and slot -> value."""
+    known = _both_ends(sorted({_plain(parsed.core) for _, parsed in doubles}))
+    groups: dict[str, list[tuple[Trajectory, dict[str, str]]]] = defaultdict(list)
+    for trajectory, parsed in doubles:
+        for plain, text in _parts(parsed, list(known)):
+            _, found = bare._slots.fill(text)
+            groups[known[plain.lower()]].append((trajectory, found))
+    return groups
+
+
+def _both_ends(cores: Sequence[str]) -> dict[str, str]:
+    """Find words about one object with which requests about two begin, and with which others end.
+
+    What joins two wishes stands between them, so it belongs to no wording that is found at both ends.
+
+    Args:
+        cores: Requests about two objects, slots without numbers.
+
+    Returns:
+        The wording in small letters -> as it begins a request.
+
+    >>> joints = ("{0} and {1}", "{0}, then {1}", "first {0}, second {1}")
+    >>> wishes = ("cancel {order}", "send {order} back")
+    >>> sorted(_both_ends([j.format(a, b) for j in joints for a in wishes for b in wishes]))
+    ['cancel {order}', 'send {order} back']
+    """
+    begins: dict[str, set[str]] = defaultdict(set)
+    ends: dict[str, set[str]] = defaultdict(set)
+    written: dict[str, str] = {}
+    for core in cores:
+        for cut in (match.start() for match in re.finditer(r"(?<![\s,;.:!?])(?=[\s,;.:!?])", core)):
+            head = core[:cut]
+            if _about_one(head) and _about_one(core[cut:]):
+                begins[head.lower()].add(core)
+                written.setdefault(head.lower(), head)
+        for cut in (match.end() for match in re.finditer(r"[\s,;.:!?](?=[^\s,;.:!?])", core)):
+            if _about_one(core[cut:]) and _about_one(core[:cut]):
+                ends[core[cut:].lower().rstrip(" ,;.:!?")].add(core)
+    return {
+        text: written[text]
+        for text in begins
+        if len(begins[text]) >= MIN_ENDS and len(ends.get(text, ())) >= MIN_ENDS
+    }
+
+
+def _about_one(text: str) -> bool:
+    """Whether a part of a request about two objects names one of them: half of each kind of slot."""
+    slots = re.findall(r"\{\w+\}", text)
+    return bool(slots) and len(slots) == len(set(slots))
+
+
+def _parts(parsed: Parsed, known: Sequence[str]) -> list[tuple[str, str]]:
+    """Find known wordings in a request, the longest first: each with slots, and as it stands there."""
+    slots = re.findall(r"\{\w+\}", parsed.core)
+    text = _plain(parsed.core)
+    spans: list[tuple[int, int]] = []
+    for words in sorted(known, key=lambda one: (-len(one), one)):
+        start = text.lower().find(words.lower())
+        while start >= 0:
+            end = start + len(words)
+            alone = not text[start - 1 : start].isalnum() and not text[end : end + 1].isalnum()
+            if alone and all(end <= a or start >= b for a, b in spans):
+                spans.append((start, end))
+            start = text.lower().find(words.lower(), start + 1)
+    found = []
+    for start, end in sorted(spans):
+        own = iter(slots[text[:start].count("{") :])
+        raw = re.sub(r"\{\w+\}", lambda _, own=own: parsed.found[next(own)[1:-1]], text[start:end])  # type: ignore[misc]
+        found.append((text[start:end], raw))
+    return found
 
 
 def _plain(text: str) -> str:

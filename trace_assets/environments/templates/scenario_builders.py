@@ -38,7 +38,11 @@ from trace_assets.records import CapabilitySpec
 
 
 def several(spec: CapabilitySpec, contract: TargetContract) -> Filled:
-    """Fill the recipe about several objects, composed of wishes that no condition decides."""
+    """Fill the recipe about several objects, composed of wishes that no condition decides.
+
+    Where users were seen to ask for two things that nobody asks for alone, these are what is composed, in
+    states in which they are right: to ask for others together would teach what the target has no use for.
+    """
     if "argument" in spec.detector_args:
         key = argument(spec, "argument")
         reads = [guard for guard in contract.guards if guard.object_argument == key]
@@ -51,14 +55,14 @@ def several(spec: CapabilitySpec, contract: TargetContract) -> Filled:
         ground = Ground(spec, contract, read, key, one.read_argument or key)
     else:
         ground = ground_of(spec, contract, contract.tool(argument(spec, "tool")).name)
-    wishes = [
-        wish(ground, guard)
+    known = [
+        (guard, patterns_for(contract, guard.tool))
         for guard in contract.guards
-        if guard.object_argument == ground.key
-        and guard.read == ground.read
-        and not guard.field
-        and patterns_for(contract, guard.tool)
+        if guard.object_argument == ground.key and guard.read == ground.read
     ]
+    if together := [guard for guard, worded in known if any(one.of_two for one in worded)]:
+        return plan(ground, [wish(ground, guard) for guard in together])
+    wishes = [wish(ground, guard) for guard, worded in known if worded and not guard.field]
     if patterns_for(contract, ground.read) and (wishes or not ground.user_answers):
         wishes.append(wish(ground, look(ground)))
     return plan(ground, wishes or free_wishes(ground))

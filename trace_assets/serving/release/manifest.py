@@ -167,7 +167,7 @@ class ReleasedChoice(Part):
     """Which way to put the adapters together is released."""
 
     arm: str = "routed"
-    """`base`, `routed`, `composed`, `sum`, `joint` or `sequential`."""
+    """`base`, `routed`, `composed`, `sum`, `joint`, `sequential` or `consolidated`."""
     reason: str = ""
     """What validation showed, in words; empty where it was not asked."""
 

@@ -169,6 +169,7 @@ def made_contract(study: Study, partition: str) -> Made:
 
 MIXED = "mixed"
 JOINT_ADAPTERS = "joint_adapters"
+CONSOLIDATED = "consolidated"
 
 
 def made_base(study: Study, partition: str) -> Made:
@@ -230,6 +231,20 @@ def made_joint(study: Study, partition: str) -> Made:
     own = [known.get(lesson.capability_id) for lesson in study.store.read(Lesson)]
     for row in study.store.read(Adapter, JOINT_ADAPTERS):
         made.add(adapter(row), [*some(own, "trained in"), *base(study)])
+    return made
+
+
+def made_consolidated(study: Study, partition: str) -> Made:
+    """The adapter that the composed agent was distilled into: who acted there, and who sent it tasks."""
+    made, known = Made(), environments(study)
+    own = [known.get(lesson.capability_id) for lesson in study.store.read(Lesson)]
+    every = [row for row in study.store.read(Adapter) if row.kind == "capability"]
+    used = routings(study).get(study.settings.routing.router)
+    for row in study.store.read(Adapter, CONSOLIDATED):
+        teachers = some((adapter(one) for one in every), "taught by")
+        made.add(
+            adapter(row), [*teachers, *some([used], "routed by"), *some(own, "trained in"), *base(study)]
+        )
     return made
 
 

@@ -26,6 +26,7 @@ RECORDERS: dict[str, Callable[[Study, str], Made]] = {
     "adapter": edges.made_adapter,
     "mixed_adapter": edges.made_adapter,
     "joint_adapters": edges.made_joint,
+    "consolidated": edges.made_consolidated,
     "adapter_validation": edges.made_validation,
     "routing": edges.made_routing,
     "evaluation": edges.made_evaluation,
