@@ -15,6 +15,12 @@ pytest_plugins = ("pytester",)
 PLUGIN = ("-p", "trace_assets.pytest_plugin", "-p", "no:cacheprovider")
 
 
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package is installed its entry point loads the plugin as well: one too many for pytest."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 @pytest.fixture
 def library(pytester: pytest.Pytester) -> Path:
     write_template("library", pytester.path / "library")

@@ -138,7 +138,7 @@ def test_the_command_plans() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--gap", "0.3", "--gain", "0.1"], ["--gap", "2"], ["--gap", "0.3", "--tasks", "0"]]
+    "options", [["--gap", "0.3", "--gain", "0.1"], ["--gap", "2"], ["--gap", "0.3", "--tasks", "0"]]
 )
 def test_plans_that_cannot_be_are_refused(options: list[str]) -> None:
     with pytest.raises(InputError):
