@@ -235,8 +235,9 @@ def test_unequal_budgets_are_said(tmp_path: Path) -> None:
 def test_a_tie_and_a_difference_beyond_the_margin_are_never_shown_of_one_study(values: list[float]) -> None:
     found, tie = across(values), tie_p_value(values, 0.02)
     assert found.mean is not None and tie is not None
-    if verdict(found, found.p, tie, 0.05) == "tied":
-        assert abs(found.mean) < 0.02
+    if verdict(found, found.p, tie, 0.02, 0.05) == "tied":
+        assert found.low is not None and found.high is not None
+        assert -0.02 < found.low <= found.mean <= found.high < 0.02
     assert holm({"a": found.p})["a"] == found.p
 
 

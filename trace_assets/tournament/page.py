@@ -20,11 +20,11 @@ def sentence(one: Shown, plan: Plan) -> str:
     points = f"{abs(100 * (one.found.mean or 0.0)):.1f} points"
     margin = f"{100 * plan.margin:g} points"
     if one.verdict == "better":
-        return f"`{ours}` was better than `{rival}` by {points} {found}."
+        return f"`{ours}` was better than `{rival}` by {points}: {found}."
     if one.verdict == "worse":
-        return f"`{ours}` was worse than `{rival}` by {points} {found}."
+        return f"`{ours}` was worse than `{rival}` by {points}: {found}."
     if one.verdict == "tied":
-        return f"`{ours}` and `{rival}` tie: the difference lies within {margin} {found}."
+        return f"`{ours}` and `{rival}` tie: the difference lies within {margin}: {found}."
     more = f"; {one.more_worlds} worlds more would show what was found (power 0.8)" if one.more_worlds else ""
     return f"This study cannot tell `{ours}` from `{rival}`: {found}{more}."
 
@@ -83,7 +83,7 @@ def _arms(scored: Score) -> Iterator[str]:
 
 
 def _comparisons(scored: Score) -> Iterator[str]:
-    yield "| comparison | difference in points [95 %] | p (Holm) | p of a tie | verdict | by world |"
+    yield "| comparison | difference in points [95 %] | p (Holm) | p of a tie (Holm) | verdict | by world |"
     yield "|---|---|--:|--:|---|---|"
     for one in (*scored.primary, *scored.secondary):
         worlds = ", ".join(f"{100 * value:+.1f}" for _, value in sorted(one.by_world.items()))

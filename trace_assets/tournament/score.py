@@ -47,7 +47,7 @@ class Shown:
         found: The difference over worlds.
         by_world: World to its own difference.
         adjusted_p: After Holm over the primary ones; None for a secondary one.
-        tie_p: Of the two one-sided tests; None with fewer than two worlds.
+        tie_p: Of the two one-sided tests, after Holm where primary; None with fewer than two worlds.
         verdict: Of a primary comparison; None for a secondary one, and before all worlds are played.
         more_worlds: How many worlds would show the difference that was found, where it is undecided.
     """
@@ -115,17 +115,20 @@ def score(folder: Path) -> Score:
     differences = {one.name: by_world(rows, one) for one in (*plan.primary, *plan.secondary)}
     found = {name: across(list(values.values())) for name, values in differences.items()}
     adjusted = holm({one.name: found[one.name].p for one in plan.primary})
+    ties = {name: tie_p_value(list(values.values()), plan.margin) for name, values in differences.items()}
+    adjusted_ties = holm({one.name: ties[one.name] for one in plan.primary})
 
     def shown(one: Comparison, *, primary: bool) -> Shown:
-        name, values = one.name, list(differences[one.name].values())
-        tie = tie_p_value(values, plan.margin)
-        said = verdict(found[name], adjusted[name], tie, plan.alpha) if primary and due else None
+        name = one.name
+        said: Verdict | None = None
+        if primary and due:
+            said = verdict(found[name], adjusted[name], adjusted_ties[name], plan.margin, plan.alpha)
         return Shown(
             comparison=one,
             found=found[name],
             by_world=differences[name],
             adjusted_p=adjusted.get(name),
-            tie_p=tie,
+            tie_p=adjusted_ties.get(name, ties[name]),
             verdict=said,
             more_worlds=_more(found[name], plan) if said == "undecided" else None,
         )

@@ -120,17 +120,32 @@ def holm(p_values: Mapping[str, float | None]) -> dict[str, float | None]:
     return adjusted
 
 
-def verdict(found: Across, adjusted_p: float | None, tie_p: float | None, alpha: float) -> Verdict:
+def verdict(
+    found: Across, adjusted_p: float | None, adjusted_tie_p: float | None, margin: float, alpha: float
+) -> Verdict:
     """Say what is shown of a comparison: a difference, a tie within the margin, or neither.
 
-    >>> verdict(across([0.05, 0.06, 0.07]), 0.01, 1.0, 0.05), verdict(across([0.0]), None, None, 0.05)
-    ('better', 'undecided')
-    >>> verdict(across([-0.001, 0.001, 0.0]), 1.0, 0.001, 0.05)
+    A tie takes both its p-value and the interval that is printed: nobody should read of a tie beside bounds
+    that go beyond it.
+
+    Args:
+        found: The difference.
+        adjusted_p: Of no difference, after Holm.
+        adjusted_tie_p: Of `tie_p_value`, after Holm.
+        margin: What counts as no difference.
+        alpha: Level.
+
+    >>> verdict(across([0.05, 0.06, 0.07]), 0.01, 1.0, 0.02, 0.05)
+    'better'
+    >>> verdict(across([-0.001, 0.001, 0.0]), 1.0, 0.001, 0.02, 0.05)
     'tied'
+    >>> verdict(across([-0.005, 0.0]), 0.5, 0.045, 0.02, 0.05), verdict(across([0.0]), None, None, 0.02, 0.05)
+    ('undecided', 'undecided')
     """
-    if found.mean is None or adjusted_p is None:
+    if found.low is None or found.high is None or found.mean is None or adjusted_p is None:
         return "undecided"
-    if tie_p is not None and tie_p < alpha:
+    within = -margin < found.low and found.high < margin
+    if within and adjusted_tie_p is not None and adjusted_tie_p < alpha:
         return "tied"
     if adjusted_p < alpha:
         return "better" if found.mean > 0 else "worse"
