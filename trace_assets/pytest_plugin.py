@@ -150,15 +150,12 @@ def _opener(named: str) -> Callable[[], Target]:
     from importlib import import_module
 
     from trace_assets.errors import InputError
+    from trace_assets.targets.process.target import ProcessTarget, module_file, of_module
 
-    path = Path(named)
-    path = path / "target.py" if path.is_dir() else path
+    path = module_file(Path(named))
     if path.suffix == ".py":
-        from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
-
-        if not path.is_file():
-            raise InputError(f"there is no module {path}; `trace targets new NAME` writes one to begin from.")
-        return lambda: ProcessTarget(ProcessConfig(module=path.absolute(), python=Path(sys.executable)))
+        config = of_module(path)
+        return lambda: ProcessTarget(config)
     module, colon, name = named.partition(":")
     if not colon or not module or not name:
         raise InputError(

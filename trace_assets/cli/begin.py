@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -18,10 +19,11 @@ from trace_assets.errors import InputError, TraceError
 from trace_assets.store.files import Home, replacing_file
 from trace_assets.study import Study
 from trace_assets.system.accelerators import accelerators
-from trace_assets.targets.process.target import ProcessTarget
+from trace_assets.targets.process.target import ProcessTarget, module_file, of_module
 from trace_assets.targets.registry import BENCHMARKS, benchmark_of, install, read_installed
 from trace_assets.training.preset_choice import CPU, choose_preset, read_shape
 from trace_assets.workflows.new_study import (
+    EMBEDDED,
     NewStudy,
     find_model,
     read_back,
@@ -36,7 +38,7 @@ def init(
     target: Annotated[
         str,
         typer.Option(help="tau2:retail and the like (`trace targets list`), or your target's module file."),
-    ] = "embedded",
+    ] = EMBEDDED,
     model: Annotated[str, typer.Option(help="The agent's: a Hugging Face folder, or hub name.")] = "",
     user: Annotated[
         str, typer.Option(help="Who plays the user: a server's address, `scripted`, or `none`.")
@@ -98,25 +100,16 @@ def init(
 
 def _target(named: str) -> tuple[str, str]:
     """Return a target's name, and the file of its module where it is one of your own."""
-    path = Path(named).expanduser()
-    path = path / "target.py" if path.is_dir() else path
+    path = module_file(Path(named).expanduser())
     if path.suffix != ".py":
-        known = benchmark_of(named) is not None or named == "embedded" or named.startswith("openenv")
+        known = benchmark_of(named) is not None or named == EMBEDDED or named.startswith("openenv")
         if known:
             return named, ""
-        names = ", ".join(["embedded", "openenv", *(one for b in BENCHMARKS.values() for one in b.domains)])
+        names = ", ".join([EMBEDDED, "openenv", *(one for b in BENCHMARKS.values() for one in b.domains)])
         raise InputError(f"there is no target '{named}': take one of {names}, or your target's module file.")
-    if not path.is_file():
-        raise InputError(f"there is no module {path}; `trace targets new NAME` writes one to begin from.")
-    import sys
-
-    from trace_assets.targets.process.target import ProcessConfig
-
-    with_target = ProcessTarget(ProcessConfig(module=path.absolute(), python=Path(sys.executable)))
-    try:
-        return with_target.name, str(path.absolute())
-    finally:
-        with_target.close()
+    config = of_module(path)
+    with closing(ProcessTarget(config)) as own:
+        return own.name, str(config.module)
 
 
 def _prepare(study: Study, source: Path | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from rich import box
 from rich.console import Console
@@ -86,8 +87,7 @@ def _dollars(found: Budget) -> str:
     return money(low) if low == high else f"{money(low)} to {money(high)}"
 
 
-def _powers(powers: dict[float, float] | object) -> str:
-    assert isinstance(powers, dict)
+def _powers(powers: Mapping[float, float]) -> str:
     return ", ".join(f"{value:g}: {100 * power:.0f} %" for value, power in powers.items())
 
 

@@ -19,7 +19,7 @@ from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Split
 from trace_assets.study import Study
 from trace_assets.targets.conformance import examine_target
-from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
+from trace_assets.targets.process.target import ProcessConfig, ProcessTarget, module_file
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.registry import BENCHMARKS, RECORD, benchmark_of, open_named, read_installed
 from trace_assets.targets.template import write_template
@@ -216,8 +216,7 @@ def _open(study: Study, target: str | None) -> Target:
     if target is None or target == section.name:
         return study.__class__(study.home, study.settings).target
     if target.endswith(".py") or "/" in target:
-        path = Path(target)
-        path = path / "target.py" if path.is_dir() else path
+        path = module_file(Path(target))
         python = Path(section.python or sys.executable)
         return ProcessTarget(
             ProcessConfig(

@@ -185,7 +185,7 @@ def evaluate_sums(
     make_policy: PolicyMaker | None = None,
     trials: int = 1,
 ) -> tuple[list[Evaluation], list[Trajectory]]:
-    """Play each sum of adapters once on every task: what `oracle_composed` chooses by.
+    """Play each sum of adapters on every task: what `oracle_composed` chooses by.
 
     Args:
         target: Where the tasks live.

@@ -305,7 +305,8 @@ class _Run:
         outcomes: list[Outcome] = []
         again: set[Item] = set()
         # In the order in which they were begun: a set's own order would differ from run to run.
-        ended = [(future, items) for future, items in self.running.items() if future in set(finished)]
+        done = set(finished)
+        ended = [(future, items) for future, items in self.running.items() if future in done]
         if any(isinstance(future.exception(), WorkerDied) for future, _ in ended):
             recover_lost()
         for future, items in ended:

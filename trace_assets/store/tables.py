@@ -225,7 +225,9 @@ class Store:
         """Say so when a file lies in a table's folder whose rows the table has already; see `doubles`."""
         if self.manifest is None:
             return ""
-        for file in sorted((self.folder / record.table).glob("*.parquet")):
+        known, name = self.manifest.entries(), self.manifest.name
+        unlisted = [one for one in (self.folder / record.table).glob("*.parquet") if name(one) not in known]
+        for file in sorted(unlisted):
             if doubles(self.manifest, file):
                 with self.manifest.undisturbed():  # it may be about to get its entry
                     if of := doubles(self.manifest, file):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
 
 from trace_assets.errors import InputError
+from trace_assets.records import Record
+from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.store.files import make_folder, replacing_file
 
+R = TypeVar("R", bound=Record)
 RESULTS, COSTS = "results", "costs"
-MISSING = "missing"
 
 
-class TaskResult(BaseModel):
+class TaskResult(Record):
     """One task under one arm in one world."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     plan: str
     """Fingerprint of the plan under which it was made."""
@@ -31,10 +31,8 @@ class TaskResult(BaseModel):
     """Trials without a fault; a task without any counts in no comparison."""
 
 
-class Cost(BaseModel):
+class Cost(Record):
     """What one asset took in one world."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     plan: str
     world: int
@@ -46,31 +44,15 @@ class Cost(BaseModel):
     cost_usd: float
 
 
-SCHEMAS: Mapping[type[BaseModel], dict[str, type[pl.DataType]]] = {
-    TaskResult: {
-        **dict.fromkeys(("plan",), pl.String),
-        "world": pl.Int64,
-        **dict.fromkeys(("arm", "task_id", "skill"), pl.String),
-        **dict.fromkeys(("passed", "judged"), pl.Int64),
-    },
-    Cost: {
-        "plan": pl.String,
-        "world": pl.Int64,
-        **dict.fromkeys(("asset", "kind", "unit"), pl.String),
-        **dict.fromkeys(("quantity", "cost_usd"), pl.Float64),
-    },
-}
-
-
-def write_rows(file: Path, record: type[BaseModel], rows: Iterable[BaseModel]) -> None:
+def write_rows(file: Path, record: type[R], rows: Iterable[R]) -> None:
     """Write rows of one world, all or none."""
-    frame = pl.DataFrame([row.model_dump() for row in rows], schema=SCHEMAS[record])
+    frame = to_frame(rows, record)
     make_folder(file.parent)
     with replacing_file(file) as partial:
         frame.write_parquet(partial)
 
 
-def read_rows(folder: Path, name: str, record: type[BaseModel]) -> pl.DataFrame:
+def read_rows(folder: Path, name: str, record: type[Record]) -> pl.DataFrame:
     """Return the rows of all finished worlds.
 
     Args:
@@ -81,7 +63,7 @@ def read_rows(folder: Path, name: str, record: type[BaseModel]) -> pl.DataFrame:
     Raises:
         InputError: A file is not what was written there.
     """
-    frames = [pl.DataFrame(schema=SCHEMAS[record])]
+    frames = [pl.DataFrame(schema=polars_schema(record))]
     for file in sorted((folder / name).glob("world-*.parquet")):
         try:
             frame = pl.read_parquet(file)

@@ -151,35 +151,14 @@ def collect(folder: Path, plan: Plan, world: int) -> None:
         own = spent[entry.asset, entry.kind, entry.unit]
         own[0] += entry.quantity
         own[1] += entry.cost_usd
-    write_rows(
-        result_file(folder, COSTS, world),
-        Cost,
-        (
-            Cost(
-                plan=plan.fingerprint,
-                world=world,
-                asset=asset,
-                kind=kind,
-                unit=unit,
-                quantity=q,
-                cost_usd=usd,
-            )
-            for (asset, kind, unit), (q, usd) in sorted(spent.items())
-        ),
-    )
-    write_rows(
-        result_file(folder, RESULTS, world),
-        TaskResult,
-        (
-            TaskResult(
-                plan=plan.fingerprint,
-                world=world,
-                arm=arm,
-                task_id=task,
-                skill=skill,
-                passed=passed,
-                judged=judged,
-            )
-            for (arm, task, skill), (passed, judged) in sorted(counts.items())
-        ),
-    )
+    shared: dict[str, Any] = {"plan": plan.fingerprint, "world": world}
+    costs = [
+        Cost(**shared, asset=asset, kind=kind, unit=unit, quantity=quantity, cost_usd=usd)
+        for (asset, kind, unit), (quantity, usd) in sorted(spent.items())
+    ]
+    results = [
+        TaskResult(**shared, arm=arm, task_id=task, skill=skill, passed=passed, judged=judged)
+        for (arm, task, skill), (passed, judged) in sorted(counts.items())
+    ]
+    write_rows(result_file(folder, COSTS, world), Cost, costs)
+    write_rows(result_file(folder, RESULTS, world), TaskResult, results)

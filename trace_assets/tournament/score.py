@@ -155,7 +155,7 @@ def by_world(rows: pl.DataFrame, one: Comparison) -> dict[int, float]:
         rows: Columns of `TaskResult`.
         one: The two arms.
     """
-    judged = rows.filter(pl.col("judged") > 0).with_columns(rate=pl.col("passed") / pl.col("judged"))
+    judged = _judged(rows)
     keys = ["world", "task_id"]
     ours = judged.filter(pl.col("arm") == one.arm).select(*keys, ours="rate")
     theirs = judged.filter(pl.col("arm") == one.rival).select(*keys, theirs="rate")
@@ -165,8 +165,7 @@ def by_world(rows: pl.DataFrame, one: Comparison) -> dict[int, float]:
 
 def arm_scores(rows: pl.DataFrame, finished: Sequence[int]) -> list[ArmScore]:
     """Return every arm that was played, the best first."""
-    judged = rows.filter(pl.col("judged") > 0).with_columns(rate=pl.col("passed") / pl.col("judged"))
-    worlds = judged.group_by("arm", "world").agg(rate=pl.col("rate").mean(), tasks=pl.len())
+    worlds = _judged(rows).group_by("arm", "world").agg(rate=pl.col("rate").mean(), tasks=pl.len())
     scores = []
     for (name,), own in worlds.sort("arm", "world").group_by(["arm"], maintain_order=True):
         scores.append(
@@ -179,6 +178,11 @@ def arm_scores(rows: pl.DataFrame, finished: Sequence[int]) -> list[ArmScore]:
             )
         )
     return sorted(scores, key=lambda one: -(one.rate.mean or 0.0))
+
+
+def _judged(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the tasks with a judged trial, and the share of these that passed."""
+    return rows.filter(pl.col("judged") > 0).with_columns(rate=pl.col("passed") / pl.col("judged"))
 
 
 def unequal_budgets(costs: pl.DataFrame) -> list[str]:

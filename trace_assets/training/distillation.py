@@ -20,7 +20,7 @@ from trace_assets.records import NO_ADAPTER
 from trace_assets.settings import Training
 from trace_assets.training.consolidation import Teacher
 from trace_assets.training.plan import Plan
-from trace_assets.training.trainer import CHUNK, RunTrainer, common_arguments
+from trace_assets.training.trainer import CHUNK, RunTrainer, common_arguments, on_own_device
 
 REVERSE_KL = 1.0
 """TRL's beta: 1 is the reverse KL, KL(student || teacher)."""
@@ -165,9 +165,5 @@ def distillation_config(section: Training, plan: Plan, folder: Path, name: str =
         folder: Where checkpoints go.
         name: What trackers call the run.
     """
-    config = DistillationConfig(
-        **common_arguments(section, plan, folder, name), beta=REVERSE_KL, pad_to_multiple_of=None
-    )
-    if section.processes == 1:
-        config._n_gpu = min(config.n_gpu, 1)  # not torch's DataParallel over all that can be seen
-    return config
+    common = common_arguments(section, plan, folder, name)
+    return on_own_device(DistillationConfig(**common, beta=REVERSE_KL, pad_to_multiple_of=None), section)

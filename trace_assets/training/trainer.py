@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.functional import pad
 from torch.optim.lr_scheduler import LambdaLR
+from transformers import TrainingArguments
 from transformers.trainer_callback import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -25,6 +26,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 
+ConfigT = TypeVar("ConfigT", bound=TrainingArguments)
 CHUNK = 16
 """Rows scored together on the tiny model: small enough for the processor's cache."""
 _IMAGES = ("pixel_values", "image_grid_thw", "num_images", "token_type_ids", "mm_token_type_ids")
@@ -292,8 +294,13 @@ def grpo_config(section: Training, plan: Plan, folder: Path, name: str = "") -> 
         loss_type=section.loss_type,
         scale_rewards="group",
     )
+    return on_own_device(config, section)
+
+
+def on_own_device(config: ConfigT, section: Training) -> ConfigT:
+    """Keep one process to one device: torch's DataParallel would take all that can be seen."""
     if section.processes == 1:
-        config._n_gpu = min(config.n_gpu, 1)  # not torch's DataParallel over all that can be seen
+        config._n_gpu = min(config.n_gpu, 1)
     return config
 
 

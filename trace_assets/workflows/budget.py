@@ -420,5 +420,4 @@ def _priced(study: Study, made: Budget, gpu_usd: float) -> Budget:
             low += price(section, round(read[0]), round(written[0]))
             high += price(section, round(read[1]), round(written[1]))
             known = True
-    values = {name: getattr(made, name) for name in made.__dataclass_fields__}
-    return Budget(**{**values, "usd": (low, high) if known else None, "missing": missing})
+    return replace(made, usd=(low, high) if known else None, missing=missing)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +11,7 @@ from trace_assets.diagnosis.repair.run import Plan, Run
 from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Conversation, Policy, Reply
 from trace_assets.records import Capability, Label, Message, Repair, Task, Trajectory
-from trace_assets.rollouts.episode import Trial, play, run_identity
+from trace_assets.rollouts.episode import Trial, play, run_identity, trajectory_id
 from trace_assets.rollouts.runner import Journal
 from trace_assets.system.progress import progress
 from trace_assets.targets.protocol import Target
@@ -107,11 +105,9 @@ class GoingOn:
         written, told = beginning(one, repaired=repaired)
         policy = _FromThere(self.policy, written, told)
         trial = Trial(one.task, run.trial, run.seed or 0, run.adapter)
-        identity = _identity(
-            *run_identity(target, self.policy, self.max_turns),
-            *(run.trajectory_id, one.capability.capability_id, told),
-            *(message.model_dump_json(exclude_defaults=True) for message in written),
-        )
+        said = (message.model_dump_json(exclude_defaults=True) for message in written)
+        beside = (run.trajectory_id, one.capability.capability_id, told, *said)
+        identity = trajectory_id((*run_identity(target, self.policy, self.max_turns), *beside), trial)
         found = kept.get(identity)
         if found is None or found.fault is not None:
             rollout = await play(target, trial, policy, max_turns=self.max_turns, identity=identity)
@@ -235,7 +231,3 @@ def _row(one: Open, after: Trajectory, control: Trajectory) -> Repair:
             "placebo_passed": control.success if judged else None,
         }
     )
-
-
-def _identity(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]

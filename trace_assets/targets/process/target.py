@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -53,6 +54,22 @@ class ProcessConfig:
     call_seconds: float = 60.0
     processes: int = 0
     limits: Mapping[Split, int] = field(default_factory=dict)
+
+
+def module_file(named: Path) -> Path:
+    """Return the file of a target's module: the one that is named, or the one in the folder that is."""
+    return named / "target.py" if named.is_dir() else named
+
+
+def of_module(file: Path) -> ProcessConfig:
+    """Return how a target of one's own is run: by this interpreter, at the defaults.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    if not file.is_file():
+        raise InputError(f"there is no module {file}; `trace targets new NAME` writes one to begin from.")
+    return ProcessConfig(module=file.absolute(), python=Path(sys.executable))
 
 
 class ProcessTarget:
