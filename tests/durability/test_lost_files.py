@@ -59,6 +59,11 @@ def empty(file: Path) -> None:
     os.truncate(file, 0)
 
 
+def folder_instead(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 def cut(file: Path) -> None:
     os.truncate(file, file.stat().st_size // 2)
 
@@ -199,6 +204,7 @@ def test_a_damaged_model_is_due_and_is_not_used(
 
 def test_a_model_without_its_folder_is_due_also_where_no_hashes_were_kept(small: Small) -> None:
     (small.folder / MANIFEST).unlink()
+    (small.folder / f"{MANIFEST}.lock").unlink()
     shutil.rmtree(small.folder / "models" / "base" / "abc")
     assert [str(step.item) for step in small.due()] == ["base_model"]
 
@@ -269,6 +275,7 @@ def test_an_emptied_inbox_of_an_earlier_version_is_read_again(small: Small) -> N
 
 def test_a_home_of_an_earlier_version_is_taken_as_it_is(small: Small) -> None:
     (small.folder / MANIFEST).unlink()
+    (small.folder / f"{MANIFEST}.lock").unlink()
     assert small.due() == [], "the upgrade alone makes something due"
     (told,) = [one for one in files(small.study(), deep=False) if one.state != "ok"]
     assert told.name == "content hashes" and told.state == "degraded"
@@ -283,10 +290,29 @@ def test_a_home_of_an_earlier_version_is_taken_as_it_is(small: Small) -> None:
 
 def test_a_table_that_was_lost_before_the_upgrade_is_due(small: Small) -> None:
     (small.folder / MANIFEST).unlink()
+    (small.folder / f"{MANIFEST}.lock").unlink()
     empty(small.folder / "tables" / "triage" / "desk.parquet")
     assert [str(step.item) for step in small.due()] == ["triage[desk]"]
     small.sync()
     assert small.due() == [] and len(small.study().store.read(Triage)) == 6
+
+
+@pytest.mark.parametrize("left", [gone, folder_instead])
+def test_a_manifest_that_is_lost_is_told_and_nothing_is_taken_for_empty(
+    small: Small, left: Callable[[Path], None]
+) -> None:
+    gone(small.folder / "tables" / "triage" / "desk.parquet")
+    left(small.folder / MANIFEST)
+    with pytest.raises(InputError, match=r"manifest\.jsonl is .*--accept-losses"):
+        small.study().store.read(Triage)
+    with pytest.raises(InputError, match=r"manifest\.jsonl is "):
+        small.study().store.write([], Triage, "desk")
+    (told,) = [one for one in files(small.study(), deep=False) if one.state != "ok"]
+    assert told.state == "missing" and told.fix == "trace doctor --accept-losses"
+    assert accept_losses(small.study()) == [MANIFEST]
+    small.sync()
+    assert small.due() == [] and len(small.study().store.read(Triage)) == 6
+    assert all(one.state == "ok" for one in files(small.study(), deep=True))
 
 
 def test_an_altered_line_of_the_manifest_loses_nothing(small: Small) -> None:

@@ -122,6 +122,7 @@ def test_it_is_written_anew_when_most_of_it_is_outdated(
 @given(st.data())
 def test_a_flipped_bit_of_it_hides_no_damage(manifest: Manifest, data: st.DataObject) -> None:
     manifest.file.unlink(missing_ok=True)
+    manifest.file.with_name(f"{manifest.file.name}.lock").unlink(missing_ok=True)
     for name in "abc":
         put(manifest, name, name.encode() * 50)
     content = bytearray(manifest.file.read_bytes())

@@ -3,6 +3,9 @@
 A manifest is a file of lines, one for every file that was put in place or removed; the last line of a name
 counts. It is written after the file, so a line says what is on the disk. Readers take no lock unless a file
 differs from its line: then they look again while nobody is putting files in place.
+
+The lock beside it holds a line once the manifest is on the disk: by it a manifest that is gone is told from
+one that was never begun.
 """
 
 from __future__ import annotations
@@ -10,14 +13,17 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
+from trace_assets.errors import InputError
 from trace_assets.store.files import make_folder, replacing_file, sync_file, sync_folder
 from trace_assets.store.lines import append_lines, read_lines, sealed
 
@@ -28,6 +34,7 @@ ALTERED = "is not what was written: its content was altered, or it is another fi
 ENDS = 1 << 16
 """Bytes at the beginning and the end of a file that are compared where the whole is too much: a Parquet
 file's footer and a safetensors file's header are among them."""
+_KEPT = "there is a manifest"
 _COMPACT_BYTES = 1 << 18
 """Whenever a manifest has grown by so much, and most of its lines are outdated, it is written anew."""
 
@@ -83,10 +90,18 @@ class Manifest:
         self._together = 0
 
     def entries(self) -> Mapping[str, Entry]:
-        """Return the entry of every file that shall be there, by name."""
+        """Return the entry of every file that shall be there, by name.
+
+        Raises:
+            InputError: The manifest is gone, or something else lies in its place.
+        """
         try:
             found = self.file.stat()
-        except FileNotFoundError:
+        except OSError:
+            found = None
+        if found is None or not stat.S_ISREG(found.st_mode):
+            if said := self.lost():
+                raise InputError(said)
             return {}
         key = (found.st_ino, found.st_size, found.st_mtime_ns)
         if self._state[0] != key:
@@ -102,6 +117,41 @@ class Manifest:
                 grouped.setdefault(name.rpartition("/")[0], []).append(name)
             self._folders = (known, grouped)
         return self._folders[1].get(self.name(folder), [])
+
+    def lost(self) -> str:
+        """Say so when there was a manifest and it is gone, or something else lies in its place."""
+        try:
+            wrong = "" if stat.S_ISREG(self.file.stat().st_mode) else "is no file"
+        except FileNotFoundError:
+            wrong = "is gone" if self._was_kept() else ""
+        except OSError as error:
+            wrong = f"cannot be looked at ({error.strerror})"
+        if not wrong:
+            return ""
+        return (
+            f"{self.file} {wrong}: it lists what {self.root} shall hold, so what is lost cannot be told. "
+            "Put it back from a backup, or have `trace doctor --accept-losses` take the files that are there "
+            "as they are."
+        )
+
+    def begin_anew(self) -> bool:
+        """Take a manifest that is lost for one that was never begun; say whether it was lost.
+
+        What lies in its place is moved beside it.
+        """
+        if not self.lost():
+            return False
+        with self._lock_held():
+            if self.file.exists():
+                self.file.rename(self.file.with_name(f"{self.file.name}.damaged-{uuid4().hex[:8]}"))
+            os.truncate(self._lock, 0)
+        return True
+
+    def _was_kept(self) -> bool:
+        try:
+            return self._lock.stat().st_size > 0
+        except OSError:
+            return False
 
     def is_there(self) -> bool:
         """Whether there is a manifest: an earlier version of the program kept none."""
@@ -300,6 +350,16 @@ class Manifest:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        with self._lock_held():
+            if said := self.lost():
+                raise InputError(said)
+            yield
+            if not self._together and not self._was_kept() and self.file.exists():
+                sync_folder(self.file.parent)
+                append_lines(self._lock, [_KEPT])
+
+    @contextmanager
+    def _lock_held(self) -> Iterator[None]:
         make_folder(self.file.parent)
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:

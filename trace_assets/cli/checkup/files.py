@@ -36,6 +36,8 @@ def files(study: Study, *, deep: bool) -> list[Finding]:
             and ends.
     """
     manifest = manifest_of(study.home.path)
+    if said := manifest.lost():
+        return [Finding("files", "missing", said, EVERY, ACCEPT)]
     known = manifest.entries()
     quick = manifest.problems(known, READ_TO_THE_END)
     found = quick | (manifest.problems(known) if deep else {})
@@ -60,9 +62,12 @@ def files(study: Study, *, deep: bool) -> list[Finding]:
 def accept_losses(study: Study) -> list[str]:
     """Strike lost files out of the manifest, and move altered ones to `damaged/`; return their names.
 
-    What can be made again is due afterwards; of history the rest stands.
+    What can be made again is due afterwards; of history the rest stands. Where the manifest itself is lost,
+    the files that are there are taken as they are.
     """
     manifest = manifest_of(study.home.path)
+    if manifest.begin_anew():
+        return [MANIFEST]
     found = sorted(manifest.problems(manifest.entries()))
     set_aside(study, manifest, found)
     return found
