@@ -40,12 +40,17 @@ def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = 
     from trace_assets.workflows.forecast import forecast_environments, spent_so_far
 
     study = open_study(config, overrides)
-    rows = forecast_environments(study)
+    found = forecast_environments(study)
     if as_json:
-        document = {"environments": [asdict(row) for row in rows], "spent_usd": spent_so_far(study)}
-        print(json.dumps(document, indent=2))
-    else:
-        print_forecast(study, rows, make_console(), study.settings.writer_server, "writer")
+        document = {"environments": [asdict(row) for row in found.rows], "left_out": found.left_out}
+        print(json.dumps({**document, "spent_usd": spent_so_far(study)}, indent=2))
+        return
+    console = make_console()
+    if not found.rows and not found.left_out:
+        console.print("No capability is kept, so no environment is to be written; `trace diagnose` says why.")
+    for name, why in found.left_out.items():
+        console.print(f"{escape(name)}: nothing foreseen: {escape(why)}.", soft_wrap=True)
+    print_forecast(study, found.rows, console, study.settings.writer_server, "writer")
 
 
 @app.command("versions")

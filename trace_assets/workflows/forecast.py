@@ -247,14 +247,23 @@ EVIDENCE_TOKENS = 1500
 """Of the failed checks in a request to mend."""
 
 
-def forecast_environments(study: Study) -> list[Forecast]:
-    """Forecast the calls for the environments of all kept capabilities.
+@dataclass(frozen=True)
+class EnvironmentsForecast:
+    """What environments of kept capabilities would cost.
 
-    Nothing is asked. What is remembered is left out.
+    Attributes:
+        rows: Two a capability that a model writes: if the first draft is accepted, and at the most, with
+            every round of mending. Replies that are cut off and continued are not foreseen. What is
+            remembered is left out.
+        left_out: Kept capability -> why nothing is foreseen for it, in words.
+    """
 
-    Returns:
-        Two rows a capability that a model writes: if the first draft is accepted, and at the most, with every
-        round of mending. Replies that are cut off and continued are not foreseen.
+    rows: list[Forecast]
+    left_out: dict[str, str]
+
+
+def forecast_environments(study: Study) -> EnvironmentsForecast:
+    """Forecast the calls for the environments of all kept capabilities; nothing is asked.
 
     Raises:
         InputError: No model is set.
@@ -265,22 +274,29 @@ def forecast_environments(study: Study) -> list[Forecast]:
             "no model writes environments: set synthesis.writer to model or auto, and synthesis.model."
         )
     rows: list[Forecast] = []
-    kept = sorted(row.capability_id for row in study.store.read(SelectedCapability) if row.kept)
-    for name in kept:
-        specs = study.store.read(CapabilitySpec, name)
-        if specs:
-            rows += _rows(study, specs[0])
-    return rows
+    left_out: dict[str, str] = {}
+    for name in sorted(row.capability_id for row in study.store.read(SelectedCapability) if row.kept):
+        own = _rows(study, name)
+        if isinstance(own, str):
+            left_out[name] = own
+        else:
+            rows += own
+    return EnvironmentsForecast(rows, left_out)
 
 
-def _rows(study: Study, spec: CapabilitySpec) -> list[Forecast]:
+def _rows(study: Study, name: str) -> list[Forecast] | str:
     section = study.settings.synthesis
+    specs = study.store.read(CapabilitySpec, name)
+    if not specs:
+        return "it is not specified yet: `trace sync --select capability_spec`, then ask again"
+    spec = specs[0]
     try:
         contract = read_contract(study, spec.target)
     except InputError:
-        return []  # none will be written
+        way = "`trace sync --select target_contract`, then ask again"
+        return f"the contract of {spec.target} is not read yet: {way}"
     if section.writer == "auto" and _has_recipe(study, spec):
-        return []
+        return "a recipe writes it, which costs nothing"
     writer = open_model_writer(study, spec, WriterDesk(study, spec.capability_id))
     question = writer.first_question(spec, contract)
     known = Answers(study.home.answers).has(question)

@@ -82,8 +82,18 @@ def test_the_forecast_says_the_least_and_the_most_and_asks_nobody(run: Run) -> N
     assert isinstance(run("forecast").exception, InputError)
     assert json.loads(run("forecast", "--set", "synthesis.writer=auto", *MODEL[2:], "--json").output) == {
         "environments": [],
+        "left_out": {NAME: "a recipe writes it, which costs nothing"},
         "spent_usd": 0.0,
-    }, "a recipe fits"
+    }
+
+
+def test_a_forecast_without_a_row_says_why(run: Run) -> None:
+    store = Study.open().store
+    store.write([], CapabilitySpec, NAME)
+    said = run("forecast", *MODEL).output
+    assert f"{NAME}: nothing foreseen: it is not specified yet" in said and "--select capability_spec" in said
+    store.write([], SelectedCapability)
+    assert "No capability is kept" in run("forecast", *MODEL).output
 
 
 def test_versions_shows_every_round_and_its_source(run: Run, sources: dict[str, str]) -> None:

@@ -112,16 +112,19 @@ def _places(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def settled_labels(labels: Iterable[Label]) -> dict[str, LabelValue]:
-    """Return trajectory -> the label that most passes give; a tie is no label.
+    """Return trajectory -> the label that most passes give; a tie is no label, nor is one that abstains.
 
     >>> rows = [Label(trajectory_id="t", capability_id="c", labelling_pass=n, labeller="x", label=value)
     ...         for n, value in enumerate(["PRESENT", "LACKING", "PRESENT"])]
     >>> settled_labels(rows), settled_labels(rows[:2])
     ({'t': 'PRESENT'}, {})
+    >>> settled_labels([rows[0].model_copy(update={"label": "CANNOT_TELL"}), rows[1]])
+    {'t': 'LACKING'}
     """
     votes: dict[str, Counter[LabelValue]] = defaultdict(Counter)
     for one in labels:
-        votes[one.trajectory_id][one.label] += 1
+        if one.label != "CANNOT_TELL":
+            votes[one.trajectory_id][one.label] += 1
     settled: dict[str, LabelValue] = {}
     for run, counts in sorted(votes.items()):
         first, *rest = counts.most_common()
