@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +24,7 @@ from trace_assets.study import Study
 from trace_assets.tournament.page import page, sentence
 from trace_assets.tournament.plan import PLAN, Comparison, Plan, Prediction, World, default_plan, write_plan
 from trace_assets.tournament.results import RESULTS, result_file
-from trace_assets.tournament.run import is_finished, run, world_home
+from trace_assets.tournament.run import is_finished, play_demo, run, world_home
 from trace_assets.tournament.score import by_world, score
 from trace_assets.tournament.worlds import across, holm, power, tie_p_value, verdict
 
@@ -139,6 +141,23 @@ def test_a_world_without_its_test_tasks_is_not_finished(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no trial of a test task"):
         run(tmp_path, play=lambda plan, world, home: Home.open(home / "home") and None)
     assert not is_finished(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "due", "played"), [(0, None, True), (1, [], True), (1, ["adapter[a]"], False), (2, [], False)]
+)
+def test_a_world_with_a_rejected_environment_is_a_result_and_one_that_broke_off_is_none(
+    code: int, due: list[str] | None, played: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        if "demo" in command:
+            return subprocess.CompletedProcess(command, code)
+        return subprocess.CompletedProcess(command, 0, json.dumps({"due": due}).encode())
+
+    monkeypatch.setattr(subprocess, "run", ended)
+    plan = planned(tmp_path)
+    with contextlib.nullcontext() if played else pytest.raises(Unavailable, match=f"exit code {code}"):
+        play_demo(plan, plan.worlds[0], tmp_path)
 
 
 def test_another_plan_needs_a_reason_and_leaves_its_mark(tmp_path: Path) -> None:

@@ -8,7 +8,12 @@ import polars as pl
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageResult
-from trace_assets.environments.contract.decisions import chosen_runs, decisions_of, settled_labels
+from trace_assets.environments.contract.decisions import (
+    chosen_runs,
+    decisions_of,
+    evidence_of,
+    settled_labels,
+)
 from trace_assets.records import CapabilitySpec, DecisionPattern, Label, TrajectoryHead
 from trace_assets.records.table import from_frame
 from trace_assets.store.trajectories import read_some
@@ -34,7 +39,9 @@ def write_decision_patterns(study: Study, capability_id: str) -> StageResult:
     """
     specs = study.store.read(CapabilitySpec, capability_id)
     rows = study.store.frame(Label).filter(pl.col("capability_id") == capability_id)
-    labels = settled_labels(from_frame(rows, Label))
+    labelled = from_frame(rows, Label)
+    labels = settled_labels(labelled)
+    shown = evidence_of(labelled, labels)
     heads = [
         (batch, head.task_id, head.trajectory_id)
         for batch in study.store.partitions(TrajectoryHead)
@@ -50,7 +57,11 @@ def write_decision_patterns(study: Study, capability_id: str) -> StageResult:
         if run in kept:
             of_batch[batch].append(run)
     runs = [run for batch, ids in sorted(of_batch.items()) for run in read_some(study.store, batch, ids)]
-    found = [one for run in runs for one in decisions_of(run, kept[run.trajectory_id], capability_id)]
+    found = [
+        one
+        for run in runs
+        for one in decisions_of(run, kept[run.trajectory_id], capability_id, shown[run.trajectory_id])
+    ]
     version = study.store.write(found, DecisionPattern, capability_id)
     counts = Counter(kept.values())
     return StageResult(version, len(found), {"runs": len(kept), **dict(sorted(counts.items()))})

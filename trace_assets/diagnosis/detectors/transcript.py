@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
@@ -18,6 +18,9 @@ from trace_assets.records import Message, Trajectory
 _WORD = re.compile(r"(?<![\w-])[^\W\d_]{3,}(?![\w-])")
 _CONTROL = re.compile(r"#{2,}[\w-]+#{2,}")
 """Marks by which simulated users end a conversation: no words of a request."""
+_TOKEN = re.compile(r"#?\w(?:[\w.@+-]*\w)?")
+LISTED = 6
+"""Objects that stand no farther apart than so many characters are named together."""
 MAX_FACT = 80
 """Longest line of a plain-text result, in characters, that is taken for a statement about the world."""
 
@@ -203,6 +206,41 @@ class Transcript:
         places = [self.words[word] for word in strings(cues) if word in self.words]
         return min(places, default=None)
 
+    def asked_about(self, cues: object) -> frozenset[str] | None:
+        """Return the objects that the user named nearest to these words, None where that cannot be told.
+
+        A request may be for several things; what is asked of one object says nothing of another. A list of
+        objects goes together.
+        """
+        cue = _any_word(tuple(strings(cues)))
+        meant: set[str] = set()
+        for index, message in enumerate(self.messages):
+            text = self.lowered[index]
+            places = [found.span() for found in cue.finditer(text)] if message.role == "user" and cue else []
+            if not places:
+                continue
+            named = self._named_in(message.content or "")
+            if not named:
+                return None
+            for start, end in places:
+                nearest = min(range(len(named)), key=lambda n: _apart(named[n][1:], (start, end)))
+                meant.add(named[nearest][0])
+                for way in (1, -1):
+                    at = nearest
+                    while 0 <= at + way < len(named) and _apart(named[at][1:], named[at + way][1:]) <= LISTED:
+                        at += way
+                        meant.add(named[at][0])
+        return frozenset(meant) or None
+
+    def _named_in(self, text: str) -> list[tuple[str, int, int]]:
+        """Return (object, start, end) for what looks like an identifier or is one of a call, in order."""
+        known = {name for step in self.steps for name in step.objects}
+        return [
+            (normal(found[0]), *found.span())
+            for found in _TOKEN.finditer(text)
+            if normal(found[0]) in known or (looks_like_id(found[0]) and any(c.isdigit() for c in found[0]))
+        ]
+
     def calls(self, tool: object, *, ok: bool = False) -> list[Step]:
         """Return the calls of one tool in order; with `ok` only those that succeeded."""
         return [step for step in self.by_tool.get(str(tool), ()) if not (ok and step.failed)]
@@ -213,3 +251,13 @@ class Transcript:
             if seen.index < before and field in seen.fields:
                 return seen.index, seen.fields[field]
         return None
+
+
+@cache
+def _any_word(words: tuple[str, ...]) -> re.Pattern[str] | None:
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, words))})(?![\w-])") if words else None
+
+
+def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """Return the characters between two places of a text."""
+    return max(one[0], other[0]) - min(one[1], other[1])

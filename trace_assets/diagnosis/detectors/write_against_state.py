@@ -96,9 +96,12 @@ class WriteAgainstState:
         asked = transcript.cue(args.get("cues"))
         if asked is None:
             return None
+        about = transcript.asked_about(args.get("cues"))
         argument = args["argument"]
         written = {normal(step.arguments.get(argument)) for step in transcript.calls(args["tool"])}
         for name in transcript.observations:
+            if about is not None and name not in about:
+                continue
             if name in written or not transcript.is_meant(name, args.get("cues")):
                 continue
             state = transcript.state(name, args["field"], len(transcript.messages))

@@ -65,6 +65,8 @@ class WriteWithoutRead:
         if shown:
             return present(f"{args['read']} came before each {args['tool']}", *shown)
         asked = transcript.cue(args.get("cues"))
-        if asked is not None and reads:
-            return present(f"asked for, looked up, and {args['tool']} was not called", asked, reads[0].index)
+        about = transcript.asked_about(args.get("cues")) if asked is not None else None
+        looked = [step.index for step in reads if about is None or about & step.objects]
+        if asked is not None and looked:
+            return present(f"asked for, looked up, and {args['tool']} was not called", asked, looked[0])
         return NOT_NEEDED

@@ -7,13 +7,14 @@ what the look told. So real runs that were labelled can be held against an envir
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.environments.contract.answers import answered_calls, parsed
+from trace_assets.environments.contract.answers import answered_calls, paired, parsed
 from trace_assets.records import DecisionPattern, Label, LabelValue, Trajectory
 
 MOST_RUNS = {"PRESENT": 40, "LACKING": 40, "NA": 20}
@@ -22,21 +23,63 @@ MOST_OF_TASK = 4
 MOST_FIELDS, MOST_CALLS, MOST_TEXT = 80, 24, 60
 MOST_THINGS = 6
 Fields = dict[str, Any]
+_WORD = re.compile(r"[#\w](?:[\w.@/-]*\w)?")
 
 
-def decisions_of(run: Trajectory, label: LabelValue, capability_id: str) -> list[DecisionPattern]:
-    """Return what was decided about each thing that a run names in its calls.
+def decisions_of(
+    run: Trajectory, label: LabelValue, capability_id: str, evidence: Collection[int] = ()
+) -> list[DecisionPattern]:
+    """Return what was decided about each thing that a run names in its calls and that its label is about.
+
+    A run may deal with several things, and lack a capability with one of them only.
 
     Args:
         run: The calls and what they were answered.
         label: Of the run.
         capability_id: What the label is about.
+        evidence: Indices of the messages that show the label; see `things_meant`.
     """
     calls = list(answered_calls(run))
+    meant = things_meant(run, evidence)
     things = Counter(value for call, _, _ in calls for value in _ids(call.arguments))
     return [
-        _decision(run, label, capability_id, thing, calls) for thing, _ in things.most_common(MOST_THINGS)
+        _decision(run, label, capability_id, thing, calls)
+        for thing, _ in things.most_common(MOST_THINGS)
+        if thing in meant
     ]
+
+
+def things_meant(run: Trajectory, evidence: Collection[int]) -> set[str]:
+    """Return the things of a run's calls that some messages are about.
+
+    These are the things of the calls that the messages make or answer; otherwise those that the agent speaks
+    of there. Where neither is any, it is every thing, unless the messages name a thing that no call does: a
+    label may well be about what was never touched.
+
+    Args:
+        run: A trajectory.
+        evidence: Indices of its messages; without any, nothing is known and it is every thing.
+    """
+    touched: dict[str, set[int]] = defaultdict(set)
+    place = {id(message): n for n, message in enumerate(run.messages)}
+    made = {id(call): n for n, message in enumerate(run.messages) for call in message.tool_calls}
+    for call, answer in paired(run):
+        for thing in _ids(call.arguments):
+            touched[thing] |= {made[id(call)]} | ({place[id(answer)]} if answer is not None else set())
+    shown = set(evidence)
+    meant = {thing for thing, places in touched.items() if places & shown}
+    if meant or not shown:
+        return meant or set(touched)
+    said = [run.messages[n] for n in sorted(shown) if n < len(run.messages)]
+    spoken = {word for one in said if one.role == "assistant" for word in _words(one.content)}
+    if meant := {thing for thing in touched if thing in spoken}:
+        return meant
+    named = {word for one in said for word in _words(one.content) if any(c.isdigit() for c in word)}
+    return set(touched) if named <= touched.keys() else set()
+
+
+def _words(text: str | None) -> set[str]:
+    return set(_WORD.findall(text or ""))
 
 
 def _decision(
@@ -131,6 +174,20 @@ def settled_labels(labels: Iterable[Label]) -> dict[str, LabelValue]:
         if not rest or first[1] > rest[0][1]:
             settled[run] = first[0]
     return settled
+
+
+def evidence_of(labels: Iterable[Label], settled: Mapping[str, LabelValue]) -> dict[str, set[int]]:
+    """Return trajectory -> the messages that show its settled label, in any pass that gives it.
+
+    >>> row = Label(trajectory_id="t", capability_id="c", labeller="x", label="LACKING", evidence=(1, 4))
+    >>> evidence_of([row, row.model_copy(update={"label": "PRESENT", "evidence": (9,)})], {"t": "LACKING"})
+    {'t': {1, 4}}
+    """
+    found: dict[str, set[int]] = defaultdict(set)
+    for one in labels:
+        if settled.get(one.trajectory_id) == one.label:
+            found[one.trajectory_id] |= set(one.evidence)
+    return dict(found)
 
 
 def chosen_runs(
