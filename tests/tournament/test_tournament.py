@@ -280,3 +280,10 @@ def test_the_command_line_plans_and_reports(tmp_path: Path) -> None:
     assert json.loads(told.stdout)["verdicts"][1]["verdict"] == "better"
     assert page_file.read_text().startswith("# Tournament")
     assert world_home(tmp_path / "study", 1).is_dir()
+
+
+def test_where_tasks_need_several_skills_a_pilot_of_one_stops_nothing(tmp_path: Path) -> None:
+    made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "b"), "--desk", "b", "--json"])
+    assert json.loads(made.stdout)["plan"]["settings"]["training.pilot"] == "warn"
+    made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "a"), "--json"])
+    assert "training.pilot" not in json.loads(made.stdout)["plan"]["settings"], "the product's own default"

@@ -146,9 +146,9 @@ def demo(
         str,
         typer.Option(
             help="Which order desk: a, where a task lacks one skill at most; b, where two in three lack "
-            "several; c, where two rules are opposite; d, where tasks do not show all values of a rule. The "
-            "same as --set targets.options.desk=b, and from b on training.single_arms, which later commands "
-            "on this home need too."
+            "several; c, where two rules are opposite; d, where tasks do not show all values of a rule. The same "
+            "as --set targets.options.desk=b, and from b on training.single_arms and training.pilot=warn "
+            "(one skill alone passes few tasks there); later commands on this home need them too."
         ),
     ] = "",
     rounds: Annotated[
@@ -178,8 +178,9 @@ def demo(
     from trace_assets.targets.embedded.target import desk_named
 
     if desk:
-        arms = [] if desk == "a" else ['training.single_arms=["joint", "sequential", "consolidated"]']
-        overrides = [*arms, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
+        single_arms = 'training.single_arms=["joint", "sequential", "consolidated"]'
+        several = [] if desk == "a" else [single_arms, "training.pilot=warn"]
+        overrides = [*several, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
     if rounds:
         overrides = [*(overrides or []), f"rounds.most={rounds}"]
     study = open_study(config, overrides)

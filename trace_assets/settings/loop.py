@@ -200,7 +200,8 @@ class Training(Section):
     the reason in words. The override stands in the verdict, and with whatever was trained so."""
     pilot: Literal["gate", "warn", "off"] = "gate"
     """Whether a pilot goes before an adapter's run. `gate`: one that shows that the reward buys nothing on
-    the target keeps the run from being made; `warn` only says so."""
+    the target keeps the run from being made; `warn` only says so: for targets whose tasks mostly need several
+    skills at once, where one alone passes hardly any."""
     pilot_share: float = Field(0.02, gt=0, le=0.25)
     """Of the run's rollouts."""
     pilot_steps: int = Field(3, ge=2)
