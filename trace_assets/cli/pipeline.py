@@ -148,7 +148,8 @@ def demo(
             help="Which order desk: a, where a task lacks one skill at most; b, where two in three lack "
             "several; c, where two rules are opposite; d, where tasks do not show all values of a rule. "
             "The same as --set targets.options.desk=b, and from b on training.single_arms and "
-            "training.pilot=warn (one skill alone passes few tasks there); later commands on this home need them too."
+            "training.pilot=warn (one skill alone passes few tasks there); later commands on this home "
+            "need them too."
         ),
     ] = "",
     rounds: Annotated[
