@@ -66,5 +66,6 @@ def test_a_command_that_is_not_there_gets_a_suggestion() -> None:
     assert isinstance(app, typer.Typer)
     group = get_command(app)
     assert isinstance(group, click.Group)
-    with pytest.raises(click.UsageError, match="Did you mean 'diagnose'"):
+    with pytest.raises(click.UsageError, match="Did you mean 'diagnose'") as told:
         group.main(["diagnos"], standalone_mode=False)
+    assert told.value.format_message().count("Did you mean") == 1

@@ -17,6 +17,9 @@ from typer.main import get_command, get_group
 from trace_assets.cli.loudness import heartbeat, loudness_options
 from trace_assets.cli.study_folder import is_below_study
 
+CLICK_SUGGESTS = hasattr(click, "NoSuchCommand") or hasattr(click.exceptions, "NoSuchCommand")
+"""Newer ones name the nearest command themselves; typer would do so a second time."""
+
 
 class LazyCommand(click.Command):
     """What the list of commands shows of one; the command itself is imported by `load`.
@@ -51,6 +54,8 @@ class LazyCommand(click.Command):
             found = getattr(import_module(f"trace_assets.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
             command: click.Command = get_group(found)
+            if isinstance(command, TyperGroup):
+                command.suggest_commands = not CLICK_SUGGESTS
         else:
             alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
             alone.command(self.name)(found)
@@ -111,6 +116,7 @@ def lazy_group(commands: Sequence[LazyCommand]) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
+            self.suggest_commands = not CLICK_SUGGESTS
             self.params += loudness_options()
             for command in commands:
                 self.add_command(command)
