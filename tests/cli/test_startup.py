@@ -66,6 +66,7 @@ def test_a_command_that_is_not_there_gets_a_suggestion() -> None:
     assert isinstance(app, typer.Typer)
     group = get_command(app)
     assert isinstance(group, click.Group)
-    with pytest.raises(click.UsageError, match="Did you mean 'diagnose'") as told:
+    with pytest.raises(click.UsageError) as told:
         group.main(["diagnos"], standalone_mode=False)
-    assert told.value.format_message().count("Did you mean") == 1
+    said = told.value.format_message()
+    assert "Did you mean 'diagnose'" in said and said.count("Did you mean") == 1
