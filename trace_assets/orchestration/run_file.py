@@ -1,9 +1,8 @@
 """A new run's file in Dagster's history, copied rather than made table by table.
 
-Where the history is in SQLite, Dagster keeps the events of every run in a file of its own. It makes the
-tables and indexes of each in thirty transactions, every one of them waited for until it is on the disk,
-and reads all its migrations twice to note which is the last: a third of a second for a run that may take
-less.
+Where the history is in SQLite, Dagster keeps the events of every run in a file of its own, and makes the
+tables and indexes of each in thirty transactions, every one of them waited for until it is on the disk:
+together they may take longer than the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run's file that was copied is the one that Dagster would have made."""
+"""A history is what Dagster would have made, and made quicker."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from uuid import UUID
 
 import dagster as dg
 import pytest
+from alembic.script import ScriptDirectory
 
 from trace_assets.orchestration import run_file
-from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.instance import old_schemas, prepare_instance
 from trace_assets.orchestration.run_file import lay_run_file
 from trace_assets.store import Home
 
@@ -108,3 +109,20 @@ def test_a_history_in_memory_has_no_files(monkeypatch: pytest.MonkeyPatch) -> No
         lay_run_file(instance, FIRST)
         assert run_file._made == {}
         assert _run(instance, FIRST)[-1] == str(dg.DagsterEventType.RUN_SUCCESS)
+
+
+def test_migrations_are_read_once_in_a_process_however_many_homes_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, real = [], ScriptDirectory._load_revisions
+
+    def counted(self: ScriptDirectory) -> Any:
+        read.append(self.dir)
+        return real(self)
+
+    monkeypatch.setattr(ScriptDirectory, "_load_revisions", counted)
+    for name in ("one", "two"):
+        for _ in range(2):
+            with prepare_instance(Home.open(tmp_path / name)) as instance:
+                assert old_schemas(instance) == []
+    assert len(read) <= 3, "of runs, events and schedules, each once"
