@@ -8,13 +8,16 @@ so that a content version moves exactly when it should.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from filelock import FileLock
 
 from tests.assets.stand_in import stand_in
 from trace_assets.assets.adapter import read_adapters
@@ -148,6 +151,27 @@ class Loop:
         self.instance.delete_dynamic_partition("task_batch", batch)
         self.sync()
 
+    def keep(self, folder: Path) -> None:
+        """Write down all of it as it is now: the home's files, and Dagster's history."""
+        folder.mkdir()
+        shutil.copytree(self.home.path, folder / "home")
+        for name, database in self._history().items():
+            (folder / name).write_bytes(database.serialize())
+
+    def put_back(self, folder: Path) -> None:
+        """Make it what it was when it was written down, which takes a moment where to make it takes long."""
+        shutil.rmtree(self.home.path)
+        shutil.copytree(folder / "home", self.home.path)
+        for name, database in self._history().items():
+            with closing(sqlite3.connect(":memory:")) as kept:
+                kept.deserialize((folder / name).read_bytes())
+                kept.backup(database)
+
+    def _history(self) -> dict[str, sqlite3.Connection]:
+        """Return the databases of an instance that has them in memory."""
+        held = {"runs": self.instance.run_storage, "events": self.instance.event_log_storage}
+        return {name: one._held_conn.connection.dbapi_connection for name, one in held.items()}  # type: ignore[attr-defined]
+
     def plan(self, **edits: str) -> list[Step]:
         """Return what is due."""
         study = self.study(**edits)
@@ -156,6 +180,25 @@ class Loop:
     def capabilities(self) -> list[str]:
         """Return the partition keys of kept capabilities."""
         return sorted(self.instance.get_dynamic_partitions("capability"))
+
+
+def finished_loop(factory: pytest.TempPathFactory) -> tuple[Loop, Path]:
+    """Return a loop in which all is made, and where it is written down to be put back.
+
+    It is made once in a run of the tests, by whichever worker needs it first, and copied for the others.
+    To be called where the stand-ins are in their places.
+    """
+    base = factory.getbasetemp()
+    kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished-loop"
+    loop = Loop(factory.mktemp("loop"))
+    with FileLock(f"{kept}.lock"):
+        if not kept.is_dir():
+            loop.sync()
+            loop.keep(written := factory.mktemp("kept") / "loop")
+            written.rename(kept)
+        else:
+            loop.put_back(kept)
+    return loop, kept
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.assets.scripted_loop import Loop, stand_ins
+from tests.assets.scripted_loop import Loop, finished_loop, stand_ins
 from trace_assets.assets.tasks import tasks_of
 from trace_assets.cli.checkup.files import accept_losses
 from trace_assets.cli.checkup.files import files as checked_files
@@ -80,9 +80,7 @@ FITTED = PLAYED - {"interference", "joint_adapters"}
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Loop, dict[str, list[str]]]]:
     with stand_ins() as calls:
-        loop = Loop(tmp_path_factory.mktemp("loop"))
-        loop.sync()
-        yield loop, calls
+        yield finished_loop(tmp_path_factory)[0], calls
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.assets.scripted_loop import Loop, stand_ins
+from tests.assets.scripted_loop import Loop, finished_loop, stand_ins
 from tests.assets.test_recompute import ALL, CANCEL, WINDOW, each
 from tests.orchestration.simulations import simulation_file
 from trace_assets.environments.writers import writer
@@ -25,30 +25,31 @@ FEWER = {"training__iterations": "5"}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Loop, dict[str, list[str]]]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Loop, Path, dict[str, list[str]]]]:
     with stand_ins() as calls:
-        loop = Loop(tmp_path_factory.mktemp("loop"))
+        loop, _ = finished_loop(tmp_path_factory)
+        _play(loop)
         loop.sync()
         _play(loop)
-        yield loop, calls
+        loop.keep(kept := tmp_path_factory.mktemp("played") / "loop")
+        yield loop, kept, calls
 
 
 @pytest.fixture
-def loop(made: tuple[Loop, dict[str, list[str]]]) -> Iterator[Loop]:
-    """A finished loop; whatever a test has left undone is done before the next one."""
-    loop, calls = made
-    loop.recode.clear()
-    loop.sync()
-    _play(loop)
+def loop(made: tuple[Loop, Path, dict[str, list[str]]]) -> Iterator[Loop]:
+    """A finished loop, whatever the tests before have made of it."""
+    loop, kept, calls = made
+    loop.recode = {}
+    loop.put_back(kept)
     for names in calls.values():
         names.clear()
     yield loop
 
 
 @pytest.fixture
-def calls(made: tuple[Loop, dict[str, list[str]]]) -> dict[str, list[str]]:
+def calls(made: tuple[Loop, Path, dict[str, list[str]]]) -> dict[str, list[str]]:
     """What was audited and trained since the test began."""
-    return made[1]
+    return made[2]
 
 
 def _play(loop: Loop) -> None:

@@ -1,7 +1,7 @@
 """Every broken environment fails the check meant for it and no other; sound ones fail none."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -10,12 +10,15 @@ from tests.audit_fixtures.broken_environment import Animal, sound_names
 from tests.audit_fixtures.purpose.runner import CAUGHT_BY
 from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
 from tests.audit_fixtures.unforeseen.runner import VALUES
+from trace_assets.environments.audit import battery
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
+from trace_assets.environments.audit.check import AuditCheck
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
 from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
 from trace_assets.environments.audit.told import ONE_DECISION
+from trace_assets.records import EnvironmentCheck
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 
 NOT_POSSIBLE = {
@@ -28,6 +31,8 @@ NOT_POSSIBLE = {
     NO_LIST,
 }
 """Reasons for which a sound environment may skip a check."""
+VERDICT_NEEDS = ("semantic.oracle_max", "semantic.floor_gap")
+"""Without these two an audit says nothing, whatever else it found."""
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +66,44 @@ def test_sound_environments_fail_nothing(name: str, keeper: Keeper) -> None:
     assert set(skipped.values()) <= NOT_POSSIBLE, skipped
 
 
-def _animals() -> list[object]:
-    """Return all, the second and later ones of a check to be tried with the slow tests."""
+def _animals(animals: Iterable[Animal], seen_by: Callable[[Animal], str]) -> list[object]:
+    """Return all, the second and later ones of what they are seen by to be tried with the slow tests."""
     seen: set[str] = set()
     found: list[object] = []
-    for animal in ANIMALS:
-        marks = [pytest.mark.slow] if animal.check_id in seen else []
-        seen.add(animal.check_id)
-        found.append(pytest.param(animal, id=animal.name, marks=marks))
+    for animal in animals:
+        by = seen_by(animal)
+        found.append(pytest.param(animal, id=animal.name, marks=[pytest.mark.slow] if by in seen else []))
+        seen.add(by)
     return found
 
 
-@pytest.mark.parametrize("animal", _animals())
-def test_each_fault_fails_its_own_check(animal: Animal, keeper: Keeper) -> None:
-    checks = keeper.audit(animal)
+def _level(animal: Animal) -> str:
+    return animal.check_id.partition(".")[0]
+
+
+# The last ones of a level get furthest: all other checks look at them.
+@pytest.mark.parametrize("animal", _animals(reversed(ANIMALS), _level))
+def test_each_fault_fails_its_own_check_and_no_other(animal: Animal, keeper: Keeper) -> None:
+    _is_caught(animal, keeper.audit(animal))
+
+
+@pytest.mark.parametrize("animal", _animals(ANIMALS, lambda animal: animal.check_id))
+def test_each_fault_fails_its_own_check(
+    animal: Animal, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(battery, "CHECKS", _leading_to({animal.check_id, *VERDICT_NEEDS}))
+    _is_caught(animal, keeper.audit(animal))
+
+
+def _leading_to(names: set[str]) -> tuple[AuditCheck, ...]:
+    """Return these checks and all that they wait for: a tenth of the battery's time."""
+    for check in reversed(battery.CHECKS):
+        if check.check_id in names:
+            names = names | {*check.needs, *check.after}
+    return tuple(check for check in battery.CHECKS if check.check_id in names)
+
+
+def _is_caught(animal: Animal, checks: list[EnvironmentCheck]) -> None:
     assert set(failed(checks)) == {animal.check_id}, failed(checks)
     accepted, reasons = verdict_of(checks)
     if ZOO_RULES.severities[animal.check_id] == "error":

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import weakref
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -49,6 +50,7 @@ def prepare_instance(home: Home, *, to_look: bool = False) -> dg.DagsterInstance
         home: The home.
         to_look: Nothing will be recorded, so a copy will do also where the disk is full.
     """
+    _keep_migrations()
     if not home.is_writable or (to_look and home.is_full):
         return _open_copy(home)
     if not (home.dagster / "dagster.yaml").exists():
@@ -78,7 +80,21 @@ def _open_copy(home: Home) -> dg.DagsterInstance:
 
 def open_instance(home: Home) -> dg.DagsterInstance:
     """Open the instance of a Dagster home that is there, to look at it."""
+    _keep_migrations()
     return dg.DagsterInstance.from_config(str(home.dagster))
+
+
+def _keep_migrations() -> None:
+    """Have the migrations of Dagster's databases read once in a process.
+
+    Whenever a database is made or opened, so for every run, all eighty files of them are executed to learn
+    which is the last: most of the time that it takes to make a home's history or to open one.
+    """
+    from alembic.script import ScriptDirectory
+
+    if not hasattr(ScriptDirectory.from_config, "cache_info"):
+        kept = staticmethod(cache(ScriptDirectory.from_config))
+        ScriptDirectory.from_config = kept  # type: ignore[method-assign]
 
 
 def old_schemas(instance: dg.DagsterInstance) -> list[str]:

@@ -19,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from uuid import uuid4
 
 import dagster as dg
 
@@ -26,6 +27,7 @@ from trace_assets.errors import plain_warnings
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.recovery import PROCESS_TAG
+from trace_assets.orchestration.run_file import lay_run_file
 from trace_assets.policies.sampling import give_back
 from trace_assets.store.locks import announce
 from trace_assets.study import Study
@@ -307,7 +309,9 @@ def materialize_here(
         # The job of all assets, of which a run takes some: pages call such a run by what it makes. It is
         # resolved once for the definitions; `dg.materialize` would resolve everything for each run.
         job = definitions.resolve_implicit_global_asset_job_def()
+        lay_run_file(instance, run_id := str(uuid4()))
         result = job.execute_in_process(
+            run_id=run_id,
             asset_selection=[_key(item) for item in items],
             partition_key=items[0].partition or None,
             instance=_of_our_location(instance, job.name),
