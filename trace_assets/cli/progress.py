@@ -32,7 +32,8 @@ from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
 from trace_assets.orchestration.worker_pool import Outcome
 from trace_assets.report.formatting import count
-from trace_assets.store.locks import Holder, announce
+from trace_assets.store.locks import Holder
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.system.progress import PROGRESS_DIR
 from trace_assets.workflows.made_with import made_otherwise
