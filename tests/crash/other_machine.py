@@ -1,7 +1,7 @@
 """A process that takes itself for one of another machine, whose locks are not seen from here.
 
-`python other_machine.py HOME WHAT [BOOT [HOST [SECONDS AGO]]]`; WHAT is `stay` (announce, then work until killed)
-or `come` (announce and end, or print why that was refused).
+`python other_machine.py HOME WHAT [BOOT [HOST [SECONDS AGO]]]`; WHAT is `stay` (announce, then work until
+killed) or `come` (announce and end, or print why that was refused).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two machines on one home: neither takes the other's workers for dead, and without a cluster one is refused."""
+"""Two machines on one home: none takes the other's workers for dead; without a cluster one is refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Which processes work on a home: each keeps a lock of its own as long as it lives, and not a moment longer.
 
-A lock says that its holder is dead only on the machine that the holder ran on: on a shared folder the locks of
-another machine may not be seen at all. So each process also says where it runs, and one of another machine is
-taken to live until that machine, or the cluster that both belong to, says that it is dead.
+A lock says that its holder is dead only on the machine that the holder ran on: on a shared folder the locks
+of another machine may not be seen at all. So each process also says where it runs, and one of another machine
+is taken to live until that machine, or the cluster that both belong to, says that it is dead.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def announce(home: Home) -> str:
 
 def _refusal(home: Home, stranger: Process) -> str:
     return (
-        f"another machine works on {home.path} ({stranger}): two machines may share a home only as nodes of one "
-        'cluster ([cluster] engine = "ray"). Wait for that process, or give this machine another TRACE_HOME; if '
-        f"it is certain that it has ended, remove {_folder(home) / stranger.name}."
+        f"another machine works on {home.path} ({stranger}): two machines may share a home only as nodes of "
+        'one cluster ([cluster] engine = "ray"). Wait for that process, or give this machine another '
+        f"TRACE_HOME; if it is certain that it has ended, remove {_folder(home) / stranger.name}."
     )
 
 

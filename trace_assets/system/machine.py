@@ -1,4 +1,4 @@
-"""Which machine this is, and which boot of it: what the kernel says of its locks and processes goes no further."""
+"""Which machine this is, and which boot of it: locks and process ids mean something only there."""
 
 from __future__ import annotations
 
