@@ -30,6 +30,7 @@ from trace_assets.store.presence import (
     forget_dead,
     is_alive,
     living,
+    withdraw,
 )
 from trace_assets.system.machine import Machine, booted_at, this_machine
 
@@ -152,6 +153,25 @@ def test_nodes_of_one_crew_work_side_by_side(home: Home, others: ExitStack, crew
     said, _ = start(others, home, "a-third-boot", "node-c", what="come", crew=crew)
     assert said.startswith("refused: ") == refused
     assert is_alive(home, name)
+
+
+def test_who_joins_a_crew_is_one_of_it(
+    home: Home, others: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = announce(home)
+    monkeypatch.setenv(CREW_VARIABLE, "study-1")
+    joined = announce(home)
+    assert joined == announce(home) != alone and set(living(home)) == {joined}
+    said, _ = start(others, home, what="come", crew="study-1")
+    assert not said.startswith("refused")
+    monkeypatch.delenv(CREW_VARIABLE)
+    with pytest.raises(Unavailable):
+        announce(home)  # the other is there still, of a crew that this process has left
+    forget(home, said)
+    again = announce(home)
+    assert set(living(home)) == {again}
+    withdraw()
+    assert living(home) == {} and announce(home) in living(home)
 
 
 def test_after_a_restart_this_machine_knows_its_own_dead(home: Home, others: ExitStack) -> None:

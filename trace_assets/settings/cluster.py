@@ -14,5 +14,4 @@ class Cluster(Section):
     """`local`: processes of this machine. `ray`: tasks on the nodes of a Ray cluster, on a home that all of
     them see under one path; needs the extra `cluster`."""
     address: str = ""
-    """Of the cluster, such as `10.0.0.1:6379`; empty: `RAY_ADDRESS`, or the cluster that this machine is a node
-    of."""
+    """Of the cluster, such as `10.0.0.1:6379`; empty: `RAY_ADDRESS`, or that which this machine is in."""

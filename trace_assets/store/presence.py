@@ -53,14 +53,15 @@ class Process:
         return f"process {self.pid} on {self.machine.host} since {since}"
 
 
-_own: dict[tuple[int, Path], tuple[str, int]] = {}
-"""(process id, home) to name and descriptor: kept open until the process ends."""
+_own: dict[tuple[int, Path], tuple[str, int, str]] = {}
+"""(process id, home) to name, descriptor and crew: kept open until the process ends."""
 
 
 def announce(home: Home) -> str:
     """Let it be seen that this process works on a home, until it ends.
 
-    Call before anything is written that a killed process would leave half done. Calling again costs nothing.
+    Call before anything is written that a killed process would leave half done. Calling again costs nothing;
+    a process that has joined or left a crew meanwhile goes by another name from then on.
 
     Returns:
         The name under which it is known there.
@@ -69,10 +70,12 @@ def announce(home: Home) -> str:
         Unavailable: A process of another machine works there, and no cluster holds the two together.
     """
     mine = (os.getpid(), home.path)  # a forked child is somebody else
-    if mine not in _own:
+    crew = os.environ.get(CREW_VARIABLE, "")
+    before = _own.get(mine)
+    if before is None or before[2] != crew:
         folder = _folder(home)
         folder.mkdir(parents=True, exist_ok=True)
-        name, crew = uuid4().hex, os.environ.get(CREW_VARIABLE, "")
+        name = uuid4().hex
         building = folder / f".{name}.new"
         descriptor = os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -91,8 +94,19 @@ def announce(home: Home) -> str:
             (folder / name).unlink(missing_ok=True)
             os.close(descriptor)
             raise Unavailable(_refusal(home, strangers[0]))
-        _own[mine] = (name, descriptor)
+        _own[mine] = (name, descriptor, crew)
+        if before is not None:
+            (folder / before[0]).unlink(missing_ok=True)
+            os.close(before[1])
     return _own[mine][0]
+
+
+def withdraw() -> None:
+    """Take back what this process announced, on all homes: it works on none any more, for now."""
+    for mine in [one for one in _own if one[0] == os.getpid()]:
+        name, descriptor, _ = _own.pop(mine)
+        (mine[1] / "locks" / "processes" / name).unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def _refusal(home: Home, stranger: Process) -> str:

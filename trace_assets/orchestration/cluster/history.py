@@ -10,17 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import dagster as dg
-from dagster._core.instance import InstanceType
-from dagster._core.launcher import DefaultRunLauncher
-from dagster._core.run_coordinator import DefaultRunCoordinator
-from dagster._core.storage.event_log.base import EventLogStorage
-from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
-from dagster._core.storage.root import LocalArtifactStorage
-from dagster._core.storage.runs.base import RunStorage
 
 ACTOR = "history"
 """Name of the actor in the namespace of a sync."""
@@ -34,6 +26,7 @@ _OF_THE_PROCESS = frozenset(
         "watch",
         "end_watch",
         "get_pool_config",
+        "inst_data",
     }
 )
 """What belongs to the process that has the storage, not to what is stored."""
@@ -66,25 +59,18 @@ def open_history(ask: Ask) -> dg.DagsterInstance:
     Args:
         ask: `History.ask`, from afar.
     """
-    folder = TemporaryDirectory(prefix="trace-dagster-")
-    instance = dg.DagsterInstance(
-        instance_type=InstanceType.PERSISTENT,
-        local_artifact_storage=LocalArtifactStorage(folder.name),
-        run_storage=_storage_class(RunStorage, "runs")(ask),
-        event_storage=_storage_class(EventLogStorage, "events")(ask),
-        run_coordinator=DefaultRunCoordinator(),
-        compute_log_manager=NoOpComputeLogManager(),
-        run_launcher=DefaultRunLauncher(),
-        settings={"telemetry": {"enabled": False}},
-    )
-    instance._folder = folder  # type: ignore[attr-defined]  # goes when the instance does
+    instance = dg.DagsterInstance.ephemeral()
+    for storage, kind in ((instance.run_storage, "runs"), (instance.event_log_storage, "events")):
+        # Dagster has no public class to derive a storage from, nor an instance that takes one.
+        storage.__class__ = _asking_class(type(storage), kind)
+        storage.__dict__["ask"] = ask
     return instance
 
 
 @cache
-def _storage_class(base: type, storage: str) -> type:
-    """Return a storage each of whose methods and properties asks for that of another."""
-    body: dict[str, Any] = {"__init__": _keep}
+def _asking_class(base: type, storage: str) -> type:
+    """Return a class each of whose methods and properties asks for that of another storage."""
+    body: dict[str, Any] = {"watch": _not_here, "end_watch": _not_here}
     for name in dir(base):
         if name.startswith("_") or name in _OF_THE_PROCESS:
             continue
@@ -93,22 +79,22 @@ def _storage_class(base: type, storage: str) -> type:
             body[name] = property(_asking_for_value(storage, name))
         elif inspect.isfunction(found):
             body[name] = _asking(storage, name)
-    if base is EventLogStorage:
+    if hasattr(base, "supports_global_concurrency_limits"):
         # Ray counts GPUs over all nodes: the slots of one machine would hold them up.
         body["supports_global_concurrency_limits"] = False
-    return type(f"Asked{base.__name__}", (base,), body)
+    return type(f"Asking{base.__name__}", (base,), body)
 
 
-def _keep(self: Any, ask: Ask) -> None:
-    self._ask = ask
+def _not_here(self: Any, *arguments: Any, **named: Any) -> None:
+    raise NotImplementedError("runs are watched on the node of the driver")
 
 
 def _asking(storage: str, name: str) -> Callable[..., Any]:
     def call(self: Any, *arguments: Any, **named: Any) -> Any:
-        return self._ask(storage, name, arguments, named)
+        return self.ask(storage, name, arguments, named)
 
     return call
 
 
 def _asking_for_value(storage: str, name: str) -> Callable[[Any], Any]:
-    return lambda self: self._ask(storage, name, (), {})
+    return lambda self: self.ask(storage, name, (), {})

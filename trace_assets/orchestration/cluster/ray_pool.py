@@ -24,7 +24,7 @@ from trace_assets.orchestration.pool import SANDBOX, Needs, WorkerDied
 from trace_assets.orchestration.worker_pool import HISTORY_VARIABLE
 from trace_assets.settings.cluster import Cluster
 from trace_assets.store import Home
-from trace_assets.store.presence import CREW_VARIABLE, NODE_VARIABLE, dead_here, elsewhere, forget
+from trace_assets.store.presence import CREW_VARIABLE, NODE_VARIABLE, dead_here, elsewhere, forget, withdraw
 from trace_assets.study import CONFIG_VARIABLE
 
 require_extra("ray", "cluster", '[cluster] engine = "ray"')
@@ -49,6 +49,8 @@ LOST = (
 """What Ray raises for a call whose process or node is gone."""
 MOST_AT_ONCE = 256
 """Items under way: each is a thread of the driver and some events of Dagster's history."""
+ENDING_SECONDS = 10.0
+"""What worker processes are given to end when their driver or their call has ended."""
 NODE_SECONDS = 120.0
 """Longest wait for the answer of a node that Ray takes for alive."""
 
@@ -81,7 +83,8 @@ class RayPool:
             said = (str(error).splitlines() or [type(error).__name__])[0]
             raise Unavailable(
                 f"no Ray cluster answers at '{address}' ({said}); start one on this machine with "
-                "`ray start --head`, join the others with `ray start --address=HOST:6379`, or mend [cluster] address."
+                "`ray start --head`, join the others with `ray start --address=HOST:6379`, or mend [cluster] "
+                "address."
             ) from error
         self._node = ray.get_runtime_context().get_node_id()
         cores = sum(node["Resources"].get("CPU", 0) for node in _alive())
@@ -116,9 +119,7 @@ class RayPool:
         """
         nodes = self.nodes(home)
         compare_nodes(nodes, home)
-        give_up = time.monotonic() + 10
-        while self.bury(home) and time.monotonic() < give_up:
-            time.sleep(0.5)  # of a driver that was killed a moment ago the tasks are just ending
+        self._bury_all(home)
         folder = home.path / "locks" / "cluster"
         folder.mkdir(parents=True, exist_ok=True)
         # The nodes know neither this working directory nor its variables; an empty file holds the defaults.
@@ -192,7 +193,7 @@ class RayPool:
         ):
             raise Unavailable(
                 f"no node of the cluster has {needs} at once; `trace cluster check` lists what each has: "
-                f"add a node (`ray start --address=... --resources='{{\"{SANDBOX}\": 4}}'` for one with a sandbox)."
+                f"add a node (with a sandbox: `ray start --address=... --resources='{{\"{SANDBOX}\": 4}}'`)."
             )
         with self._lock:
             if self._closed:
@@ -243,6 +244,12 @@ class RayPool:
             forget(home, name)
         return gone
 
+    def _bury_all(self, home: Home) -> None:
+        """Strike out the dead, and wait a little for those who are just ending: of a killed driver, say."""
+        give_up = time.monotonic() + ENDING_SECONDS
+        while (self.bury(home), elsewhere(home))[1] and time.monotonic() < give_up:
+            time.sleep(0.5)
+
     def shutdown(self, grace_seconds: float = 1.0) -> None:
         """End all calls, and leave the cluster."""
         with self._lock:
@@ -260,7 +267,7 @@ class RayPool:
         while self._under_way and time.monotonic() < give_up + 10:
             time.sleep(0.05)
         if self._home is not None:
-            self.bury(self._home)  # nobody else can once the cluster is left
+            self._bury_all(self._home)  # nobody else can once the cluster is left
         if self._settings is not None:
             self._settings.unlink(missing_ok=True)
         for name, value in self._before.items():
@@ -307,6 +314,8 @@ def _answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
         raise
     except BaseException as error:
         answer = _Raised(error)
+    finally:
+        withdraw()  # an idle worker is the cluster's, and may be ended at any time
     try:
         return pickle.dumps(answer)
     except (TypeError, AttributeError, ValueError, pickle.PicklingError) as error:
