@@ -2,6 +2,7 @@
 # make test   set up .venv, lint and run the tests; the long ones are left to make test-slow
 # make test-loop  the golden run: the whole loop at a small size
 # make test-serve  the tiny model on a real vLLM (its CPU build and ours go into an environment of their own, 4.2 GB)
+# make test-cluster  items on a Ray cluster of this machine (extra `cluster`; skipped without it)
 # make test-slow  all long ones: the golden run, crashes, browsers, a live daemon, simulations; other random examples
 # make mutants  how many random mutants of the core modules the fast tests notice (hours)
 # make audit-fixtures  whether the audit rejects every environment that is known to be broken, and no sound one
@@ -27,7 +28,7 @@ GPU ?=
 
 FROM ?= HEAD
 
-.PHONY: audit-fixtures keep-versions demo test tests mutants test-loop test-serve test-slow test-fast truth snapshot base lint ui clean gpu site
+.PHONY: audit-fixtures keep-versions demo test tests mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint ui clean gpu site
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -45,6 +46,10 @@ test-loop: $(VENV)/.dev
 
 test-serve: $(SERVE)/.vllm
 	TRACE_VLLM=$(abspath $(SERVE))/bin/vllm $(SERVE)/bin/python -m pytest -q $(ON_VLLM)
+
+test-cluster: $(VENV)/.dev
+	$(PIP) install -q -c constraints.txt -e ".[train,dev,cluster]"
+	$(VENV)/bin/python -m pytest -q tests/cluster
 
 test-slow: $(VENV)/.browser
 	$(VENV)/bin/python -m pytest -q -m slow

@@ -19,7 +19,8 @@ import pytest
 from tests.assets.scripted_loop import Loop, stand_ins
 from tests.assets.sync_process import PARTS
 from trace_assets.errors import Unavailable
-from trace_assets.orchestration.sync import sync, worker_variables
+from trace_assets.orchestration.sync import sync
+from trace_assets.orchestration.worker_pool import WorkerPool
 from trace_assets.records import TABLES, Label, LedgerEntry, MessageRow, Record, TrajectoryHead
 from trace_assets.store import Home, Store
 from trace_assets.store.content import frame_version
@@ -81,11 +82,11 @@ def made_how_often(home: Path) -> Counter[tuple[str, str]]:
 def test_workers_share_the_cores_unless_told_otherwise(
     monkeypatch: pytest.MonkeyPatch, cores: int, asked: str | None, threads: str
 ) -> None:
-    monkeypatch.setattr("trace_assets.orchestration.sync.whole_cores", lambda: cores)
+    monkeypatch.setattr("trace_assets.orchestration.worker_pool.whole_cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if asked:
         monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert worker_variables(2)["OMP_NUM_THREADS"] == threads
+    assert WorkerPool(2).variables["OMP_NUM_THREADS"] == threads
 
 
 @pytest.fixture(scope="module")

@@ -16,17 +16,14 @@ from trace_assets.store import Home
 from trace_assets.store.locks import (
     INTERRUPTED,
     Holder,
-    announce,
     due_items,
     exclusive,
-    forget_dead,
     holder,
-    is_alive,
     is_held,
     item_lock,
-    living,
     mark_due,
 )
+from trace_assets.store.presence import announce, forget_dead, is_alive, living
 
 
 @pytest.fixture
@@ -127,7 +124,7 @@ def test_a_process_is_seen_as_long_as_it_lives(home: Home) -> None:
     process = other_process(
         home,
         """
-        from trace_assets.store.locks import announce
+        from trace_assets.store.presence import announce
         announce(home)
         print("ready", flush=True)
         time.sleep(600)

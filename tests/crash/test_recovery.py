@@ -16,7 +16,8 @@ from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.recovery import recover
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import INTERRUPTED, due_items, living, mark_due, settle_recorded
+from trace_assets.store.locks import INTERRUPTED, due_items, mark_due, settle_recorded
+from trace_assets.store.presence import living
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

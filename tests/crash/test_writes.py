@@ -98,7 +98,7 @@ def test_without_exchange_a_kill_between_the_renames_is_healed(
 
 
 def test_half_made_things_of_the_living_are_left_alone(tmp_path: Path) -> None:
-    from trace_assets.store.locks import announce
+    from trace_assets.store.presence import announce
 
     here = Home.open(tmp_path / "home")
     old = here.tables / "tasks" / ".all.1234.partial"

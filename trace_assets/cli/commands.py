@@ -64,6 +64,13 @@ COMMANDS = (
         ),
     ),
     LazyCommand(
+        "cluster",
+        "cluster:cluster",
+        "Whether the nodes of a Ray cluster can work on this home together.",
+        panel=START,
+        examples=("trace cluster check           # every node: code, home, locks, resources",),
+    ),
+    LazyCommand(
         "settings",
         "settings:settings",
         "List every setting: default, value in force, meaning, and which assets an edit recomputes.",

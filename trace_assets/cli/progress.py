@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -29,10 +29,11 @@ from trace_assets.orchestration.instance import prepare_instance, register_batch
 from trace_assets.orchestration.planner import Item, Step
 from trace_assets.orchestration.recovery import RecoveryReport
 from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
+from trace_assets.orchestration.sync import Answer, AtRisk, Synced, open_pool, sync
 from trace_assets.orchestration.worker_pool import Outcome
 from trace_assets.report.formatting import count
-from trace_assets.store.locks import Holder, announce
+from trace_assets.store.locks import Holder
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.system.progress import PROGRESS_DIR
 from trace_assets.workflows.made_with import made_otherwise
@@ -75,15 +76,17 @@ def run_sync(
         without: Assets to leave out.
     """
     scope = Scope(study, selection, plays=plays, everything=everything, without=without)
-    instance = prepare_instance(study.home)
-    register_batches(instance, study, live=live and scope.live)
     console = make_console(stderr=True)
     new = {Item(asset, batch): "new files" for batch in force or {} for asset in ("tasks", "trajectories")}
-    announce(study.home)
     once_more = list(again)
     quiet = quiet or loudness() == Loudness.quiet
     lines = _Lines(console, quiet)
-    with _bars(console, quiet, study.home.path, lines) as (environment, paused), instance:
+    with ExitStack() as stack:
+        pool = stack.enter_context(open_pool(study, jobs))
+        announce(study.home)  # after it: only a cluster's pool can tell whether workers of other nodes live
+        environment, paused = stack.enter_context(_bars(console, quiet, study.home.path, lines))
+        instance = stack.enter_context(prepare_instance(study.home))
+        register_batches(instance, study, live=live and scope.live)
         return sync(
             build(study),
             instance,
@@ -99,6 +102,7 @@ def run_sync(
             standing=scope,
             again={str(one) for one in once_more},
             ask=ask_about(console, yes=yes, keep=keep, paused=paused),
+            pool=pool,
         )
 
 

@@ -16,9 +16,9 @@ from trace_assets.orchestration.pages import definition_metadata, describe, page
 from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.orchestration.sandbox_check import tell_when_stale
 from trace_assets.records import TrainingPoint
-from trace_assets.store import locks
 from trace_assets.store.history import metered
 from trace_assets.store.locks import due_items, item_lock
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.printable import plain
 from trace_assets.workflows.finished_work import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
@@ -69,7 +69,12 @@ def dagster_asset(one: Asset) -> dg.AssetsDefinition:
         extra = {word: make() for word, make in offered.items() if word in wanted}
         if asked is None and name in KINDS:
             _refuse_to_replace(context, study, name, partition)
-        locks.announce(study.home)
+        try:
+            announce(study.home)
+        except TraceError as error:
+            raise dg.Failure(
+                str(error), metadata={"exit_code": error.exit_code}, allow_retries=False
+            ) from error
 
         def waiting(holder: object) -> None:
             context.log.info(f"another process makes this now: {holder}; waiting for it")

@@ -30,7 +30,7 @@ from trace_assets.orchestration.instance import CAPABILITY
 from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.records import SelectedCapability
 from trace_assets.store import Home
-from trace_assets.store.locks import announce
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
 REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {

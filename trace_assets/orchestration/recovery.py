@@ -17,8 +17,9 @@ from trace_assets.errors import InputError
 from trace_assets.records import LedgerEntry
 from trace_assets.sandbox.image import sweep_folders
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import forget_dead, is_alive, is_item_held, living, settle_recorded
+from trace_assets.store.locks import is_item_held, settle_recorded
 from trace_assets.store.manifest import Manifest, manifest_of
+from trace_assets.store.presence import elsewhere, forget_dead, is_alive, living
 from trace_assets.store.tables import doubles, is_readable
 from trace_assets.store.trajectories import put_back
 
@@ -198,7 +199,8 @@ def dead_runs(instance: dg.DagsterInstance, home: Home) -> list[dg.DagsterRun]:
     """Return the runs that Dagster believes to go on and whose process is gone.
 
     A run that this program started names its process. A run of another (the Dagster UI, `dg launch`) is
-    taken for dead when it has been silent for a minute and none of the processes it ever named is there.
+    taken for dead when it has been silent for a minute and none of the processes it ever named is there;
+    never while a process of another machine works on the home, for the numbers may be of that machine.
     """
     records = instance.get_run_records(dg.RunsFilter(statuses=_GOING_ON))
     return [one.dagster_run for one in records if _is_dead(instance, home, one.dagster_run)]
@@ -208,6 +210,8 @@ def _is_dead(instance: dg.DagsterInstance, home: Home, run: dg.DagsterRun) -> bo
     name = run.tags.get(PROCESS_TAG)
     if name is not None:
         return not is_alive(home, name)
+    if elsewhere(home):
+        return False
     entries = instance.all_logs(run.run_id)
     pids = {pid: entry.timestamp for entry in entries for pid in _pids(entry)}
     if not pids or max(entry.timestamp for entry in entries) > time.time() - _SILENCE:

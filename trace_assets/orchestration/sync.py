@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,14 +12,14 @@ from typing import Literal
 
 import dagster as dg
 
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.orchestration.asset_files import explain
 from trace_assets.orchestration.planner import Item, Planner, Standings, Step
+from trace_assets.orchestration.pool import Needs, Pool, WorkerDied, needs_of
 from trace_assets.orchestration.recovery import RecoveryReport, recover
 from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.worker_pool import (
     Outcome,
-    WorkerDied,
     WorkerPool,
     materialize_here,
     materialize_items,
@@ -96,13 +95,31 @@ Listener = Callable[[str, Item, Step | Outcome], None]
 """Told `("start", item, step)` and `("end", item, outcome)`."""
 
 
-def worker_variables(width: int) -> dict[str, str]:
-    """Return the environment variables of worker processes of which so many are at work at once."""
-    return {
-        # Two torches on all cores are slower than one; whoever has said how many threads is obeyed.
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(1, whole_cores() // width)),
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # the bars are ours
-    }
+WORKER_VARIABLES = {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}  # the bars are ours
+
+
+def open_pool(study: Study, jobs: int | None = None) -> Pool:
+    """Return what the items of a study are handed to: see the section `cluster` of its settings.
+
+    Args:
+        study: The study.
+        jobs: Items at once; see `sync`.
+
+    Raises:
+        Unavailable: The cluster is not there, or one of its nodes cannot work on the home.
+    """
+    if study.settings.cluster.engine == "local" or jobs == 0:
+        width = min(2, whole_cores()) if jobs is None else max(1, jobs)
+        return WorkerPool(width, ("trace_assets.definitions",))
+    from trace_assets.orchestration.cluster.ray_pool import RayPool
+
+    pool = RayPool(study.settings.cluster, jobs)
+    try:
+        pool.join(study.home)
+    except BaseException:
+        pool.shutdown()
+        raise
+    return pool
 
 
 def sync(
@@ -121,6 +138,7 @@ def sync(
     standing: Standings | None = None,
     again: Collection[str] = (),
     ask: Callable[[Sequence[AtRisk]], Answer] = lambda _: "stop",
+    pool: Pool | None = None,
 ) -> Synced:
     """Materialize what is due until nothing is.
 
@@ -139,8 +157,8 @@ def sync(
         environment: Variables with which a worker process opens the same study.
         selection: Names of assets, or of items such as `adapter[x]`; None takes all.
         partitions: Task batches; None takes all.
-        jobs: Items at once; None takes the smaller of two and the number of cores, 0 makes one after the
-            other in this process.
+        jobs: Items at once; None takes the smaller of two and the number of cores, or on a cluster as many
+            as it has cores; 0 makes one after the other in this process.
         force: Items to make once even when they look fresh, with the reason.
         listen: Told of starts and ends.
         waiting: Told who is at work when another sync is, before waiting for it; None does not wait.
@@ -148,13 +166,14 @@ def sync(
         standing: How each item is taken; None takes what `Scope` says.
         again: Names of assets or items that are made also in the place of finished work.
         ask: Decides about finished work that is due and that `again` does not name.
+        pool: What `open_pool` opened, and is shut down here; None opens it.
 
     Raises:
         Unavailable: Another sync is at work, and `waiting` is None.
     """
-    width = min(2, whole_cores()) if jobs is None else max(1, jobs)
-    environment = {**worker_variables(width), **environment}
     with ExitStack() as stack:
+        pool = stack.enter_context(pool or open_pool(study, jobs))
+        environment = {**WORKER_VARIABLES, **environment, **pool.variables}
         stack.enter_context(_turn(study.home, waiting))
         planner = Planner(definitions, instance, selection, partitions, standing or Scope(study, selection))
         recovered = recover(instance, study.home)
@@ -162,22 +181,31 @@ def sync(
         recovered = replace(recovered, forgotten=lost.forgotten, lineage=lost.lineage)
         if recovered or recovered.hashed:
             mended(recovered)
-        stack.callback(recover, instance, study.home)  # after an interrupt no run seems to go on
-        pool = stack.enter_context(WorkerPool(width, ("trace_assets.definitions",)))
+        from trace_assets.definitions import pipeline
+
+        needs = {one.name: needs_of(one, study) for one in pipeline()}
+
+        def put_right() -> None:
+            pool.bury(study.home)
+            recover(instance, study.home)
+
+        stack.callback(put_right)  # after an interrupt no run seems to go on
+        stack.callback(pool.shutdown)  # before that
         marked = {Item(*name): reason for name, reason in marked_items(study).items()}
         run = _Run(study, planner, {**marked, **(force or {})}, listen, again)
         if run.settle(ask) == "stop":
             return run.finished()
         while True:
             for step in run.ready(heavy=True):
-                if len(run.running) >= width:
+                if len(run.running) >= pool.width:
                     break
                 if run.start([step], study.home):
                     asked = run.is_asked(step.item)
                     if jobs == 0:
                         run.end(materialize_here(definitions, study, instance, [step.item], asked))
                         break
-                    future = pool.submit(materialize_items, environment, [step.item], asked)
+                    needed = needs.get(step.item.asset, Needs())
+                    future = pool.submit(materialize_items, environment, [step.item], asked, needs=needed)
                     run.running[future] = (step.item,)
             unit = run.ready(heavy=False)
             settings = [step for step in unit if _is_setting(step.item)]
@@ -187,7 +215,7 @@ def sync(
                 run.end(materialize_here(definitions, study, instance, [step.item for step in unit], asked))
             elif run.running:
                 finished, _ = wait(run.running, return_when=FIRST_COMPLETED)
-                run.take(finished, lambda: recover(instance, study.home), study.home)
+                run.take(finished, put_right, study.home)
             elif not run.look_again(study.home) and run.settle(ask) != "go on":
                 return run.finished()
 
@@ -370,6 +398,8 @@ def _results(future: Future[list[Outcome]], items: Sequence[Item], home: Home) -
         return future.result()
     if (told := explain(error, home.path)) is not None:
         raise told from error  # nothing else could be recorded either
+    if isinstance(error, TraceError):
+        return [Outcome(item, False, 0.0, error=str(error), exit_code=error.exit_code) for item in items]
     reason = f"its worker process failed ({type(error).__name__}: {error}); run the command again."
     if isinstance(error, WorkerDied):
         reason = (

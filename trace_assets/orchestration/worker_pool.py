@@ -26,22 +26,20 @@ import dagster as dg
 from trace_assets.errors import plain_warnings
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
 from trace_assets.orchestration.planner import Item
+from trace_assets.orchestration.pool import Needs, WorkerDied
 from trace_assets.orchestration.recovery import PROCESS_TAG
 from trace_assets.orchestration.run_file import lay_run_file
 from trace_assets.policies.sampling import give_back
-from trace_assets.store.locks import announce
+from trace_assets.store import Home
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
-from trace_assets.system.processes import die_with_parent
+from trace_assets.system.processes import die_with_parent, whole_cores
 from trace_assets.workflows.finished_work import AGAIN_TAG
 
 T = TypeVar("T")
 
 IDLE_GRACE_SECONDS = 10.0
 """What a worker without work is given to leave: it unloads its libraries."""
-
-
-class WorkerDied(RuntimeError):
-    """The process that worked on a call ended before it answered."""
 
 
 class WorkerPool:
@@ -58,14 +56,37 @@ class WorkerPool:
     def __init__(self, width: int, preload: tuple[str, ...] = ()) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(preload))
+        self._width = width
         self._free = threading.Semaphore(width)
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._closed = False
 
-    def submit(self, work: Callable[..., T], /, *arguments: Any) -> Future[T]:
+    @property
+    def width(self) -> int:
+        """Calls at once."""
+        return self._width
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables that a worker opens a study with: these share the cores of this machine."""
+        return {
+            # Two torches on all cores are slower than one; whoever has said how many threads is obeyed.
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(1, whole_cores() // self._width)),
+        }
+
+    def bury(self, home: Home) -> list[str]:
+        """Strike out nobody: this machine can tell of all its workers whether they live."""
+        return []
+
+    def submit(self, work: Callable[..., T], /, *arguments: Any, needs: Needs | None = None) -> Future[T]:
         """Call a function of a module in a worker.
+
+        Args:
+            work: The function.
+            arguments: What it is called with.
+            needs: Not asked for: the width, and the pools of Dagster, are what this machine shares out.
 
         Returns:
             The result to come: what the call returned or raised, or `WorkerDied`.
@@ -261,7 +282,19 @@ class _Opened:
     definitions: dg.Definitions
     instance: dg.DagsterInstance
     history: str
-    """The Dagster home of the instance."""
+    """The Dagster home of the instance, or the sync of the cluster whose history it is."""
+
+
+HISTORY_VARIABLE = "TRACE_CLUSTER_HISTORY"
+"""Set in a worker on a cluster: where its sync has opened Dagster's history for all nodes."""
+
+
+def _open_history() -> dg.DagsterInstance:
+    if not (where := os.environ.get(HISTORY_VARIABLE)):
+        return dg.DagsterInstance.get()
+    from trace_assets.orchestration.cluster.ray_pool import opened_history
+
+    return opened_history(where)
 
 
 _kept: _Opened | None = None
@@ -272,11 +305,11 @@ def _opened() -> _Opened:
     global _kept
     from trace_assets.definitions import build
 
-    study, history = Study.open(), os.environ.get("DAGSTER_HOME", "")
+    study, history = Study.open(), os.environ.get(HISTORY_VARIABLE) or os.environ.get("DAGSTER_HOME", "")
     if _kept is None or (_kept.study, _kept.history) != (study, history):
         if _kept is not None:
             _kept.instance.dispose()
-        _kept = _Opened(study, build(study), dg.DagsterInstance.get(), history)
+        _kept = _Opened(study, build(study), _open_history(), history)
     return _kept
 
 

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from trace_assets.errors import InputError
 from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
+from trace_assets.settings.cluster import Cluster
 from trace_assets.settings.diagnosis import (
     Analyst,
     ContrastSection,
@@ -67,6 +68,7 @@ class Settings(Section):
     watch: Watch = Watch()
     schedule: Schedule = Schedule()
     automation: Automation = Automation()
+    cluster: Cluster = Cluster()
 
     def section(self, name: str) -> Section:
         """Return one section by name."""
@@ -101,7 +103,7 @@ class Settings(Section):
         return WriterServer.model_validate(said)
 
 
-SERVICES = ("analyst", "writer", "serving", "ingest", "watch", "schedule", "automation")
+SERVICES = ("analyst", "writer", "serving", "ingest", "watch", "schedule", "automation", "cluster")
 """Sections that say when or by whom something is done and change no result: no asset hangs on them."""
 
 

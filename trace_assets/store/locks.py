@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from trace_assets.store.files import Home, make_folder, sync_file, sync_folder
+from trace_assets.system.machine import this_machine
 
 INTERRUPTED = "its last materialization was interrupted"
 
@@ -28,12 +28,14 @@ class Holder:
         host: Name of that machine.
         since: When it took the lock, ISO 8601 in UTC.
         what: What for.
+        boot: Id of that machine's boot; empty where it is not known.
     """
 
     pid: int
     host: str
     since: str
     what: str
+    boot: str = ""
 
     def __str__(self) -> str:
         return f"{self.what}, process {self.pid} on {self.host} since {self.since}"
@@ -73,7 +75,9 @@ def exclusive(
         file.seek(0)
         file.truncate()
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": now, "what": what}, file)
+        here = this_machine()
+        said = {"pid": os.getpid(), "host": here.host, "since": now, "what": what, "boot": here.boot}
+        json.dump(said, file)
         file.flush()
         try:
             yield
@@ -265,73 +269,3 @@ def _wait(descriptor: int, path: Path, patience: float | None) -> None:
         if time.monotonic() > give_up:
             raise TimeoutError(f"{path} was held for more than {patience:g} s by {holder(path) or 'another'}")
         time.sleep(0.05)
-
-
-# Which processes work on a home: each keeps a lock of its own as long as it lives, and not a moment longer.
-
-
-_own: dict[tuple[int, Path], tuple[str, int]] = {}
-"""(process id, home) to name and descriptor: kept open until the process ends."""
-
-
-def announce(home: Home) -> str:
-    """Let it be seen that this process works on a home, until it ends.
-
-    Call before anything is written that a killed process would leave half done. Calling again costs nothing.
-
-    Returns:
-        The name under which it is known there.
-    """
-    mine = (os.getpid(), home.path)  # a forked child is somebody else
-    if mine not in _own:
-        folder = _folder_presence(home)
-        folder.mkdir(parents=True, exist_ok=True)
-        name = uuid4().hex
-        building = folder / f".{name}.new"
-        descriptor = os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.write(descriptor, str(os.getpid()).encode())
-        os.rename(building, folder / name)  # it is never seen without its lock
-        _own[mine] = (name, descriptor)
-    return _own[mine][0]
-
-
-def is_alive(home: Home, name: str) -> bool:
-    """Whether the process of that name still lives."""
-    return is_held(_folder_presence(home) / name)
-
-
-def living(home: Home) -> dict[str, float]:
-    """Return the processes at work on a home by name, with the time at which each announced itself (Unix)."""
-    found = {}
-    for path in _folder_presence(home).glob("[0-9a-f]*"):
-        if is_held(path):
-            found[path.name] = _time(path)
-    return found
-
-
-def forget_dead(home: Home) -> list[str]:
-    """Remove what dead processes left here.
-
-    Returns:
-        Their names.
-    """
-    gone = [path for path in _folder_presence(home).glob("[0-9a-f]*") if not is_held(path)]
-    long_ago = time.time() - 60  # a younger one may not have its lock yet
-    unborn = [
-        path for path in _folder_presence(home).glob(".*.new") if _time(path) < long_ago and not is_held(path)
-    ]
-    for path in (*gone, *unborn):
-        path.unlink(missing_ok=True)
-    return [path.name for path in gone]
-
-
-def _time(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()
-
-
-def _folder_presence(home: Home) -> Path:
-    return home.path / "locks" / "processes"

@@ -31,8 +31,9 @@ from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.store.files import replacing_file, replacing_folder
 from trace_assets.store.lines import sealed, unsealed
-from trace_assets.store.locks import announce, mark_due
+from trace_assets.store.locks import mark_due
 from trace_assets.store.manifest import MANIFEST, Manifest
+from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance

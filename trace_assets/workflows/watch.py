@@ -22,7 +22,7 @@ from typing import get_args
 
 from trace_assets.errors import TraceError
 from trace_assets.records import Arrival, ArrivalKind, BaseCheckpoint, Quarantined, TrajectoryHead
-from trace_assets.store.locks import announce
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
 from trace_assets.workflows.ingest import ingest

@@ -16,8 +16,9 @@ from trace_assets.resources.model_files import whole_base
 from trace_assets.store import Home
 from trace_assets.store.files import exchange_works
 from trace_assets.store.lines import read_lines, unsealed
-from trace_assets.store.locks import due_items, exclusive, holder, is_held, living, sync_lock
+from trace_assets.store.locks import due_items, exclusive, holder, is_held, sync_lock
 from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
+from trace_assets.store.presence import elsewhere, living
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import batches
 from trace_assets.workflows.task_inbox import FOLDER, LAID_AGAIN
@@ -227,6 +228,8 @@ def at_work(home: Home) -> Finding:
     """Look at who works on the home."""
     path, n = sync_lock(home), len(living(home))
     who = f"{n} process{'es' if n != 1 else ''} at work" if n else "nobody is at work"
+    if others := elsewhere(home):
+        who += f", {len(others)} of them on another machine ({others[0]})"
     if is_held(path):
         return Finding("sync lock", "ok", f"held by {holder(path) or 'an unknown process'}; {who}")
     return Finding("sync lock", "ok", f"free; {who}")

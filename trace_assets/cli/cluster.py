@@ -1,0 +1,75 @@
+"""`trace cluster`: whether the nodes of a Ray cluster can work on this home together."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import console as make_console
+from trace_assets.settings.cluster import Cluster
+
+cluster = typer.Typer(
+    name="cluster",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Whether the nodes of a Ray cluster can work on this home together.",
+)
+
+
+@cluster.callback()
+def _cluster() -> None:
+    """Whether the nodes of a Ray cluster can work on this home together."""
+
+
+@cluster.command("check")
+def check(
+    address: Annotated[str, typer.Option(help="Of the cluster, in the place of cluster.address.")] = "",
+    config: Config = None,
+    overrides: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Ask every node for its code, what it offers and what it sees of the home; exit 3 if one is wrong.
+
+    Nothing is made. The clocks are shown and not relied on.
+    """
+    from trace_assets.orchestration.cluster.ray_pool import RayPool
+
+    study = open_study(config, overrides)
+    settings = study.settings.cluster
+    with RayPool(Cluster(engine="ray", address=address or settings.address)) as pool:
+        nodes = pool.nodes(study.home)
+    wrong = any(node.problem for node in nodes)
+    if as_json:
+        document = {"home": str(study.home.path), "ok": not wrong, "nodes": [asdict(node) for node in nodes]}
+        print(json.dumps(document, indent=2))
+        raise typer.Exit(3 if wrong else 0)
+    console = make_console()
+    table = Table("node", "offers", "code", "Python", "home", "sandbox", "clock ahead, s")
+    for node in nodes:
+        report = node.report
+        offers = ", ".join(
+            f"{value:g} {name}" if name != "memory" else f"{value / 2**30:.0f} GiB"
+            for name, value in sorted(node.resources.items())
+        )
+        table.add_row(
+            escape(node.name),
+            escape(offers),
+            f"{report.package} {report.source}" if report else "?",
+            report.python if report else "?",
+            "[red]✗[/]" if node.problem else "[green]✓[/]",
+            ", ".join(report.sandboxes) or "none" if report else "?",
+            f"{node.clock_ahead:+.1f}" if node.clock_ahead is not None else "?",
+        )
+    console.print(table)
+    for node in nodes:
+        if node.problem:
+            console.print(f"[red]✗[/] {escape(f'{node.name} {node.problem}')}", soft_wrap=True)
+    if not wrong:
+        console.print(f"{len(nodes)} node{'s' if len(nodes) != 1 else ''} can work on {study.home.path}.")
+    raise typer.Exit(3 if wrong else 0)

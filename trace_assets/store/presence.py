@@ -1,0 +1,201 @@
+"""Which processes work on a home: each keeps a lock of its own as long as it lives, and not a moment longer.
+
+A lock says that its holder is dead only on the machine that the holder ran on: on a shared folder the locks
+of another machine may not be seen at all. So each process also says where it runs, and one of another machine
+is taken to live until that machine, or the cluster that both belong to, says that it is dead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from trace_assets.errors import Unavailable
+from trace_assets.store.files import Home
+from trace_assets.store.locks import is_held
+from trace_assets.system.machine import Machine, booted_at, this_machine
+
+CREW_VARIABLE = "TRACE_CREW"
+"""Name of the cluster's sync that a process works for; those of one crew may work on one home from several
+machines."""
+NODE_VARIABLE = "TRACE_NODE"
+"""The cluster's own id of the node that a process runs on."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that announced itself.
+
+    Attributes:
+        name: Under which it is known to the home.
+        pid: Process id, as its own machine or container counts.
+        machine: Where it runs.
+        since: When it announced itself, seconds (Unix) by its own clock.
+        crew: Sync of a cluster that it works for, empty without one.
+        node: Id of its node in that cluster.
+    """
+
+    name: str
+    pid: int
+    machine: Machine
+    since: float
+    crew: str = ""
+    node: str = ""
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
+        return f"process {self.pid} on {self.machine.host} since {since}"
+
+
+_own: dict[tuple[int, Path], tuple[str, int, str]] = {}
+"""(process id, home) to name, descriptor and crew: kept open until the process ends."""
+
+
+def announce(home: Home) -> str:
+    """Let it be seen that this process works on a home, until it ends.
+
+    Call before anything is written that a killed process would leave half done. Calling again costs nothing;
+    a process that has joined or left a crew meanwhile goes by another name from then on.
+
+    Returns:
+        The name under which it is known there.
+
+    Raises:
+        Unavailable: A process of another machine works there, and no cluster holds the two together.
+    """
+    mine = (os.getpid(), home.path)  # a forked child is somebody else
+    crew = os.environ.get(CREW_VARIABLE, "")
+    before = _own.get(mine)
+    if before is None or before[2] != crew:
+        folder = _folder(home)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = uuid4().hex
+        building = folder / f".{name}.new"
+        descriptor = os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        said = {
+            "pid": os.getpid(),
+            **asdict(this_machine()),
+            "since": time.time(),
+            "crew": crew,
+            "node": os.environ.get(NODE_VARIABLE, ""),
+        }
+        os.write(descriptor, json.dumps(said).encode())
+        os.rename(building, folder / name)  # it is never seen without its lock
+        # Only now: of two that come at the same time at least one sees the other.
+        strangers = [one for one in elsewhere(home) if not crew or one.crew != crew]
+        if strangers:
+            (folder / name).unlink(missing_ok=True)
+            os.close(descriptor)
+            raise Unavailable(_refusal(home, strangers[0]))
+        _own[mine] = (name, descriptor, crew)
+        if before is not None:
+            (folder / before[0]).unlink(missing_ok=True)
+            os.close(before[1])
+    return _own[mine][0]
+
+
+def withdraw() -> None:
+    """Take back what this process announced, on all homes: it works on none any more, for now."""
+    for mine in [one for one in _own if one[0] == os.getpid()]:
+        name, descriptor, _ = _own.pop(mine)
+        (mine[1] / "locks" / "processes" / name).unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _refusal(home: Home, stranger: Process) -> str:
+    return (
+        f"another machine works on {home.path} ({stranger}): two machines may share a home only as nodes of "
+        'one cluster ([cluster] engine = "ray"). Wait for that process, or give this machine another '
+        f"TRACE_HOME; if it is certain that it has ended, remove {_folder(home) / stranger.name}."
+    )
+
+
+def elsewhere(home: Home) -> list[Process]:
+    """Return the processes of other machines that may be at work on a home."""
+    found = (_process(path) for path in _paths(home))
+    return [one for one in found if one is not None and _is_foreign(one)]
+
+
+def is_alive(home: Home, name: str) -> bool:
+    """Whether the process of that name lives, as far as can be told here."""
+    return _lives(_folder(home) / name)
+
+
+def living(home: Home) -> dict[str, float]:
+    """Return the processes at work on a home by name, with the time at which each announced itself (Unix).
+
+    Those of other machines are among them until somebody who can tell has said that they are dead.
+    """
+    return {path.name: _time(path) for path in _paths(home) if _lives(path)}
+
+
+def dead_here(home: Home) -> list[str]:
+    """Return the processes of which this machine can tell that they are dead, by name."""
+    return [path.name for path in _paths(home) if not _lives(path)]
+
+
+def forget(home: Home, name: str) -> None:
+    """Take note that a process is dead: its own machine said so, or the cluster that lost its node."""
+    (_folder(home) / name).unlink(missing_ok=True)
+
+
+def forget_dead(home: Home) -> list[str]:
+    """Remove what dead processes left here.
+
+    Returns:
+        Their names.
+    """
+    gone = dead_here(home)
+    long_ago = time.time() - 60  # a younger one may not have its lock yet
+    unborn = [path for path in _folder(home).glob(".*.new") if _time(path) < long_ago and not _lives(path)]
+    for path in (*(_folder(home) / name for name in gone), *unborn):
+        path.unlink(missing_ok=True)
+    return gone
+
+
+def _lives(path: Path) -> bool:
+    if is_held(path):
+        return True
+    process = _process(path)
+    return process is not None and _is_foreign(process)
+
+
+def _is_foreign(process: Process) -> bool:
+    """Whether this machine cannot tell that the process is dead: its locks and ids are another kernel's."""
+    here = this_machine()
+    if process.machine.shares_kernel(here):
+        return False
+    return not process.machine.ran_before(here, process.since, booted_at())
+
+
+def _process(path: Path) -> Process | None:
+    """Return what a process said of itself; None when nothing can be read, or an earlier version wrote it."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        machine = Machine(str(said["host"]), str(said["boot"]), str(said["installation"]))
+        since, crew, node = float(said["since"]), str(said["crew"]), str(said["node"])
+        return Process(path.name.strip("."), int(said["pid"]), machine, since, crew, node)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
+
+
+def _paths(home: Home) -> list[Path]:
+    return sorted(_folder(home).glob("[0-9a-f]*"))
+
+
+def _folder(home: Home) -> Path:
+    return home.path / "locks" / "processes"
