@@ -21,7 +21,7 @@ from trace_assets.diagnosis.detectors.policy_text import (
     verb_of,
 )
 from trace_assets.diagnosis.detectors.values import categorical
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
 
 _EXCEPTION = re.compile(
     r"\b(unless|except|apart from|other than|instead of|even|including|regardless|without)\b"
@@ -54,6 +54,16 @@ _SPANS = frozenset(
     {"day", "week", "month", "year", "booking", "order", "request", "call", "time", "transaction"}
 )
 """What a limit may be counted by without another number that would have to be known."""
+_BEGUN = re.compile(r"\b(begun|started|begins?|starts?|departed|left|checked in)\b")
+_BEGINS = re.compile(r"(?:^|[._])(?:start\w*|begin\w*|from|arriv\w*|depart\w*|check_?in|pick_?up)(?:[._]|$)")
+_ENDED = re.compile(r"\b(over|ended|finished|expired|elapsed|closed)\b")
+_ENDS = re.compile(r"(?:^|[._])(?:ends?|expir\w*|due|until|valid\w*|deadline|return\w*|check_?out)(?:[._]|$)")
+_DONE = re.compile(
+    r"(?:^|[._])(?:creat\w*|made|last|issued?|updated|ordered|placed|paid|charged|booked|birth|dob|joined|since)"
+    r"(?:[._]|$)"
+)
+"""Fields that tell when something was done or born, which always lies behind."""
+_DATED = re.compile(r"(?:19|20)\d\d-\d\d-\d\d")
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,41 @@ def limits(policy: PolicyText, tool: str) -> list[Most]:
             if money or len(noun) > 2:
                 found.append(Most(sentence.text, number, "" if money else noun))
     return found
+
+
+def dates_meant(sentence: Sentence, record: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Return the dates of a record that a sentence about the past speaks of.
+
+    Args:
+        sentence: One of `PolicyText.forbids_past`.
+        record: Pairs of field, dotted, and value.
+
+    Returns:
+        Pairs of field and ISO date: those whose names it says, in full before in part; else the beginnings or
+        ends by what it says of them.
+
+    >>> record = {"contractEndDate": "2030-01-31", "suspensionStartDate": "2030-03-01", "name": "A"}
+    >>> said = Sentence("do not lift a suspension if the contract end date is in the past.")
+    >>> dates_meant(said, record.items())
+    [('contractEndDate', '2030-01-31')]
+    """
+    dates = [
+        (path, value[:10])
+        for path, value in record
+        if isinstance(value, str) and _DATED.match(value) and not _DONE.search(plain_name(path))
+    ]
+    words = {word[:5] for word in sentence.words}
+    told = {path: [word[:5] in words for word in spoken(path).split() if word != "date"] for path, _ in dates}
+    named = [pair for pair in dates if "date" in last_name(pair[0]) and any(told[pair[0]])]
+    whole = [pair for pair in named if all(told[pair[0]])]
+    if named:
+        return whole or named
+    if _BEGUN.search(sentence.text):
+        return [(path, value) for path, value in dates if _BEGINS.search(plain_name(path))]
+    ends = [(path, value) for path, value in dates if _ENDS.search(plain_name(path))]
+    if _ENDED.search(sentence.text) and ends:
+        return ends
+    return dates if len(dates) == 1 else []
 
 
 def _speaks_of(sentence: Sentence, tool: str) -> bool:
