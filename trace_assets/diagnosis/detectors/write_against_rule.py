@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
@@ -51,15 +51,16 @@ class WriteAgainstRule:
                 words = f"with more than {most.number:g} {most.noun}".strip()
                 one = _proposal(tool, argument, rule, words, most.sentence, (f"{most.number:g}", most.noun))
                 proposals.setdefault(one.subject, one)
-            records = list(_records(corpus, tool, argument))
-            state = _state(corpus, tool, argument)
-            for rule, words, sentence, subject in (
-                *_of_bans(corpus, tool, records),
-                *_of_past(corpus, tool, records),
-            ):
+            records = list(_records(corpus, argument))
+            rules = [
+                one
+                for one in (*_of_bans(corpus, tool, records), *_of_past(corpus, tool, records))
+                if _means(one[2], tool, tools)
+            ]
+            state = _state(corpus, tool, argument, records) if rules else {}
+            for rule, words, sentence, subject in rules:
                 one = _proposal(tool, argument, rule | {"state": state}, words, sentence, subject)
-                if _means(sentence, tool, tools):
-                    proposals.setdefault(one.subject, one)
+                proposals.setdefault(one.subject, one)
         return list(proposals.values())
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
@@ -165,7 +166,7 @@ def _argument(corpus: Corpus, tool: str) -> str | None:
     return max(named, key=lambda one: (given[one], one), default=corpus.object_argument(tool))
 
 
-def _records(corpus: Corpus, tool: str, argument: str) -> Iterator[Observation]:
+def _records(corpus: Corpus, argument: str) -> Iterator[Observation]:
     """Yield what was seen of objects of the kind that a tool acts on: also of those it was not called on."""
     for one in corpus.transcripts:
         for name, seen in one.observations.items():
@@ -204,11 +205,11 @@ def _counts(step: Step, most: Most) -> bool:
     return Most("", float("-inf"), most.noun).broken_by(step.arguments) is not None
 
 
-def _state(corpus: Corpus, tool: str, argument: str) -> dict[str, str]:
+def _state(corpus: Corpus, tool: str, argument: str, records: Iterable[Observation]) -> dict[str, str]:
     """Return the fields that mostly have one value when the tool is called, and others elsewhere."""
     called, every = Counter[tuple[str, str]](), dict[str, set[str]]()
     calls = 0
-    for record in _records(corpus, tool, argument):
+    for record in records:
         for field, value in record.fields.items():
             if categorical(value):
                 every.setdefault(field, set()).add(value)
