@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.truth.planted import DOMAINS
 from tests.truth.planted.lacks import LACK_DOMAINS, find_lacks
+from tests.truth.planted.later import LATER
 from tests.truth.planted.score import score_planted
 from tests.truth.planted.shapes import SHAPES, reshaped
 from tests.truth.readings import TABLES
@@ -39,7 +40,7 @@ def _shapes() -> list[str]:
 
 def planted_lacks() -> list[str]:
     """Return the part of the page on capabilities in invented domains."""
-    rows = [row for domain in LACK_DOMAINS for row in find_lacks(domain)]
+    rows = [row for domain in (*LACK_DOMAINS, *LATER) for row in find_lacks(domain)]
     lines = [
         "| domain | planted | found as | LACKING of planted | LACKING of others |",
         "| --- | --- | --- | --- | --- |",
@@ -49,4 +50,4 @@ def planted_lacks() -> list[str]:
             for one in rows
         ),
     ]
-    return [text("lacks"), f"Found: {share(one.found for one in rows)}.", "\n".join(lines)]
+    return [text("lacks"), "\n".join(lines), f"Found: {share(one.found for one in rows)}."]

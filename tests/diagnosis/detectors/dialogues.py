@@ -509,6 +509,22 @@ CASES = [
         "LACKING",
         (2, 3),
     ),
+    *(
+        (
+            "write_against_rule",
+            ENDED | {"kind": "window", "hours": 48, "ahead": ahead},
+            [ASK, call("get_order", until(day), order="K4821"), call("renew_order", order="K4821")],
+            label,
+            evidence,
+        )
+        for ahead, day, label, evidence in (
+            (True, "2024-05-16", "LACKING", (2, 3)),
+            (True, "2024-05-17", "NA", ()),
+            (False, "2024-05-12", "LACKING", (2, 3)),
+            (False, "2024-05-13", "NA", ()),
+            (False, "2024-05-20", "NA", ()),
+        )
+    ),
     ("write_against_rule", DAYS, [ASK, call("renew_pass", order="K4821", days=30)], "LACKING", (1,)),
     ("write_against_rule", DAYS, [ASK, call("renew_pass", order="K4821", days=14)], "PRESENT", (1,)),
     ("write_against_rule", DAYS, [ASK, call("renew_pass", order="K4821")], "NA", ()),

@@ -1,6 +1,6 @@
 """A second pair of invented domains with planted capabilities, written when the first ones had been mended.
 
-Nothing was changed for them: what is found here is what is found at first sight.
+What was found in them at first sight is out of sample; the page says what that was, and what was mended since.
 """
 
 from __future__ import annotations

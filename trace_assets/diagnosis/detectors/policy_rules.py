@@ -63,6 +63,23 @@ _DONE = re.compile(
     r"(?:[._]|$)"
 )
 """Fields that tell when something was done or born, which always lies behind."""
+_LENGTH = r"(?P<number>\d+|" + "|".join(_NUMBERS) + r") (?P<unit>hour|day|week)s?"
+_DATE = r" (?:the |its |their |your )?(?P<what>[a-z ]+)"
+_WINDOWS = (
+    (
+        re.compile(
+            rf"\b(?:at least|no later than|a minimum of|more than) {_LENGTH} "
+            rf"(?:before|prior to|ahead of){_DATE}"
+        ),
+        True,
+        False,
+    ),
+    (re.compile(rf"\b(?:less than|fewer than|within) {_LENGTH} (?:before|prior to){_DATE}"), True, True),
+    (re.compile(rf"\bwithin (?:the first )?{_LENGTH} (?:of|after|from|since){_DATE}"), False, False),
+    (re.compile(rf"\b(?:more than|later than) {_LENGTH} (?:after|from|since){_DATE}"), False, True),
+)
+"""How it is said, whether the date lies ahead, and whether the sentence forbids."""
+_HOURS = {"hour": 1.0, "day": 24.0, "week": 168.0}
 _DATED = re.compile(r"(?:19|20)\d\d-\d\d-\d\d")
 
 
@@ -171,6 +188,55 @@ def limits(policy: PolicyText, tool: str) -> list[Most]:
             money = bool(match["sign"]) or noun in _MONEY or noun == "€"
             if money or len(noun) > 2:
                 found.append(Most(sentence.text, number, "" if money else noun))
+    return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """A tool may be used only so long before a date, or so long after one.
+
+    Attributes:
+        sentence: What says so.
+        hours: How long.
+        what: Words for the date.
+        ahead: Whether the date must lie at least so far ahead; else it may lie at most so far behind.
+    """
+
+    sentence: str
+    hours: float
+    what: tuple[str, ...]
+    ahead: bool
+
+    def fields(self, names: Iterable[str]) -> list[str]:
+        """Return those of some fields that are named after the date."""
+        stems = {word[:5] for word in self.what if len(word) > 3}
+        return sorted(one for one in names if any(word[:5] in stems for word in spoken(one).split()))
+
+
+def windows(policy: PolicyText, tool: str) -> list[Window]:
+    """Return how long before or after a date a policy allows a tool.
+
+    >>> text = PolicyText("Items can be returned within 30 days of delivery. Exams must be moved at least "
+    ...                   "48 hours before the exam date.")
+    >>> [(one.hours, one.what, one.ahead) for one in windows(text, "return_item")]
+    [(720.0, ('delivery',), False)]
+    >>> [(one.hours, one.what, one.ahead) for one in windows(text, "reschedule_exam")]
+    [(48.0, ('exam', 'date'), True)]
+    """
+    found = []
+    for sentence in policy.sentences:
+        if not _speaks_of(sentence, tool) or _EXCEPTION.search(sentence.text):
+            continue
+        forbids = bool(FORBIDS.search(sentence.text))
+        for pattern, ahead, forbidding in _WINDOWS:
+            match = pattern.search(sentence.text)
+            if match is None or forbids != forbidding:
+                continue
+            said = match["number"]
+            number = _NUMBERS[said] if said in _NUMBERS else float(said)
+            what = tuple(_WORD.findall(match["what"]))[:3]
+            found.append(Window(sentence.text, number * _HOURS[match["unit"]], what, ahead))
+            break
     return found
 
 

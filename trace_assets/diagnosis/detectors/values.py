@@ -28,6 +28,7 @@ _ENVELOPE = frozenset(
     | {"status_code", "statuscode", "success", "timestamp", "took", "total", "type", "version"}
 )
 """What answers say beside what was asked for."""
+_LINE = re.compile(r"^[ \t*-]*([A-Za-z][\w ]{1,30}?)[ \t]*:[ \t]+(\S[^\n]{0,79})$", re.MULTILINE)
 _HOLDS = frozenset(
     {"body", "content", "data", "item", "items", "payload", "record", "records", "response", "result"}
 )
@@ -101,15 +102,20 @@ def unwrapped(value: Any) -> Any:
 
 
 def records_in(text: str) -> list[dict[str, str]]:
-    """Return the scalar fields of each record of a list; of one record when it stands alone.
+    r"""Return the scalar fields of each record of a list; of one record when it stands alone.
+
+    Lines of plain text that read `name: value` are a record too.
 
     >>> records_in('[{"no": "P1"}, {"no": "P2"}]'), records_in('{"count": 1, "loans": [{"id": "L21"}]}')
     ([{'no': 'P1'}, {'no': 'P2'}], [{'id': 'L21'}])
+    >>> records_in("Ticket K1\nStatus: void\nHolder: Ann")
+    [{'Status': 'void', 'Holder': 'Ann'}]
     >>> records_in('{"order": "K4821", "items": [{"id": "I1"}]}'), records_in("done")
     ([{'order': 'K4821'}], [])
     """
     if not text.lstrip().startswith(("{", "[")):
-        return []
+        told = dict(_LINE.findall(text[:2000]))
+        return [told] if len(told) >= 2 else []
     try:
         value = from_json(text)
     except ValueError:

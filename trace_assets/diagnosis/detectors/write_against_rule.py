@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, dates_meant, limits
+from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, dates_meant, limits, windows
 from trace_assets.diagnosis.detectors.policy_text import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
-from trace_assets.diagnosis.detectors.values import categorical
+from trace_assets.diagnosis.detectors.values import categorical, time_of
 from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
 MIN_USES = 3
+DAY = len("2030-01-31")
 USUAL = 0.8
 """Share of a tool's calls that are made in one state for it to be the state in which the tool is used."""
 
@@ -25,13 +27,13 @@ USUAL = 0.8
 class WriteAgainstRule:
     """The policy says in one sentence when tool X may not be used, and X is used so all the same.
 
-    Three kinds of sentences are read: a state of the object (`shipped orders cannot be changed`), a date of
-    it in the past, and the most that an argument may be. Whether runs keep to it teaches nothing here: the
-    policy does. Of the first two, an object for which X is allowed shows nothing either way; one for which it
-    is not counts as left alone when it was looked up and the user asked for what X does, or it stands as
-    objects mostly do when X is called. A call that the tool refused did nothing. Arguments: `tool` X,
-    `argument` of X, `kind`, `state`, and of the rule `field` with `values` and `only`, or with `now`, or
-    `number` and `noun`.
+    Four kinds of sentences are read: a state of the object (`shipped orders cannot be changed`), a date of it
+    in the past, how long before or after a date (`within 30 days of delivery`), and the most that an argument
+    may be. Whether runs keep to it teaches nothing here: the policy does. But for the last, an object for
+    which X is allowed shows nothing either way; one for which it is not counts as left alone when it was
+    looked up and the user asked for what X does, or it stands as objects mostly do when X is called. A call
+    that the tool refused did nothing. Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule
+    `field` with `values` and `only`, or with `now` (and `hours`, `ahead`), or `number` and `noun`.
     """
 
     name = "write_against_rule"
@@ -54,7 +56,11 @@ class WriteAgainstRule:
             records = list(_records(corpus, argument))
             rules = [
                 one
-                for one in (*_of_bans(corpus, tool, records), *_of_past(corpus, tool, records))
+                for one in (
+                    *_of_bans(corpus, tool, records),
+                    *_of_past(corpus, tool, records),
+                    *_of_windows(corpus, tool, records),
+                )
                 if _means(one[2], tool, tools)
             ]
             state = _state(corpus, tool, argument, records) if rules else {}
@@ -126,6 +132,24 @@ def _of_past(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[
             yield rule, f"once its {spoken(field.rpartition('.')[2])} has passed", sentence.text, (field,)
 
 
+def _of_windows(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[Rule]:
+    now = corpus.policy.now
+    dated = {field for one in records for field, value in one.fields.items() if time_of(value) is not None}
+    for window in windows(corpus.policy, tool) if now else ():
+        for field in window.fields(dated):
+            rule = {
+                "kind": "window",
+                "field": field,
+                "now": now,
+                "hours": window.hours,
+                "ahead": window.ahead,
+            }
+            days = f"{window.hours:g} hours" if window.hours % 24 else f"{window.hours / 24:g} days"
+            words = f"less than {days} before its" if window.ahead else f"more than {days} after its"
+            subject = (field, f"{window.hours:g}", "before" if window.ahead else "after")
+            yield rule, f"{words} {spoken(field.rpartition('.')[2])}", window.sentence, subject
+
+
 def _proposal(
     tool: str, argument: str, rule: dict[str, Any], words: str, sentence: str, subject: tuple[str, ...]
 ) -> Proposal:
@@ -186,7 +210,24 @@ def _forbids(args: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
         return False
     if args["kind"] == "past":
         return bool(value[:10] < args["now"])
+    if args["kind"] == "window":
+        return _outside(args, value)
     return Ban("", args["field"], tuple(args["values"]), bool(args["only"])).forbids(fields)
+
+
+def _outside(args: Mapping[str, Any], value: str) -> bool:
+    """Tell whether a date lies too near, or too far behind; where a time of day is not told, days count.
+
+    >>> rule = {"now": "2030-05-10 15:00", "hours": 48, "ahead": True}
+    >>> [_outside(rule, one) for one in ("2030-05-11", "2030-05-12", "2030-05-12T14:00:00")]
+    [True, False, True]
+    """
+    moment, now, span = time_of(value), time_of(args["now"]), timedelta(hours=args["hours"])
+    if moment is None or now is None:
+        return False
+    if len(value) <= DAY or len(args["now"]) <= DAY:
+        moment, now = (one.replace(hour=0, minute=0, second=0, microsecond=0) for one in (moment, now))
+    return moment - now < span if args["ahead"] else now - moment > span
 
 
 def _beyond(transcript: Transcript, args: Mapping[str, Any]) -> Finding:

@@ -125,6 +125,8 @@ class WritePastDate:
 def is_of(fields: Mapping[str, str], argument: str, name: str) -> bool:
     """Tell whether a record is that of an object, and does not only mention it: its own name stands first.
 
+    A record without any name is that of the object that it was asked for by.
+
     >>> is_of({"loan.loanId": "L-1", "member_id": "M-1"}, "loan_id", "l-1")
     True
     >>> is_of({"loan_id": "L-1", "member_id": "M-1"}, "member_id", "m-1")
@@ -132,5 +134,7 @@ def is_of(fields: Mapping[str, str], argument: str, name: str) -> bool:
     """
     wanted = plain_name(argument)
     field, value = next(((key, one) for key, one in fields.items() if looks_like_id(one)), ("", ""))
+    if not field:
+        return True
     named = wanted in (last_name(field), "_".join(plain_name(field).split(".")[-2:]))
     return named and normal(value) == name
