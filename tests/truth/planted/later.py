@@ -1,6 +1,6 @@
 """A second pair of invented domains with planted capabilities, written when the first ones had been mended.
 
-What was found in them at first sight is out of sample; the page says what that was, and what was mended since.
+What was found in them at first sight is out of sample; the page says what, and what was mended since.
 """
 
 from __future__ import annotations
