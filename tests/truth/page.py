@@ -12,7 +12,7 @@ from tests.truth.grades import ORIGIN, Grade
 from tests.truth.luck import LuckScore
 from tests.truth.outcome import DOMAINS, Outcome, developed_on, domain_of
 from tests.truth.readings import PARTIES, Readings
-from tests.truth.remaining import planted_words, text
+from tests.truth.remaining import planted_lacks, planted_words, text
 from tests.truth.scores import (
     CauseScore,
     FaultScore,
@@ -152,6 +152,7 @@ def page_text(results: Results) -> str:
         _wanted_table(results.in_sample.pooled, readings),
         "Each set alone (one agent, one trial a task), in sample:",
         _wanted_table(results.in_sample.alone, readings),
+        *planted_lacks(),
         "## Are LACKING labels right?",
         "Three grades, all labels below the line: it *occurs*; it is a *deficiency* (the reading names it); "
         "it is *decisive* (it sank the run: the reading's capability, or one that had to be there as well). "

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from tests.truth.planted import DOMAINS, Domain
+from tests.truth.planted.lacks import LACK_DOMAINS, LackDomain, find_lacks
+from tests.truth.planted.later import LATER
 from tests.truth.planted.score import score_planted
+from tests.truth.planted.shapes import SHAPES, reshaped
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.settings import Discovery
 
 
 def test_most_planted_faults_are_found_and_nobody_is_accused_wrongly() -> None:
@@ -33,3 +39,34 @@ def test_without_a_policy_no_task_is_said_to_break_it() -> None:
         mute = Domain(domain.name, "", domain.tasks, domain.runs)
         rules = {row.rule for _, _, row in score_planted([mute]).wrong if row.fault == "ground_truth"}
         assert not rules
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_faults_are_found_in_whatever_shape_records_come(shape: str) -> None:
+    score = score_planted([reshaped(domain, shape) for domain in DOMAINS])
+    wrong = [(name, run.task, run.why, row.fault, row.rule) for name, run, row in score.wrong]
+    assert score.found.hits >= 0.9 * score.found.n, wrong
+    assert score.true.hits == score.true.n, wrong
+    assert score.accused.hits == 0
+
+
+@pytest.mark.parametrize("domain", [*LACK_DOMAINS, *LATER], ids=lambda one: one.name)
+def test_planted_capabilities_become_candidates(domain: LackDomain) -> None:
+    rows = find_lacks(domain)
+    missed = [row.lack for row in rows if not row.found]
+    assert set(missed) <= {"releases unverified"}, rows
+
+
+def test_what_nobody_lacks_is_no_capability() -> None:
+    played = LACK_DOMAINS[0]
+    shown = [
+        replace(one, play=lambda number, shown, play=one.play: play(number, True)) for one in played.lacks
+    ]
+    assert not any(row.found for row in find_lacks(replace(played, lacks=tuple(shown))))
+
+
+def test_without_a_policy_no_rule_of_it_is_broken() -> None:
+    played = LACK_DOMAINS[0].domain()
+    for policy in ("", "Mietstelle. Überfällige Mieten werden nicht verlängert."):
+        found = DetectorAnalyst(Discovery(), policy=policy).discover(played.trajectories())
+        assert "write_against_rule" not in {one.detector for one in found}

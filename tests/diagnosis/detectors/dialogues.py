@@ -83,6 +83,16 @@ RULE = {
     "now": "2024-05-15 15:00",
 }
 ENDED = {"tool": "renew_order", "argument": "order", "field": "end_date", "now": "2024-05-15", "state": {}}
+SHIPPED = {
+    "tool": "cancel_order",
+    "argument": "order",
+    "kind": "state",
+    "field": "status",
+    "values": ["shipped"],
+    "only": False,
+    "state": {},
+}
+DAYS = {"tool": "renew_pass", "argument": "order", "kind": "most", "number": 14, "noun": "days"}
 LIMIT = {
     "used": "data_used_gb",
     "more": "data_refueling_gb",
@@ -469,6 +479,64 @@ CASES = [
         [ASK, call("get_order", until("2024-05-01"), order="K4821"), agent("It has ended.")],
         "NA",
         (),
+    ),
+    *(
+        (
+            "write_against_rule",
+            SHIPPED,
+            [ASK, call("get_order", record, order="K4821"), *rest],
+            label,
+            evidence,
+        )
+        for record, rest, label, evidence in (
+            (CLOSED, [call("cancel_order", order="K4821")], "LACKING", (2, 3)),
+            (CLOSED, [call("cancel_order", "Error: shipped", order="K4821")], "PRESENT", (2,)),
+            (CLOSED, [agent("It has left already.")], "PRESENT", (2,)),
+            (PENDING, [call("cancel_order", order="K4821")], "NA", ()),
+        )
+    ),
+    (
+        "write_against_rule",
+        ENDED | {"kind": "past", "state": {"status": "open"}},
+        [REFUND, call("get_order", until("2024-05-01"), order="K4821"), agent("It has ended.")],
+        "NA",
+        (),
+    ),
+    (
+        "write_against_rule",
+        ENDED | {"kind": "past"},
+        [ASK, call("get_order", until("2024-05-01"), order="K4821"), call("renew_order", order="K4821")],
+        "LACKING",
+        (2, 3),
+    ),
+    *(
+        (
+            "write_against_rule",
+            ENDED | {"kind": "window", "hours": 48, "ahead": ahead},
+            [ASK, call("get_order", until(day), order="K4821"), call("renew_order", order="K4821")],
+            label,
+            evidence,
+        )
+        for ahead, day, label, evidence in (
+            (True, "2024-05-16", "LACKING", (2, 3)),
+            (True, "2024-05-17", "NA", ()),
+            (False, "2024-05-12", "LACKING", (2, 3)),
+            (False, "2024-05-13", "NA", ()),
+            (False, "2024-05-20", "NA", ()),
+        )
+    ),
+    ("write_against_rule", DAYS, [ASK, call("renew_pass", order="K4821", days=30)], "LACKING", (1,)),
+    ("write_against_rule", DAYS, [ASK, call("renew_pass", order="K4821", days=14)], "PRESENT", (1,)),
+    ("write_against_rule", DAYS, [ASK, call("renew_pass", order="K4821")], "NA", ()),
+    *(
+        ("denied_without_look", {"tools": ["search_bays"], "thing": "bay"}, said, label, evidence)
+        for said, label, evidence in (
+            ([user("A bay?"), agent("I am sorry, there are no bays left.")], "LACKING", (1,)),
+            ([user("A bay?"), agent("Are there no bays in your street?")], "NA", ()),
+            ([user("A bay?"), agent("If there are no bays, I shall say so.")], "NA", ()),
+            ([user("A bay?"), call("search_bays", "[]"), agent("There is no bay.")], "PRESENT", (1,)),
+            ([ASK, call("get_street", '{"bays": 0}'), agent("There are no bays.")], "NA", ()),
+        )
     ),
     (
         "limit_exceeded",

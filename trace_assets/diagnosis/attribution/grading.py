@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.values import leaves, scalars
+from trace_assets.diagnosis.detectors.values import leaves, records_in
 from trace_assets.records import ActionDiff, ExpectedAction
 
 _EXCEPTION = re.compile(
@@ -74,7 +74,8 @@ def lost_write(case: Case) -> Ruling | None:
         )
         if look is None or look.failed or look.tool in case.writes or look.answer is None:
             continue
-        fields = scalars(look.result) or {}
+        shown = records_in(look.result)
+        fields = shown[0] if len(shown) == 1 else {}
         for name, value in given.items():
             if name in fields and normal(fields[name]) != normal(value):
                 detail = f"{step.tool} set {name} to {value!r}, and {look.tool} then showed {fields[name]!r}"

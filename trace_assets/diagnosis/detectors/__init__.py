@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trace_assets.diagnosis.detectors.claim_without_write import ClaimWithoutWrite
 from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.denied_without_look import DeniedWithoutLook
 from trace_assets.diagnosis.detectors.empty_turn import EmptyTurn
 from trace_assets.diagnosis.detectors.ended_with_work_open import EndedWithWorkOpen
 from trace_assets.diagnosis.detectors.idle_loop import IdleLoop
@@ -24,6 +25,7 @@ from trace_assets.diagnosis.detectors.unsupported_argument import UnsupportedArg
 from trace_assets.diagnosis.detectors.unverified_write import UnverifiedWrite
 from trace_assets.diagnosis.detectors.write_after_refusal import WriteAfterRefusal
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstPolicy
+from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
 from trace_assets.diagnosis.detectors.write_past_date import WritePastDate
 from trace_assets.diagnosis.detectors.write_without_consent import WriteWithoutConsent
@@ -33,6 +35,7 @@ FAMILIES: tuple[Detector, ...] = (
     WriteWithoutRead(),
     WriteAgainstPolicy(),
     WritePastDate(),
+    WriteAgainstRule(),
     WriteAgainstState(),
     ObjectUntouched(),
     UnsupportedArgument(),
@@ -45,6 +48,7 @@ FAMILIES: tuple[Detector, ...] = (
     WriteAfterRefusal(),
     WriteWithoutConsent(),
     ClaimWithoutWrite(),
+    DeniedWithoutLook(),
     UnverifiedWrite(),
     RepeatedError(),
     UnrecoveredError(),

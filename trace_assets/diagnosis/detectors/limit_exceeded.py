@@ -10,7 +10,7 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import imperative, spoken
+from trace_assets.diagnosis.detectors.wording import imperative, last_name, spoken
 
 _USED = re.compile(r"(?:^|_)(?:used|usage|spent|consumed)(?:_|$)")
 _LIMIT = re.compile(r"(?:^|_)(?:limit|quota|maximum|max|allowance|cap)(?:_|$)")
@@ -39,9 +39,9 @@ class LimitExceeded:
                 for observation in seen:
                     fields = observation.fields
                     for field, value in fields.items():
-                        if _LIMIT.search(field) and (number := _number(value)) is not None:
+                        if _LIMIT.search(last_name(field)) and (number := _number(value)) is not None:
                             limits.setdefault(field, {})[name] = number
-                        elif _USED.search(field) and _number(value) is not None:
+                        elif _USED.search(last_name(field)) and _number(value) is not None:
                             for more in fields:
                                 for link, other in fields.items():
                                     if looks_like_id(other) and _number(fields[more]) is not None:
@@ -51,7 +51,12 @@ class LimitExceeded:
             tool = next((one for one in sorted(corpus.mutating) if _adds(one, more) and more != used), None)
             for field, known in sorted(limits.items()):
                 joined = {name: known[name] for name in sorted(others & known.keys())}
-                if tool is None or not joined or not _same_thing(used, field) or not link.endswith("id"):
+                if (
+                    tool is None
+                    or not joined
+                    or not _same_thing(used, field)
+                    or not last_name(link).endswith("id")
+                ):
                     continue
                 if field in (used, more):
                     continue
@@ -101,11 +106,13 @@ def _number(value: str) -> float | None:
 def _adds(tool: str, field: str) -> bool:
     """Tell whether a field is named after a tool's verb and what it acts on.
 
-    >>> _adds("refuel_data", "data_refueling_gb"), _adds("refuel_data", "data_used_gb")
-    (True, False)
+    >>> _adds("refuel_data", "data_refueling_gb"), _adds("refillInk", "printer.inkRefilled")
+    (True, True)
+    >>> _adds("refuel_data", "data_used_gb")
+    False
     """
     verb, *rest = spoken(tool).split()
-    parts = field.lower().split("_")
+    parts = last_name(field).split("_")
     return any(part.startswith(verb) for part in parts) and any(word in parts for word in rest)
 
 
@@ -113,6 +120,6 @@ def _same_thing(used: str, limit: str) -> bool:
     """Tell whether two fields are about one thing in one unit: all their other words are the same."""
     one, other = (
         set(re.sub(pattern, "_", name).split("_")) - {""}
-        for pattern, name in ((_USED, used), (_LIMIT, limit))
+        for pattern, name in ((_USED, last_name(used)), (_LIMIT, last_name(limit)))
     )
     return bool(one) and one == other

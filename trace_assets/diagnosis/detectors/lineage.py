@@ -34,6 +34,11 @@ GENERAL: Mapping[str, tuple[str, str]] = {
         "Refrain from changes of what has ended",
         "Compare the dates of an object with today before changing it; when its end has passed, say so.",
     ),
+    "write_against_rule": (
+        "Refrain from what a sentence of the policy forbids",
+        "Hold an object's record and the arguments of a change against what the policy forbids before making "
+        "it; where it is forbidden, refuse, whatever the user says.",
+    ),
     "unsupported_argument": (
         "Use only values that were said or seen",
         "Every value given to a tool must come from the user or from an earlier result; ask or look it up "

@@ -110,6 +110,15 @@ def _lists(transcript: Transcript) -> Iterator[tuple[str, frozenset[str], int]]:
             value = from_json(step.result)
         except ValueError:
             continue
-        for field, items in value.items() if isinstance(value, dict) else ():
-            if isinstance(items, list) and len(items) >= 2 and all(looks_like_id(item) for item in items):
-                yield str(field), frozenset(normal(item) for item in items), step.answer
+        for field, items in _named_lists(value):
+            if len(items) >= 2 and all(looks_like_id(item) for item in items):
+                yield field, frozenset(normal(item) for item in items), step.answer
+
+
+def _named_lists(value: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the lists of a record, those of records in it too, by their own names."""
+    for field, item in value.items() if isinstance(value, dict) else ():
+        if isinstance(item, list):
+            yield str(field), item
+        else:
+            yield from _named_lists(item)

@@ -21,7 +21,7 @@ from trace_assets.diagnosis.detectors.policy_text import (
     verb_of,
 )
 from trace_assets.diagnosis.detectors.values import categorical
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
 
 _EXCEPTION = re.compile(
     r"\b(unless|except|apart from|other than|instead of|even|including|regardless|without)\b"
@@ -54,6 +54,33 @@ _SPANS = frozenset(
     {"day", "week", "month", "year", "booking", "order", "request", "call", "time", "transaction"}
 )
 """What a limit may be counted by without another number that would have to be known."""
+_BEGUN = re.compile(r"\b(begun|started|begins?|starts?|departed|left|checked in)\b")
+_BEGINS = re.compile(r"(?:^|[._])(?:start\w*|begin\w*|from|arriv\w*|depart\w*|check_?in|pick_?up)(?:[._]|$)")
+_ENDED = re.compile(r"\b(over|ended|finished|expired|elapsed|closed)\b")
+_ENDS = re.compile(r"(?:^|[._])(?:ends?|expir\w*|due|until|valid\w*|deadline|return\w*|check_?out)(?:[._]|$)")
+_DONE = re.compile(
+    r"(?:^|[._])(?:creat\w*|made|last|issued?|updated|ordered|placed|paid|charged|booked|birth|dob|joined|since)"
+    r"(?:[._]|$)"
+)
+"""Fields that tell when something was done or born, which always lies behind."""
+_LENGTH = r"(?P<number>\d+|" + "|".join(_NUMBERS) + r") (?P<unit>hour|day|week)s?"
+_DATE = r" (?:the |its |their |your )?(?P<what>[a-z ]+)"
+_WINDOWS = (
+    (
+        re.compile(
+            rf"\b(?:at least|no later than|a minimum of|more than) {_LENGTH} "
+            rf"(?:before|prior to|ahead of){_DATE}"
+        ),
+        True,
+        False,
+    ),
+    (re.compile(rf"\b(?:less than|fewer than|within) {_LENGTH} (?:before|prior to){_DATE}"), True, True),
+    (re.compile(rf"\bwithin (?:the first )?{_LENGTH} (?:of|after|from|since){_DATE}"), False, False),
+    (re.compile(rf"\b(?:more than|later than) {_LENGTH} (?:after|from|since){_DATE}"), False, True),
+)
+"""How it is said, whether the date lies ahead, and whether the sentence forbids."""
+_HOURS = {"hour": 1.0, "day": 24.0, "week": 168.0}
+_DATED = re.compile(r"(?:19|20)\d\d-\d\d-\d\d")
 
 
 @dataclass(frozen=True)
@@ -162,6 +189,90 @@ def limits(policy: PolicyText, tool: str) -> list[Most]:
             if money or len(noun) > 2:
                 found.append(Most(sentence.text, number, "" if money else noun))
     return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """A tool may be used only so long before a date, or so long after one.
+
+    Attributes:
+        sentence: What says so.
+        hours: How long.
+        what: Words for the date.
+        ahead: Whether the date must lie at least so far ahead; else it may lie at most so far behind.
+    """
+
+    sentence: str
+    hours: float
+    what: tuple[str, ...]
+    ahead: bool
+
+    def fields(self, names: Iterable[str]) -> list[str]:
+        """Return those of some fields that are named after the date."""
+        stems = {word[:5] for word in self.what if len(word) > 3}
+        return sorted(one for one in names if any(word[:5] in stems for word in spoken(one).split()))
+
+
+def windows(policy: PolicyText, tool: str) -> list[Window]:
+    """Return how long before or after a date a policy allows a tool.
+
+    >>> text = PolicyText("Items can be returned within 30 days of delivery. Exams must be moved at least "
+    ...                   "48 hours before the exam date.")
+    >>> [(one.hours, one.what, one.ahead) for one in windows(text, "return_item")]
+    [(720.0, ('delivery',), False)]
+    >>> [(one.hours, one.what, one.ahead) for one in windows(text, "reschedule_exam")]
+    [(48.0, ('exam', 'date'), True)]
+    """
+    found = []
+    for sentence in policy.sentences:
+        if not _speaks_of(sentence, tool) or _EXCEPTION.search(sentence.text):
+            continue
+        forbids = bool(FORBIDS.search(sentence.text))
+        for pattern, ahead, forbidding in _WINDOWS:
+            match = pattern.search(sentence.text)
+            if match is None or forbids != forbidding:
+                continue
+            said = match["number"]
+            number = _NUMBERS[said] if said in _NUMBERS else float(said)
+            what = tuple(_WORD.findall(match["what"]))[:3]
+            found.append(Window(sentence.text, number * _HOURS[match["unit"]], what, ahead))
+            break
+    return found
+
+
+def dates_meant(sentence: Sentence, record: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Return the dates of a record that a sentence about the past speaks of.
+
+    Args:
+        sentence: One of `PolicyText.forbids_past`.
+        record: Pairs of field, dotted, and value.
+
+    Returns:
+        Pairs of field and ISO date: those whose names it says, in full before in part; else the beginnings or
+        ends by what it says of them.
+
+    >>> record = {"contractEndDate": "2030-01-31", "suspensionStartDate": "2030-03-01", "name": "A"}
+    >>> said = Sentence("do not lift a suspension if the contract end date is in the past.")
+    >>> dates_meant(said, record.items())
+    [('contractEndDate', '2030-01-31')]
+    """
+    dates = [
+        (path, value[:10])
+        for path, value in record
+        if isinstance(value, str) and _DATED.match(value) and not _DONE.search(plain_name(path))
+    ]
+    words = {word[:5] for word in sentence.words}
+    told = {path: [word[:5] in words for word in spoken(path).split() if word != "date"] for path, _ in dates}
+    named = [pair for pair in dates if "date" in last_name(pair[0]) and any(told[pair[0]])]
+    whole = [pair for pair in named if all(told[pair[0]])]
+    if named:
+        return whole or named
+    if _BEGUN.search(sentence.text):
+        return [(path, value) for path, value in dates if _BEGINS.search(plain_name(path))]
+    ends = [(path, value) for path, value in dates if _ENDS.search(plain_name(path))]
+    if _ENDED.search(sentence.text) and ends:
+        return ends
+    return dates if len(dates) == 1 else []
 
 
 def _speaks_of(sentence: Sentence, tool: str) -> bool:

@@ -32,7 +32,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 FORBIDS = re.compile(
     r"\b(cannot|can't|can not|not (?:be )?(?:allowed|permitted|possible|eligible)|unable|"
     r"(?:must|may|should|shall|do|does|will) not|mustn't|shouldn't|don't|never|no longer|"
-    r"prohibited|forbidden|refuse to|get no)\b"
+    r"prohibited|forbidden|refuse to|get no|non-?[a-z]+able)\b"
 )
 """Words of a sentence that forbids something."""
 _PAST = re.compile(

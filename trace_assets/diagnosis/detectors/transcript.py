@@ -12,7 +12,14 @@ from functools import cache, cached_property
 from typing import Any
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.values import categorical, leaves, scalars, strings, tells_error
+from trace_assets.diagnosis.detectors.values import (
+    categorical,
+    leaves,
+    records_in,
+    scalars,
+    strings,
+    tells_error,
+)
 from trace_assets.records import Message, Trajectory
 
 _WORD = re.compile(r"(?<![\w-])[^\W\d_]{3,}(?![\w-])")
@@ -160,14 +167,15 @@ class Transcript:
         """What was seen of each object, in order; objects by normalised identifier."""
         seen: dict[str, list[Observation]] = {}
         for step in self.steps:
-            fields = None if step.failed or step.answer is None else scalars(step.result)
-            if not fields:
+            if step.failed or step.answer is None:
                 continue
-            assert step.answer is not None
-            # A result that names itself differently from the call's arguments is about that name too.
-            named = step.objects | {normal(value) for value in fields.values() if looks_like_id(value)}
-            for name in named:
-                seen.setdefault(name, []).append(Observation(step.answer, step.tool, fields))
+            records = [one for one in records_in(step.result) if one]
+            for fields in records:
+                # A result that names itself differently from the call's arguments is about that name too. Of
+                # several records none is what the call was about but the one that has its name.
+                named = {normal(value) for value in fields.values() if looks_like_id(value)}
+                for name in named | step.objects if len(records) == 1 else named:
+                    seen.setdefault(name, []).append(Observation(step.answer, step.tool, fields))
         return seen
 
     @cached_property

@@ -13,7 +13,13 @@ from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import spoken
 
 # English only: a policy in another language gives no proposals.
-_IF = re.compile(r"\bif (?:the|a|an|your) (?:user|customer|caller|client|patient) is ([a-z' -]{4,60})")
+_IF = re.compile(
+    r"\bif (?:the|a|an|your) (?:account holder|applicant|borrower|buyer|caller|cardholder|citizen|client|"
+    r"customer|driver|employee|guest|holder|insured|learner|member|parent|passenger|patient|patron|policyholder|"
+    r"reader|rider|renter|resident|shopper|student|subscriber|tenant|traveller|traveler|user|visitor) "
+    r"is ([a-z' -]{4,60})"
+)
+"""People that a policy calls those who ask."""
 _WORD = re.compile(r"[a-z]+")
 _STEPS = re.compile(r"\b(?:you should|guide|ask|check|enable|offer|use|must|make sure|help)\b")
 _NO_TOPICS = frozenset(

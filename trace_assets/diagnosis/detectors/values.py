@@ -9,6 +9,30 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from trace_assets.diagnosis.detectors.identity import looks_like_id
+
+_ENVELOPE = frozenset(
+    {
+        "code",
+        "count",
+        "duration",
+        "error",
+        "errors",
+        "message",
+        "msg",
+        "ok",
+        "request_id",
+        "requestid",
+        "status",
+    }
+    | {"status_code", "statuscode", "success", "timestamp", "took", "total", "type", "version"}
+)
+"""What answers say beside what was asked for."""
+_LINE = re.compile(r"^[ \t*-]*([A-Za-z][\w ]{1,30}?)[ \t]*:[ \t]+(\S[^\n]{0,79})$", re.MULTILINE)
+_HOLDS = frozenset(
+    {"body", "content", "data", "item", "items", "payload", "record", "records", "response", "result"}
+)
+"""Under what names answers hold what was asked for; under another name it must have an identifier."""
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -47,7 +71,62 @@ def scalars(text: str) -> dict[str, str] | None:
         value = from_json(text)
     except ValueError:
         return None
-    return scalars_of(value)
+    bare = unwrapped(value)
+    return scalars_of(bare if isinstance(bare, Mapping) else value)
+
+
+def unwrapped(value: Any) -> Any:
+    """Return what an answer's envelope holds: one record or list, beside nothing but how the call went.
+
+    >>> unwrapped({"ok": True, "data": {"id": "L1", "who": {"name": "Ann"}}})
+    {'id': 'L1', 'who': {'name': 'Ann'}}
+    >>> unwrapped({"loan": {"id": "L21"}}), unwrapped({"id": "K4821", "to": {"city": "Rome"}})
+    ({'id': 'L21'}, {'id': 'K4821', 'to': {'city': 'Rome'}})
+    """
+    for _ in range(2):
+        if not isinstance(value, Mapping):
+            break
+        held = [(key, item) for key, item in value.items() if isinstance(item, Mapping | list)]
+        rest = [
+            key for key, item in value.items() if not isinstance(item, Mapping | list) and item is not None
+        ]
+        if len(held) != 1 or not all(str(key).lower() in _ENVELOPE for key in rest):
+            break
+        key, inner = held[0]
+        one = inner[0] if isinstance(inner, list) and inner else inner
+        named = isinstance(one, Mapping) and any(looks_like_id(item) for item in one.values())
+        if not (named or (isinstance(one, Mapping) and str(key).lower() in _HOLDS)):
+            break
+        value = inner
+    return value
+
+
+def records_in(text: str) -> list[dict[str, str]]:
+    r"""Return the scalar fields of each record of a list; of one record when it stands alone.
+
+    Lines of plain text that read `name: value` are a record too.
+
+    >>> records_in('[{"no": "P1"}, {"no": "P2"}]'), records_in('{"count": 1, "loans": [{"id": "L21"}]}')
+    ([{'no': 'P1'}, {'no': 'P2'}], [{'id': 'L21'}])
+    >>> records_in("Ticket K1\nStatus: void\nHolder: Ann")
+    [{'Status': 'void', 'Holder': 'Ann'}]
+    >>> records_in('{"order": "K4821", "items": [{"id": "I1"}]}'), records_in("done")
+    ([{'order': 'K4821'}], [])
+    """
+    if not text.lstrip().startswith(("{", "[")):
+        told = dict(_LINE.findall(text[:2000]))
+        return [told] if len(told) >= 2 else []
+    try:
+        value = from_json(text)
+    except ValueError:
+        return []
+    return [scalars_of(one) for one in outermost(value)]
+
+
+def outermost(value: Any) -> list[Mapping[str, Any]]:
+    """Return the records of a JSON value that stand in no other, envelopes left out."""
+    bare = unwrapped(value)
+    return [one for one in (bare if isinstance(bare, list) else [bare]) if isinstance(one, Mapping)]
 
 
 def scalars_of(value: Mapping[str, Any]) -> dict[str, str]:

@@ -21,13 +21,37 @@ def spoken(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.\-]+", " ", name).lower().strip()
 
 
+def plain_name(field: str) -> str:
+    """Return a field's name in lower case with underscores, however it is written; dots of a path stay.
+
+    >>> plain_name("loan.dueDate"), plain_name("PERMIT_NO"), plain_name("valid-until")
+    ('loan.due_date', 'permit_no', 'valid_until')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-\s]+", "_", field).lower()
+
+
+def last_name(field: str) -> str:
+    """Return the last part of a field's path as `plain_name` does: records stand in envelopes.
+
+    >>> last_name("plan.dataLimit")
+    'data_limit'
+    """
+    return plain_name(field).rpartition(".")[2]
+
+
+_NAMING = frozenset(
+    {"id", "ids", "number", "code", "name", "no", "nr", "num", "ref", "key", "uuid", "identifier"}
+)
+"""Words by which an argument names something, which are not the thing itself."""
+
+
 def noun(argument: str) -> str:
     """Return what an argument names.
 
-    >>> noun("order_id"), noun("order"), noun("id")
-    ('order', 'order', 'object')
+    >>> noun("order_id"), noun("order"), noun("id"), noun("PERMIT_NO")
+    ('order', 'order', 'object', 'permit')
     """
-    words = [word for word in spoken(argument).split() if word not in ("id", "ids", "number", "code", "name")]
+    words = [word for word in spoken(argument).split() if word not in _NAMING]
     return " ".join(words) or "object"
 
 

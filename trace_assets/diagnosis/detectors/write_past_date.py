@@ -12,7 +12,7 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, time_of
-from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, plain_name, spoken
 
 MIN_USES = 3
 _ENDS = re.compile(r"(?:^|[._])(?:ends?|expir\w*|due|until|valid|deadline|closes?|last_day)(?:[._]|$)")
@@ -45,9 +45,9 @@ class WritePastDate:
                 for step in one.calls(tool):
                     for argument in (one for one, value in step.arguments.items() if looks_like_id(value)):
                         for seen in one.observations.get(normal(step.arguments[argument]), ()):
-                            own = normal(seen.fields.get(argument)) == normal(step.arguments[argument])
+                            own = is_of(seen.fields, argument, normal(step.arguments[argument]))
                             for field, value in seen.fields.items() if own else ():
-                                if _ENDS.search(field) and (moment := time_of(value)) is not None:
+                                if _ENDS.search(plain_name(field)) and (moment := time_of(value)) is not None:
                                     sides.setdefault((argument, field), set()).add(moment < now)  # type: ignore[operator]
             for (argument, field), both in sorted(sides.items()):
                 if len(both) == 2:
@@ -120,3 +120,21 @@ class WritePastDate:
         return (
             seen[-1] if any(name in step.objects and not step.by_user for step in transcript.steps) else None
         )
+
+
+def is_of(fields: Mapping[str, str], argument: str, name: str) -> bool:
+    """Tell whether a record is that of an object, and does not only mention it: its own name stands first.
+
+    A record without any name is that of the object that it was asked for by.
+
+    >>> is_of({"loan.loanId": "L-1", "member_id": "M-1"}, "loan_id", "l-1")
+    True
+    >>> is_of({"loan_id": "L-1", "member_id": "M-1"}, "member_id", "m-1")
+    False
+    """
+    wanted = plain_name(argument)
+    field, value = next(((key, one) for key, one in fields.items() if looks_like_id(one)), ("", ""))
+    if not field:
+        return True
+    named = wanted in (last_name(field), "_".join(plain_name(field).split(".")[-2:]))
+    return named and normal(value) == name

@@ -15,7 +15,7 @@ from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits
 from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.values import leaves, outermost
 from trace_assets.diagnosis.detectors.write_against_policy import is_shown
 from trace_assets.records import ExpectedAction, Task, ToldTask, Trajectory
 
@@ -99,9 +99,9 @@ class Facts:
                 if step.tool in self.writes and not step.failed and wanted in step.objects:
                     break
                 shown = step.answer is not None and not step.failed and wanted in step.objects
-                thing = next(things_in(step.result), None) if shown and step.tool not in self.writes else None
-                if thing is not None and any(normal(value) == wanted for value in thing.values()):
-                    return thing
+                for thing in _records_in(step.result) if shown and step.tool not in self.writes else ():
+                    if any(normal(value) == wanted for value in thing.values()):
+                        return thing
         return None
 
     def is_known(self, task_id: str, value: str) -> bool:
@@ -217,13 +217,20 @@ def names_number(text: str, amount: float) -> bool:
 
 def things_in(text: str) -> Iterator[Thing]:
     """Yield the JSON objects of a result's text, the outermost first; none when it is no JSON."""
+    yield from objects(_parsed(text))
+
+
+def _records_in(text: str) -> list[Mapping[str, Any]]:
+    return outermost(_parsed(text))
+
+
+def _parsed(text: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
-        return
+        return None
     try:
-        value = from_json(text)
+        return from_json(text)
     except ValueError:
-        return
-    yield from objects(value)
+        return None
 
 
 def objects(value: Any) -> Iterator[Thing]:

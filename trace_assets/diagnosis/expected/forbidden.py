@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_text import Sentence, same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.policy_rules import dates_meant
+from trace_assets.diagnosis.detectors.policy_text import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of
 from trace_assets.diagnosis.detectors.wording import spoken
@@ -19,17 +20,7 @@ from trace_assets.diagnosis.expected.doubt import Doubt, record_of
 from trace_assets.diagnosis.expected.facts import Facts, Thing, objects
 from trace_assets.records import ExpectedAction
 
-_BEGUN = re.compile(r"\b(begun|started|begins?|starts?|departed|left|checked in)\b")
-_BEGINS = re.compile(r"(?:^|[._])(?:start\w*|begin\w*|from|arriv\w*|depart\w*|check_?in|pick_?up)(?:[._]|$)")
-_ENDED = re.compile(r"\b(over|ended|finished|expired|elapsed|closed)\b")
-_ENDS = re.compile(r"(?:^|[._])(?:ends?|expir\w*|due|until|valid\w*|deadline|return\w*|check_?out)(?:[._]|$)")
-_DONE = re.compile(
-    r"(?:^|[._])(?:creat\w*|made|last|issued?|updated|ordered|placed|paid|charged|booked|birth|dob|joined|since)"
-    r"(?:[._]|$)"
-)
-"""Fields that tell when something was done or born, which always lies behind."""
 _WORD = re.compile(r"[a-z]+")
-_DATED = re.compile(r"(?:19|20)\d\d-\d\d-\d\d")
 
 
 def protected_field(facts: Facts, task_id: str) -> Iterator[Doubt]:
@@ -91,7 +82,7 @@ def past_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
                 break
             past = [
                 (path, value)
-                for path, value in _dates_meant(sentence, record)
+                for path, value in dates_meant(sentence, leaves(record))
                 if value < today and value[:2] in ("19", "20")
             ]
             if past:
@@ -102,30 +93,6 @@ def past_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
                 )
                 yield Doubt("wrong", "past_object", detail, (place,))
                 break
-
-
-def _dates_meant(sentence: Sentence, record: Thing) -> list[tuple[str, str]]:
-    """Return (field, ISO date) of the dates of a record that a sentence about the past speaks of."""
-    dates = [
-        (path, str(value)[:10])
-        for path, value in leaves(record)
-        if isinstance(value, str) and _DATED.match(value) and not _DONE.search(path)
-    ]
-    words = {word[:5] for word in sentence.words}
-    named = [
-        (path, value)
-        for path, value in dates
-        if "date" in path.rpartition(".")[2]
-        and any(word[:5] in words for word in spoken(path).split() if word != "date")
-    ]
-    if named:
-        return named
-    if _BEGUN.search(sentence.text):
-        return [(path, value) for path, value in dates if _BEGINS.search(path)]
-    ends = [(path, value) for path, value in dates if _ENDS.search(path)]
-    if _ENDED.search(sentence.text) and ends:
-        return ends
-    return dates if len(dates) == 1 else []
 
 
 def missing_prerequisite(facts: Facts, task_id: str) -> Iterator[Doubt]:

@@ -297,6 +297,7 @@ RECIPES: Mapping[str, Recipe] = {
     "write_without_read": _read_first,
     "write_against_policy": _not_written,
     "write_past_date": _not_written,
+    "write_against_rule": _not_written,
     "write_against_state": _not_written,
     "write_after_refusal": _not_written,
     "object_untouched": _go_on,

@@ -1,0 +1,267 @@
+"""A write that one sentence of the policy forbids: by a value, by a date that has passed, or by a number."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
+from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, dates_meant, limits, windows
+from trace_assets.diagnosis.detectors.policy_text import same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
+from trace_assets.diagnosis.detectors.values import categorical, time_of
+from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+from trace_assets.diagnosis.detectors.write_past_date import is_of
+
+MIN_USES = 3
+DAY = len("2030-01-31")
+USUAL = 0.8
+"""Share of a tool's calls that are made in one state for it to be the state in which the tool is used."""
+
+
+class WriteAgainstRule:
+    """The policy says in one sentence when tool X may not be used, and X is used so all the same.
+
+    Four kinds of sentences are read: a state of the object (`shipped orders cannot be changed`), a date of it
+    in the past, how long before or after a date (`within 30 days of delivery`), and the most that an argument
+    may be. Whether runs keep to it teaches nothing here: the policy does. But for the last, an object for
+    which X is allowed shows nothing either way; one for which it is not counts as left alone when it was
+    looked up and the user asked for what X does, or it stands as objects mostly do when X is called. A call
+    that the tool refused did nothing. Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule
+    `field` with `values` and `only`, or with `now` (and `hours`, `ahead`), or `number` and `noun`.
+    """
+
+    name = "write_against_rule"
+    norm = 0.0
+    mistake: Mistake = "forbidden_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every sentence of the policy that can be held against a writing tool's calls."""
+        proposals: dict[tuple[str, ...], Proposal] = {}
+        tools = sorted(corpus.mutating & corpus.agent_tools.keys()) if corpus.policy.text else []
+        for tool in tools:
+            argument = _argument(corpus, tool) if corpus.agent_tools[tool] >= MIN_USES else None
+            if argument is None:
+                continue
+            for most in limits(corpus.policy, tool):
+                rule: dict[str, Any] = {"kind": "most", "number": most.number, "noun": most.noun}
+                words = f"with more than {most.number:g} {most.noun}".strip()
+                one = _proposal(tool, argument, rule, words, most.sentence, (f"{most.number:g}", most.noun))
+                proposals.setdefault(one.subject, one)
+            records = list(_records(corpus, argument))
+            rules = [
+                one
+                for one in (
+                    *_of_bans(corpus, tool, records),
+                    *_of_past(corpus, tool, records),
+                    *_of_windows(corpus, tool, records),
+                )
+                if _means(one[2], tool, tools)
+            ]
+            state = _state(corpus, tool, argument, records) if rules else {}
+            for rule, words, sentence, subject in rules:
+                one = _proposal(tool, argument, rule | {"state": state}, words, sentence, subject)
+                proposals.setdefault(one.subject, one)
+        return list(proposals.values())
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        if args["kind"] == "most":
+            return _beyond(transcript, args)
+        written = set[str]()
+        for step in transcript.calls(args["tool"], ok=True):
+            name = normal(step.arguments.get(args["argument"]))
+            written.add(name)
+            seen = _last(transcript, name, str(args["argument"]), step.index)
+            given = step.arguments.get(str(args["field"]).rpartition(".")[2])
+            if (
+                seen is None
+                or step.by_user
+                or (given is not None and normal(given) != normal(seen.fields.get(args["field"])))
+            ):
+                continue  # what is not known accuses nobody; nor does a change of the very field
+            if _forbids(args, seen.fields):
+                why = f"{args['tool']} on {name} with {spoken(args['field'])} {seen.fields[args['field']]}"
+                return lacking(why, seen.index, step.index)
+        asked = min(
+            (at for word, at in transcript.words.items() if asks_for(args["tool"], word)), default=None
+        )
+        for name in transcript.observations:
+            seen = _last(transcript, name, str(args["argument"]), len(transcript.messages))
+            if seen is None or name in written or not _forbids(args, seen.fields):
+                continue
+            opened = any(name in step.objects and not step.by_user for step in transcript.steps)
+            usual = bool(args["state"]) and all(
+                seen.fields.get(key) == value for key, value in args["state"].items()
+            )
+            if opened and (asked is not None or usual):
+                return present(f"the policy forbids it, and {name} was left alone", seen.index)
+        return NOT_NEEDED
+
+
+Rule = tuple[dict[str, Any], str, str, tuple[str, ...]]
+"""Arguments, words that end `refrain from doing it ...`, the sentence, what tells it from others."""
+
+
+def _of_bans(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[Rule]:
+    values: dict[str, set[str]] = {}
+    for one in records:
+        for field, value in one.fields.items():
+            values.setdefault(field, set()).add(value)
+    for ban in bans(corpus.policy, tool, values):
+        said = " or ".join(ban.values)
+        words = (
+            f"unless its {noun(ban.field)} is {said}" if ban.only else f"when its {noun(ban.field)} is {said}"
+        )
+        rule = {"kind": "state", "field": ban.field, "values": list(ban.values), "only": ban.only}
+        yield rule, words, ban.sentence, (ban.field, *ban.values)
+
+
+def _of_past(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[Rule]:
+    today = corpus.policy.clock
+    for sentence in corpus.policy.forbids_past(tool) if today else ():
+        for field in sorted(
+            {field for one in records for field, _ in dates_meant(sentence, one.fields.items())}
+        ):
+            rule = {"kind": "past", "field": field, "now": today}
+            yield rule, f"once its {spoken(field.rpartition('.')[2])} has passed", sentence.text, (field,)
+
+
+def _of_windows(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[Rule]:
+    now = corpus.policy.now
+    dated = {field for one in records for field, value in one.fields.items() if time_of(value) is not None}
+    for window in windows(corpus.policy, tool) if now else ():
+        for field in window.fields(dated):
+            rule = {
+                "kind": "window",
+                "field": field,
+                "now": now,
+                "hours": window.hours,
+                "ahead": window.ahead,
+            }
+            days = f"{window.hours:g} hours" if window.hours % 24 else f"{window.hours / 24:g} days"
+            words = f"less than {days} before its" if window.ahead else f"more than {days} after its"
+            subject = (field, f"{window.hours:g}", "before" if window.ahead else "after")
+            yield rule, f"{words} {spoken(field.rpartition('.')[2])}", window.sentence, subject
+
+
+def _proposal(
+    tool: str, argument: str, rule: dict[str, Any], words: str, sentence: str, subject: tuple[str, ...]
+) -> Proposal:
+    return Proposal(
+        args={"tool": tool, "argument": argument, **rule},
+        name=f"Refrain from {gerund(tool)} {words}",
+        description=(
+            f"Before '{spoken(tool)}', hold the {noun(argument)} against the policy: '{sentence}' Where it "
+            "forbids the call, refuse, whatever the user says."
+        ),
+        subject=(tool, *(part for part in subject if part)),
+    )
+
+
+def _means(sentence: str, tool: str, tools: Sequence[str]) -> bool:
+    """Tell whether a sentence means a tool, and not another one that does the same with something else.
+
+    >>> tools = ["change_booking_seats", "change_booking_flights"]
+    >>> [_means("no flight of a saver booking can be changed.", one, tools) for one in tools]
+    [False, True]
+    """
+    alike = [one for one in tools if one != tool and same_verb(verb_of(tool), verb_of(one))]
+    own = set(things(tool)).difference(*(things(one) for one in alike)) if alike else set()
+    words = re.findall(r"[a-z]+", sentence)
+    return not own or any(word.startswith(one[: max(3, len(one) - 2)]) for one in own for word in words)
+
+
+def _argument(corpus: Corpus, tool: str) -> str | None:
+    """Return the argument that names what a tool acts on: one named after it, or the corpus's guess."""
+    given = Counter(
+        argument
+        for one in corpus.transcripts
+        for step in one.calls(tool)
+        for argument, value in step.arguments.items()
+        if looks_like_id(value)
+    )
+    named = [one for one in given if not set(noun(one).split()).isdisjoint(things(tool))]
+    return max(named, key=lambda one: (given[one], one), default=corpus.object_argument(tool))
+
+
+def _records(corpus: Corpus, argument: str) -> Iterator[Observation]:
+    """Yield what was seen of objects of the kind that a tool acts on: also of those it was not called on."""
+    for one in corpus.transcripts:
+        for name, seen in one.observations.items():
+            yield from (each for each in seen if is_of(each.fields, argument, name))
+
+
+def _last(transcript: Transcript, name: str, argument: str, before: int) -> Observation | None:
+    seen = transcript.observations.get(name, ())
+    return next(
+        (one for one in reversed(seen) if one.index < before and is_of(one.fields, argument, name)), None
+    )
+
+
+def _forbids(args: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
+    value = fields.get(args["field"])
+    if value is None:
+        return False
+    if args["kind"] == "past":
+        return bool(value[:10] < args["now"])
+    if args["kind"] == "window":
+        return _outside(args, value)
+    return Ban("", args["field"], tuple(args["values"]), bool(args["only"])).forbids(fields)
+
+
+def _outside(args: Mapping[str, Any], value: str) -> bool:
+    """Tell whether a date lies too near, or too far behind; where a time of day is not told, days count.
+
+    >>> rule = {"now": "2030-05-10 15:00", "hours": 48, "ahead": True}
+    >>> [_outside(rule, one) for one in ("2030-05-11", "2030-05-12", "2030-05-12T14:00:00")]
+    [True, False, True]
+    """
+    moment, now, span = time_of(value), time_of(args["now"]), timedelta(hours=args["hours"])
+    if moment is None or now is None:
+        return False
+    if len(value) <= DAY or len(args["now"]) <= DAY:
+        moment, now = (one.replace(hour=0, minute=0, second=0, microsecond=0) for one in (moment, now))
+    return moment - now < span if args["ahead"] else now - moment > span
+
+
+def _beyond(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+    most, within = Most("", float(args["number"]), str(args["noun"])), list[int]()
+    for step in transcript.calls(args["tool"], ok=True):
+        if step.by_user or not _counts(step, most):
+            continue
+        if (name := most.broken_by(step.arguments)) is not None:
+            return lacking(f"{spoken(name)} {step.arguments[name]} is more than {most.number:g}", step.index)
+        within.append(step.index)
+    return present("no call went beyond it", *within) if within else NOT_NEEDED
+
+
+def _counts(step: Step, most: Most) -> bool:
+    """Tell whether a call has the argument that is limited."""
+    return Most("", float("-inf"), most.noun).broken_by(step.arguments) is not None
+
+
+def _state(corpus: Corpus, tool: str, argument: str, records: Iterable[Observation]) -> dict[str, str]:
+    """Return the fields that mostly have one value when the tool is called, and others elsewhere."""
+    called, every = Counter[tuple[str, str]](), dict[str, set[str]]()
+    calls = 0
+    for record in records:
+        for field, value in record.fields.items():
+            if categorical(value):
+                every.setdefault(field, set()).add(value)
+    for one in corpus.transcripts:
+        for step in one.calls(tool):
+            seen = _last(one, normal(step.arguments.get(argument)), argument, step.index)
+            if seen is not None:
+                calls += 1
+                called.update(pair for pair in seen.fields.items() if categorical(pair[1]))
+    return {
+        field: value
+        for (field, value), count in sorted(called.items())
+        if count >= USUAL * calls and len(every[field]) > 1
+    }
