@@ -118,8 +118,9 @@ def test_an_address_where_nobody_answers_is_one_sentence() -> None:
     pytest.importorskip("ray", reason="the extra `cluster` (Ray) is not installed")
     from trace_assets.orchestration.cluster.ray_pool import RayPool
 
-    with pytest.raises(Unavailable, match=r"no Ray cluster answers at 'nonsense'.*ray start"):
-        RayPool(Cluster(engine="ray", address="nonsense"))
+    for address in ("nonsense", "127.0.0.1:1"):
+        with pytest.raises(Unavailable, match=rf"no Ray cluster answers at '{address}'.*ray start"):
+            RayPool(Cluster(engine="ray", address=address))
 
 
 def test_without_the_setting_nothing_of_ray_is_imported(tmp_path: Path) -> None:

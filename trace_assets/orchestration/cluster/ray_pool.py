@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -49,6 +50,8 @@ LOST = (
 """What Ray raises for a call whose process or node is gone."""
 MOST_AT_ONCE = 256
 """Items under way: each is a thread of the driver and some events of Dagster's history."""
+KNOCK_SECONDS = 10.0
+"""Longest wait for the cluster's port."""
 ENDING_SECONDS = 10.0
 """What worker processes are given to end when their driver or their call has ended."""
 NODE_SECONDS = 120.0
@@ -73,6 +76,7 @@ class RayPool:
         self.crew = uuid4().hex[:12]
         address = settings.address or os.environ.get("RAY_ADDRESS") or "auto"
         try:
+            _knock(address)
             ray.init(
                 address=address,
                 namespace=f"trace-{self.crew}",
@@ -320,6 +324,13 @@ def _answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
         return pickle.dumps(answer)
     except (TypeError, AttributeError, ValueError, pickle.PicklingError) as error:
         return pickle.dumps(_Raised(RuntimeError(f"the answer cannot be sent: {error}")))
+
+
+def _knock(address: str) -> None:
+    """Fail at once where nobody listens: Ray itself would try again for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
 
 
 def _alive() -> list[dict[str, Any]]:
