@@ -1,0 +1,80 @@
+"""An environment that a recorded model wrote: its replies are read, patched and audited as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.truth.recorded import RECORDING as DIAGNOSIS
+from tests.truth.recorded import settings, write_runs
+from trace_assets.environments.writers.reply import find_mended, find_module
+from trace_assets.records import EnvironmentCheck, EnvironmentVersion
+from trace_assets.study import Study
+
+WRITTEN = Path(__file__).parent / "recordings" / "airline_open_choices.jsonl"
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "airline_open_choices.py.txt"
+CAPABILITY = "tau2-airline-model-ask-the-user-for-every-open-choice-of-an-action-inst-7889733d"
+REAL = "TRACE_TAU2_DATA"
+
+
+def replies() -> list[str]:
+    rows = [json.loads(line) for line in WRITTEN.read_text("utf-8").splitlines()]
+    return [row["text"] for row in rows if "text" in row]
+
+
+def test_a_real_models_module_and_its_patch_are_read_as_they_came() -> None:
+    first, second = replies()
+    drafted = find_module(first)
+    assert drafted.source and drafted.source.count("\n") > 1000
+    mended = find_mended(second, drafted.source)
+    assert mended.source != drafted.source
+    assert mended.source.strip() == EXAMPLE.read_text("utf-8").strip(), "the example in the docs is what came"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
+@pytest.mark.docker
+def test_the_recorded_writer_is_replayed_and_its_environment_accepted(tmp_path: Path) -> None:
+    policy = (Path(os.environ[REAL]).parent / "domains" / "airline" / "policy.md").read_text("utf-8").strip()
+    recording = tmp_path / "writer.jsonl"
+    quoted = json.dumps(policy, ensure_ascii=False)[1:-1]
+    recording.write_text(WRITTEN.read_text("utf-8").replace("{{POLICY}}", quoted), encoding="utf-8")
+    config = tmp_path / "trace.toml"
+    config.write_text(
+        "\n".join(
+            [
+                settings(DIAGNOSIS),
+                f'[selection]\noverrides = {{"{CAPABILITY}" = "seen by reading"}}',
+                '[synthesis]\nwriter = "model"\nmodel = "strong-general-model"',
+                f"[writer]\nrecording = {json.dumps(str(recording))}\nreply_tokens = 32768",
+            ]
+        ),
+        encoding="utf-8",
+    )
+    (tmp_path / "runs").mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRACE_H", "OPENAI_"))}
+    for words in (
+        ["ingest", *map(str, write_runs(tmp_path / "runs"))],
+        ["diagnose"],
+        ["sync", "--select", "environment"],
+        ["sync", "--select", "environment_audit"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "trace_assets", *words, "--config", str(config)],
+            cwd=tmp_path,
+            env={**kept, "TRACE_HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    store = Study.open(tmp_path / "home", config).store
+    versions = store.read(EnvironmentVersion, CAPABILITY)
+    assert [one.reply for one in versions] == ["module", "module"] and versions[1].kept
+    checks = store.read(EnvironmentCheck, CAPABILITY)
+    assert [one.check_id for one in checks if one.status == "fail"] == []
+    assert sum(one.status == "pass" for one in checks) >= 50
