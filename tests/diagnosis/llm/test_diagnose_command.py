@@ -45,6 +45,7 @@ def wild(reader: HonestReader) -> Iterator[ChatServer]:
 def diagnose(home: Path, url: str, *more: str, command: str = "diagnose") -> subprocess.CompletedProcess[str]:
     settings = [
         *("discovery.analyst=both", "discovery.model=m", "discovery.min_support=3", "labels.model=m"),
+        "labels.causes=false",  # this reader knows no such question; they have tests of their own
         *(f"analyst.base_url={url}", "analyst.key_variable=TEAM_KEY", "analyst.pause_seconds=0.01"),
         *("analyst.timeout_seconds=10", "analyst.prompt_usd=1", "analyst.completion_usd=4", *more),
     ]

@@ -127,6 +127,8 @@ def _judged(
 
 
 _ONLY = r"(?:either|one of|must be|should be|can only be|only)\b"
+_SAME = r"(?:(?!\b(?:and|or)\b)[^.,;\n]){0,24}?"
+"""What may stand between a name and its values: nothing that another name could follow."""
 _QUOTED = re.compile(r"['\"\u2018\u201c]([^'\"\u2018\u2019\u201c\u201d]{2,60})['\"\u2019\u201d]")
 NO_LIST = "no values are listed as the only ones for what the oracle says in its calls"
 
@@ -164,9 +166,11 @@ def listed_values(name: str, texts: Iterable[str]) -> list[str]:
     ['not needed', 'by mistake']
     >>> listed_values("reason", ["The reason, such as 'late'.", "The size is either 'S' or 'XL'."])
     []
+    >>> listed_values("id", ["Ask for the id and the reason (either 'not needed' or 'by mistake')."])
+    []
     """
     for text in texts:
-        found = re.search(rf"\b{re.escape(name)}\b[^.\n]{{0,24}}?\b{_ONLY}([^.]*)", text, re.IGNORECASE)
+        found = re.search(rf"\b{re.escape(name)}\b{_SAME}\b{_ONLY}([^.]*)", text, re.IGNORECASE)
         values = [one.lower() for one in _QUOTED.findall(found.group(1).partition(")")[0])] if found else []
         if len(values) > 1:
             return values
