@@ -74,7 +74,8 @@ def test_the_recorded_writer_is_replayed_and_its_environment_accepted(tmp_path: 
         assert done.returncode == 0, done.stdout + done.stderr
     store = Study.open(tmp_path / "home", config).store
     versions = store.read(EnvironmentVersion, CAPABILITY)
-    assert [one.reply for one in versions] == ["module", "module"] and versions[1].kept
+    # The audit's seeds are a home's own: with some of them it has nothing against the first draft.
+    assert {one.reply for one in versions} == {"module"} and versions[-1].kept
     checks = store.read(EnvironmentCheck, CAPABILITY)
     assert [one.check_id for one in checks if one.status == "fail"] == []
     assert sum(one.status == "pass" for one in checks) >= 50
