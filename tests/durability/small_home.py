@@ -20,7 +20,7 @@ from trace_assets.orchestration.planner import Planner, Step
 from trace_assets.orchestration.sync import Synced, sync
 from trace_assets.records import TABLES, Adapter, BaseCheckpoint, Record
 from trace_assets.settings import load_settings
-from trace_assets.store import Home, locks
+from trace_assets.store import Home, presence
 from trace_assets.store.content import folder_version, frame_version
 from trace_assets.store.files import replacing_folder
 from trace_assets.study import Study
@@ -134,10 +134,10 @@ class Small:
 
 def forget_process() -> None:
     """Be another process for those who look who is at work."""
-    for _, descriptor in locks._own.values():
+    for _, descriptor, _ in presence._own.values():
         with suppress(OSError):
             os.close(descriptor)
-    locks._own.clear()
+    presence._own.clear()
 
 
 @contextmanager
