@@ -95,7 +95,7 @@ class DecisionPattern(Record):
     label: LabelValue
     """Of the run: the one that most passes give."""
     thing: str
-    """The identifier that the calls name."""
+    """The identifier that the calls name; empty where the label is about nothing that a call names."""
     shown: Json
     """What tools told of it first: `tool.path` to value."""
     calls: tuple[str, ...]

@@ -47,7 +47,8 @@ def test_a_refusal_is_about_what_it_speaks_of() -> None:
 
 def test_what_was_never_touched_says_nothing_of_what_was() -> None:
     run = loans(("get_loan", "L-1"), ("renew", "L-1"))
-    assert decisions_of(run, "LACKING", "all-named", {0, 5}) == [], "L-2 is what was left out"
+    (none,) = decisions_of(run, "LACKING", "all-named", {0, 5})
+    assert (none.thing, none.calls, none.shown) == ("", (), {}), "L-2 is what was left out"
     assert things_meant(loans(("renew", "L-1"), asked="Renew L-1.", end="No."), {0}) == {"L-1"}
 
 

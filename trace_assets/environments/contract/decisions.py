@@ -31,7 +31,8 @@ def decisions_of(
 ) -> list[DecisionPattern]:
     """Return what was decided about each thing that a run names in its calls and that its label is about.
 
-    A run may deal with several things, and lack a capability with one of them only.
+    A run may deal with several things, and lack a capability with one of them only. Where the label is about
+    nothing that a call names there is one row without a thing: by it the run is known to have been looked at.
 
     Args:
         run: The calls and what they were answered.
@@ -42,11 +43,10 @@ def decisions_of(
     calls = list(answered_calls(run))
     meant = things_meant(run, evidence)
     things = Counter(value for call, _, _ in calls for value in _ids(call.arguments))
-    return [
-        _decision(run, label, capability_id, thing, calls)
-        for thing, _ in things.most_common(MOST_THINGS)
-        if thing in meant
-    ]
+    chosen = [thing for thing, _ in things.most_common(MOST_THINGS) if thing in meant]
+    if not chosen:
+        return [_decision(run, label, capability_id, "", [])]
+    return [_decision(run, label, capability_id, thing, calls) for thing in chosen]
 
 
 def things_meant(run: Trajectory, evidence: Collection[int]) -> set[str]:
