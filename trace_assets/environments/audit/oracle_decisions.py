@@ -21,6 +21,8 @@ from trace_assets.environments.contract.decisions import fields_of
 NO_WRITE = "no change"
 SURE = 0.85
 """Share of seeds that a decision tree must tell for the decision to hang on what is shown."""
+AS_A_RULE = 0.9
+"""Share of the seeds of a decision on which a tool is looked at that belongs to it."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,21 @@ def of_pair(cases: Sequence[Decided], pair: tuple[str, str]) -> list[Decided]:
 def looked_up(cases: Sequence[Decided]) -> float:
     """Return the share of decisions that what was looked up tells."""
     return foretold([one.row for one in cases], [one.kind for one in cases])
+
+
+def looked_at_by_all(cases: Sequence[Decided]) -> list[dict[str, Any]]:
+    """Return what was looked up, of the tools alone that every kind of decision looks at as a rule.
+
+    A look that one kind takes and another does not follows from the decision: it does not lead to it.
+    """
+    by_kind = Counter(one.kind for one in cases)
+    looks = Counter((one.kind, tool) for one in cases for tool in {tool_of(path) for path in one.row})
+    usual = {
+        tool
+        for tool in {tool for _, tool in looks}
+        if all(looks[kind, tool] >= AS_A_RULE * n for kind, n in by_kind.items())
+    }
+    return [{path: v for path, v in one.row.items() if tool_of(path) in usual} for one in cases]
 
 
 def tool_of(path: str) -> str:

@@ -19,6 +19,7 @@ from trace_assets.environments.audit.oracle_decisions import (
     SURE,
     Decided,
     decided,
+    looked_at_by_all,
     looked_up,
     of_pair,
     pairs_of,
@@ -70,6 +71,8 @@ def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[
         return False
     if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > 0.5 for k, o in (pair, pair[::-1])):
         return False
+    if len(deeds) == 2:
+        return foretold(looked_at_by_all(cases), [one.kind for one in cases]) >= SURE
     return looked_up(cases) >= SURE
 
 
@@ -236,12 +239,14 @@ def low_digits(place: str, number: int) -> Row:
 
 def _lengths(subject: Subject, cases: Sequence[Decided], pair: tuple[str, str]) -> Told | None:
     """Return what lengths of lists tell, where the rest of what is shown tells all that they do."""
-    plain = [{k: v for k, v in one.row.items() if not k.endswith("#")} for one in cases]
+    shown = looked_at_by_all(cases)
+    plain = [{k: v for k, v in row.items() if not k.endswith("#")} for row in shown]
     if len(plain) == 0 or foretold(plain, [one.kind for one in cases]) < SURE:
         return None
     real = {name for one in (subject.purpose.runs if subject.purpose else ()) for name in one.shown}
     rows = {
-        one.seed: {k: v for k, v in one.row.items() if k.endswith("#") and k not in real} for one in cases
+        one.seed: {k: v for k, v in row.items() if k.endswith("#") and k not in real}
+        for one, row in zip(cases, shown, strict=True)
     }
     return _told(rows, cases, pair)
 
