@@ -9,6 +9,7 @@ import pytest
 
 from trace_assets.assets.adapter import train_capability
 from trace_assets.assets.curriculum import taught, write_curriculum
+from trace_assets.assets.environment_audit import audit_environment
 from trace_assets.assets.environment_verdict import read_verdict, write_verdict
 from trace_assets.assets.pilot import write_pilot
 from trace_assets.errors import InputError
@@ -19,7 +20,9 @@ from trace_assets.records import (
     CapabilitySpec,
     Environment,
     EnvironmentCheck,
+    EnvironmentVerdict,
     Pilot,
+    SeedOutcome,
     SelectedCapability,
     UnconfirmedReward,
 )
@@ -264,3 +267,19 @@ def test_what_a_pilot_measured_is_kept_in_a_file(tmp_path: Path) -> None:
     file.write_text(file.read_text()[:40])
     assert stage._read(file) is None, "a torn file is no measurement"
     assert [path.name for path in file.parent.iterdir()] == ["c-1.json"]
+
+
+def test_nothing_is_judged_that_was_never_made(tmp_path: Path) -> None:
+    study = study_at(tmp_path)
+    for judge in (audit_environment, write_verdict):
+        with pytest.raises(InputError, match=rf"environment\[{GOOD}\] was never made.*--select environment"):
+            judge(study, GOOD)
+    study.store.write([], Environment, GOOD)
+    with pytest.raises(InputError, match=rf"environment_audit\[{GOOD}\] was never made"):
+        write_verdict(study, GOOD)
+    for record in (EnvironmentCheck, SeedOutcome, EnvironmentVerdict):
+        assert not study.store.has(record, GOOD), "nothing is written that would pass for a finding"
+    # One that no writer could write has no rows, and that is a finding.
+    audit_environment(study, GOOD)
+    write_verdict(study, GOOD)
+    assert read_verdict(study, GOOD).reasons == ("no environment was written",)

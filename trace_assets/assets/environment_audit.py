@@ -20,7 +20,7 @@ from trace_assets.records import (
 from trace_assets.report.asset_report.training import audit_exhibit
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
 from trace_assets.resources.policy import open_policy
-from trace_assets.resources.sandbox import read_environment, sandbox_pool
+from trace_assets.resources.sandbox import read_environment, require_made, sandbox_pool
 from trace_assets.rollouts.runner import closing_policy
 from trace_assets.sandbox.reward_verification import Sample
 from trace_assets.store.content import text_version
@@ -49,8 +49,13 @@ from trace_assets.workflows.permutations import keep_audited, permutation_for
     shown_on="environment",
 )
 def audit_environment(study: Study, capability_id: str) -> StageResult:
-    """Whether the environment can be trusted: run only in the sandbox, attacked, and played by the base."""
+    """Whether the environment can be trusted: run only in the sandbox, attacked, and played by the base.
+
+    Raises:
+        InputError: The environment was never tried to be written; one that no writer could write has no rows.
+    """
     section = study.settings.synthesis
+    require_made(study, capability_id, Environment, "environment")
     if not study.store.read(Environment, capability_id):
         study.store.write([], SeedOutcome, capability_id)
         version = study.store.write([], EnvironmentCheck, capability_id)

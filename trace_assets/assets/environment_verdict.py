@@ -20,6 +20,7 @@ from trace_assets.records import (
     SeedOutcome,
     UnconfirmedReward,
 )
+from trace_assets.resources.sandbox import require_made
 from trace_assets.study import Study
 
 
@@ -36,8 +37,10 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
     """A cut-off: whether the environment was accepted, and all that training may know of its audit.
 
     Raises:
-        InputError: `training.accept_rejected` names what is no capability.
+        InputError: `training.accept_rejected` names what is no capability, or there is nothing to judge yet.
     """
+    require_made(study, capability_id, Environment, "environment")
+    require_made(study, capability_id, EnvironmentCheck, "environment_audit")
     override = _override(study, capability_id)
     unconfirmed: list[UnconfirmedReward] = []
     written = study.store.read(Environment, capability_id)

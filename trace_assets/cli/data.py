@@ -78,9 +78,10 @@ def ingest(
             same = "" if batch in outcome.new else " (unchanged)"
             messages = outcome.messages.get(batch, 0)
             console.print(f"{escape(batch)}: {n:,} trajectories, {messages:,} messages{same}")
-        total = sum(outcome.new.values())
+        total, known = sum(outcome.new.values()), sum(outcome.unchanged.values())
+        there = f" ({known:,} were there already)" if known else ""
         console.print(
-            f"{total:,} trajectories ingested into {escape(str(study.home.path))}, "
+            f"{total:,} trajectories ingested{there} into {escape(str(study.home.path))}, "
             f"{len(outcome.problems):,} problems. Next: [bold]trace diagnose[/]"
         )
     tell_settings(study)

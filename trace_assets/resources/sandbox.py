@@ -14,6 +14,7 @@ from trace_assets.records import (
     ContractRow,
     Environment,
     EnvironmentCheck,
+    Record,
     ToolSpec,
     UnconfirmedReward,
 )
@@ -39,6 +40,25 @@ def read_environment(study: Study, capability_id: str) -> Environment:
     if not rows:
         raise InputError(f"there is no environment for '{capability_id}' yet; run `trace sync` first.")
     return rows[0]
+
+
+def require_made(study: Study, capability_id: str, record: type[Record], asset: str) -> None:
+    """Refuse to go on from what was never made: an empty answer would pass for a finding.
+
+    Args:
+        study: Whose tables are asked.
+        capability_id: The partition.
+        record: What the asset writes; a partition without rows was made.
+        asset: Who makes it.
+
+    Raises:
+        InputError: It was never made.
+    """
+    if not study.store.has(record, capability_id):
+        raise InputError(
+            f"{asset}[{capability_id}] was never made, and this is made from it; run `trace sync --select "
+            f"{asset}` first."
+        )
 
 
 def sandbox_config(study: Study) -> SandboxConfig:
