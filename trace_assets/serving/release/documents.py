@@ -83,11 +83,20 @@ def texts(release: Release, launch: Launch, tested: Sequence[ArmSummary], versio
         "version": version,
         "port": launch.port,
         "vllm_image": VLLM_IMAGE,
+        "models": (
+            "routed",
+            release.base.name,
+            *(one.served_as for one in (*release.adapters, *release.together)),
+        ),
         "package": f"trace-assets{'[train]' if release.router.router == 'classifier' else ''}=={version}",
     }
     names = ("README.md", "compose.yaml", "compose.gpu.yaml", "router/Dockerfile")
     rendered = {name: _template(Path(name).name).render(**about) for name in names}
-    return {**rendered, "serve.sh": launch_script(launch, release)}
+    litellm = {
+        "litellm/config.yaml": _template("litellm.yaml").render(**about),
+        "litellm/trace_routing.py": _template("trace_routing.py").render(),
+    }
+    return {**rendered, **litellm, "serve.sh": launch_script(launch, release)}
 
 
 @cache
