@@ -55,7 +55,7 @@ def test_faults_are_found_in_whatever_shape_records_come(shape: str) -> None:
 def test_planted_capabilities_become_candidates(domain: LackDomain) -> None:
     rows = find_lacks(domain)
     missed = [row.lack for row in rows if not row.found]
-    assert set(missed) <= {"releases unverified"}, rows
+    assert not missed, rows
 
 
 def test_what_nobody_lacks_is_no_capability() -> None:
@@ -73,9 +73,9 @@ def test_without_a_policy_no_rule_of_it_is_broken() -> None:
         assert "write_against_rule" not in {one.detector for one in found}
 
 
-STRANGE_FOUND, STRANGE_N = 2, 15
+STRANGE_FOUND, STRANGE_N = 14, 15
 """Planted capabilities of the strange domains that are found, of how many."""
-STRANGE_ACCUSED, STRANGE_OTHERS = 12, 31
+STRANGE_ACCUSED, STRANGE_OTHERS = 16, 31
 """Planted faults of other parties there that are found, of how many."""
 
 

@@ -37,20 +37,19 @@ def _bed(number: int, shown: bool) -> list[Say]:
 
 def _move(number: int, shown: bool) -> list[Say]:
     name, case = f"AP{71100 + number}", number // 2 % 4
+    urgent = number // 2 == 3
     record = {
         "appointmentNo": name,
-        "beginsAt": "2037-11-02 15:30:00" if case == 0 else "2037-11-20 10:00:00",
-        "timesMoved": 2 if case == 1 else 1,
-        "referral": "urgent" if case == 3 else "routine",
+        "beginsAt": "2037-11-02 15:30:00" if case == 0 or urgent else "2037-11-20 10:00:00",
+        "timesMoved": (1, 2, 4, 1)[case],
+        "referral": "urgent" if urgent else "routine",
     }
-    if case == 3:
-        record |= {"beginsAt": "2037-11-02 16:00:00"}
     start = [
         user(f"{_hello(number)} Can my appointment {name} be moved to November 25 at 11?"),
         call("appointmentFetch", [record], appointmentNo=name),
     ]
-    if shown and case < 2:
-        why = ("it begins today", "it was moved twice already")[case]
+    if shown and case < 3:
+        why = ("it begins today", "it was moved twice already", "it was moved four times")[case]
         return [*start, agent(f"I am sorry, {why}, so it has to stay where it is."), user("Hm. Goodbye.")]
     moved = call(
         "appointmentMove", [{"appointmentNo": name}], appointmentNo=name, beginsAt="2037-11-25 11:00:00"
