@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tests.truth.planted import DOMAINS
-from tests.truth.planted.lacks import LACK_DOMAINS, find_lacks
+from collections.abc import Sequence
+
+from tests.truth.planted import DOMAINS, Domain
+from tests.truth.planted.lacks import LACK_DOMAINS, FoundLack, find_lacks
 from tests.truth.planted.later import LATER
-from tests.truth.planted.score import score_planted
+from tests.truth.planted.score import PlantedScore, score_planted
 from tests.truth.planted.shapes import SHAPES, reshaped
+from tests.truth.planted.strangers import STRANGE_FAULTS, STRANGE_LACKS
 from tests.truth.readings import TABLES
 from tests.truth.scores import share
 
@@ -18,29 +21,41 @@ def text(name: str) -> str:
 
 def planted_words() -> list[str]:
     """Return the part of the page on invented domains."""
-    rows = [(domain.name, score_planted([domain])) for domain in DOMAINS]
-    rows.append(("all", score_planted(DOMAINS)))
-    lines = [
-        "| domain | party right | others' failures found | accusations that are true | passed runs accused |",
-        "| --- | --- | --- | --- | --- |",
-        *(f"| {name} | {one.right} | {one.found} | {one.true} | {one.accused} |" for name, one in rows),
-    ]
-    return [text("once"), text("invented"), "\n".join(lines), *_shapes()]
-
-
-def _shapes() -> list[str]:
     rows = [(shape, score_planted([reshaped(one, shape) for one in DOMAINS])) for shape in SHAPES]
+    shapes = _parties("records", "others' faults found", rows)
+    return [text("once"), text("invented"), _faults(DOMAINS), text("shapes"), shapes]
+
+
+def _faults(domains: Sequence[Domain]) -> str:
+    rows = [(domain.name, score_planted([domain])) for domain in domains]
+    return _parties("domain", "others' failures found", [*rows, ("all", score_planted(domains))])
+
+
+def _parties(first: str, found: str, rows: Sequence[tuple[str, PlantedScore]]) -> str:
     lines = [
-        "| records | party right | others' faults found | accusations that are true | passed runs accused |",
+        f"| {first} | party right | {found} | accusations that are true | passed runs accused |",
         "| --- | --- | --- | --- | --- |",
         *(f"| {name} | {one.right} | {one.found} | {one.true} | {one.accused} |" for name, one in rows),
     ]
-    return [text("shapes"), "\n".join(lines)]
+    return "\n".join(lines)
 
 
 def planted_lacks() -> list[str]:
     """Return the part of the page on capabilities in invented domains."""
     rows = [row for domain in (*LACK_DOMAINS, *LATER) for row in find_lacks(domain)]
+    strange = [row for domain in STRANGE_LACKS for row in find_lacks(domain)]
+    return [
+        text("lacks"),
+        _lacks(rows),
+        f"Found: {share(one.found for one in rows)}.",
+        text("strangers"),
+        _lacks(strange),
+        f"Found: {share(one.found for one in strange)}. Faults of other parties in the same domains:",
+        _faults(STRANGE_FAULTS),
+    ]
+
+
+def _lacks(rows: Sequence[FoundLack]) -> str:
     lines = [
         "| domain | planted | found as | LACKING of planted | LACKING of others |",
         "| --- | --- | --- | --- | --- |",
@@ -50,4 +65,4 @@ def planted_lacks() -> list[str]:
             for one in rows
         ),
     ]
-    return [text("lacks"), "\n".join(lines), f"Found: {share(one.found for one in rows)}."]
+    return "\n".join(lines)

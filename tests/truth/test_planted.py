@@ -12,6 +12,7 @@ from tests.truth.planted.lacks import LACK_DOMAINS, LackDomain, find_lacks
 from tests.truth.planted.later import LATER
 from tests.truth.planted.score import score_planted
 from tests.truth.planted.shapes import SHAPES, reshaped
+from tests.truth.planted.strangers import STRANGE_FAULTS, STRANGE_LACKS
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.settings import Discovery
 
@@ -54,7 +55,7 @@ def test_faults_are_found_in_whatever_shape_records_come(shape: str) -> None:
 def test_planted_capabilities_become_candidates(domain: LackDomain) -> None:
     rows = find_lacks(domain)
     missed = [row.lack for row in rows if not row.found]
-    assert set(missed) <= {"releases unverified"}, rows
+    assert not missed, rows
 
 
 def test_what_nobody_lacks_is_no_capability() -> None:
@@ -70,3 +71,24 @@ def test_without_a_policy_no_rule_of_it_is_broken() -> None:
     for policy in ("", "Mietstelle. Überfällige Mieten werden nicht verlängert."):
         found = DetectorAnalyst(Discovery(), policy=policy).discover(played.trajectories())
         assert "write_against_rule" not in {one.detector for one in found}
+
+
+STRANGE_FOUND, STRANGE_N = 14, 15
+"""Planted capabilities of the strange domains that are found, of how many."""
+STRANGE_ACCUSED, STRANGE_OTHERS = 16, 31
+"""Planted faults of other parties there that are found, of how many."""
+
+
+def test_strange_domains_keep_the_score_that_was_reached() -> None:
+    rows = [row for domain in STRANGE_LACKS for row in find_lacks(domain)]
+    assert len(rows) == STRANGE_N
+    assert sum(row.found for row in rows) >= STRANGE_FOUND, [row for row in rows if not row.found]
+
+
+def test_faults_in_strange_domains_are_found_and_nobody_is_accused_wrongly() -> None:
+    score = score_planted(STRANGE_FAULTS)
+    wrong = [(name, run.task, run.why, row.fault, row.rule) for name, run, row in score.wrong]
+    assert score.found.n == STRANGE_OTHERS
+    assert score.found.hits >= STRANGE_ACCUSED, wrong
+    assert score.true.hits == score.true.n, wrong
+    assert score.accused.hits == 0

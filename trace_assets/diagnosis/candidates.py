@@ -133,11 +133,22 @@ def _without_proxies(found: list[tuple[Detector, Proposal]]) -> list[tuple[Detec
     A single field of a rule of three accuses what the rule allows, and an environment written from it would
     teach to refuse that.
     """
-    ruled = {proposal.args["tool"] for detector, proposal in found if detector.name == "write_against_policy"}
+    whole = ("write_against_policy", "write_against_clauses")
+    ruled = {proposal.args["tool"] for detector, proposal in found if detector.name in whole}
+    parts = {
+        (proposal.args["tool"], field)
+        for detector, proposal in found
+        if detector.name == "write_against_clauses"
+        for field in proposal.args["fields"]
+    }
     return [
         (detector, proposal)
         for detector, proposal in found
-        if detector.name != "write_against_state" or proposal.args["tool"] not in ruled
+        if not (detector.name == "write_against_state" and proposal.args["tool"] in ruled)
+        and not (
+            detector.name == "write_against_rule"
+            and (proposal.args["tool"], proposal.args.get("field")) in parts
+        )
     ]
 
 

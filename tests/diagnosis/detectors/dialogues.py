@@ -100,6 +100,22 @@ LIMIT = {
     "limits": {"p1002": 15.0},
     "tool": "refuel_data",
 }
+NEED = {"tool": "cancel_order", "reads": ["get_quota"]}
+CLAUSES = {
+    "tool": "cancel_order",
+    "argument": "order",
+    "allowed": [
+        [
+            {"field": "status", "value": "pending", "not": False},
+            {"field": "window", "value": "closed", "not": True},
+        ]
+    ],
+    "forbidden": [],
+    "fields": ["status", "window"],
+    "now": None,
+    "state": {},
+}
+HOLD = {"first": "hold_slot", "tool": "confirm_hold"}
 ABROAD = {"stems": ["travel"], "topics": ["data"]}
 LISTED = {"list": "orders", "read": "get_order", "argument": "order", "writes": ["cancel_order"]}
 PROFILE = call("get_user", '{"user": "ann_lee_12", "orders": ["K4821", "A0007"]}', user="ann_lee_12")
@@ -523,6 +539,72 @@ CASES = [
             (False, "2024-05-12", "LACKING", (2, 3)),
             (False, "2024-05-13", "NA", ()),
             (False, "2024-05-20", "NA", ()),
+        )
+    ),
+    ("unread_prerequisite", NEED, [ASK, call("cancel_order", order="K4821")], "LACKING", (1,)),
+    (
+        "unread_prerequisite",
+        NEED,
+        [ASK, call("get_quota", project="P1"), call("cancel_order", order="K4821")],
+        "PRESENT",
+        (2, 3),
+    ),
+    (
+        "unread_prerequisite",
+        NEED,
+        [ASK, call("get_quota", "Error: gone", error=True), call("cancel_order", order="K4821")],
+        "LACKING",
+        (3,),
+    ),
+    *(
+        (
+            "write_against_clauses",
+            CLAUSES,
+            [ASK, call("get_order", record, order="K4821"), *rest],
+            label,
+            evidence,
+        )
+        for record, rest, label, evidence in (
+            (CLOSED, [call("cancel_order", order="K4821")], "LACKING", (2, 3)),
+            (CLOSED, [call("cancel_order", "Error: shipped", order="K4821")], "PRESENT", (2,)),
+            (CLOSED, [agent("It has left already.")], "PRESENT", (2,)),
+            (PENDING, [call("cancel_order", order="K4821")], "NA", ()),
+            ('{"order": "K4821", "window": "open"}', [call("cancel_order", order="K4821")], "NA", ()),
+        )
+    ),
+    (
+        "unfinished_deed",
+        HOLD,
+        [ASK, call("hold_slot", '{"hold": "H1001"}', slot="S1"), agent("It is booked.")],
+        "LACKING",
+        (1, 3),
+    ),
+    (
+        "unfinished_deed",
+        HOLD,
+        [ASK, call("hold_slot", '{"hold": "H1001"}', slot="S1"), call("confirm_hold", hold="H1001")],
+        "PRESENT",
+        (1, 3),
+    ),
+    *(
+        (
+            "stale_value",
+            {"argument": "revision"},
+            [
+                ASK,
+                call("get_order", '{"order": "K4821", "revision": "r1"}', order="K4821"),
+                call("edit_order", '{"order": "K4821", "revision": "r2"}', order="K4821", revision="r1"),
+                *said,
+                call("edit_order", order="K4821", revision=given),
+            ],
+            label,
+            evidence,
+        )
+        for said, given, label, evidence in (
+            ([], "r1", "LACKING", (4, 5)),
+            ([], "r2", "PRESENT", (4, 5)),
+            ([], "r3", "NA", ()),
+            ([user("No, back to R1, please.")], "r1", "PRESENT", (4, 6)),
         )
     ),
     ("write_against_rule", DAYS, [ASK, call("renew_pass", order="K4821", days=30)], "LACKING", (1,)),

@@ -14,7 +14,7 @@ from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.wording import deed, spoken
 from trace_assets.diagnosis.expected.facts import things_in
 from trace_assets.records import ActionDiff
 
@@ -180,7 +180,7 @@ def denied_state(case: Case) -> Ruling | None:
 
 def _subject(tool: str) -> Sequence[str]:
     """Return the words for what a tool switches: the first of those after its verb."""
-    return [word for word in spoken(tool).split()[1:] if word not in ("mode", "the", "a")][:1]
+    return [word for word in deed(tool).split()[1:] if word not in ("mode", "the", "a")][:1]
 
 
 def _is_users(case: Case, tool: str) -> bool:

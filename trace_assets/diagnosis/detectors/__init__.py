@@ -17,13 +17,17 @@ from trace_assets.diagnosis.detectors.object_untouched import ObjectUntouched
 from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.repeated_error import RepeatedError
 from trace_assets.diagnosis.detectors.skipped_check import SkippedCheck
+from trace_assets.diagnosis.detectors.stale_value import StaleValue
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import UnansweredState
 from trace_assets.diagnosis.detectors.unasked_condition import UnaskedCondition
+from trace_assets.diagnosis.detectors.unfinished_deed import UnfinishedDeed
+from trace_assets.diagnosis.detectors.unread_prerequisite import UnreadPrerequisite
 from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
 from trace_assets.diagnosis.detectors.unsupported_argument import UnsupportedArgument
 from trace_assets.diagnosis.detectors.unverified_write import UnverifiedWrite
 from trace_assets.diagnosis.detectors.write_after_refusal import WriteAfterRefusal
+from trace_assets.diagnosis.detectors.write_against_clauses import WriteAgainstClauses
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
@@ -33,13 +37,17 @@ from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
 
 FAMILIES: tuple[Detector, ...] = (
     WriteWithoutRead(),
+    UnreadPrerequisite(),
     WriteAgainstPolicy(),
+    WriteAgainstClauses(),
     WritePastDate(),
     WriteAgainstRule(),
     WriteAgainstState(),
     ObjectUntouched(),
     UnsupportedArgument(),
+    StaleValue(),
     EndedWithWorkOpen(),
+    UnfinishedDeed(),
     LimitExceeded(),
     UnaskedCondition(),
     ListedUnopened(),

@@ -12,7 +12,7 @@ from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.wording import deed, spoken
 from trace_assets.records import ToolSpec
 from trace_assets.stats.intervals import wilson
 
@@ -115,6 +115,12 @@ class Corpus:
                     found[argument] = pattern
         return found
 
+    def arguments_of(self, tool: str) -> frozenset[str]:
+        """Return the names of what a tool is called with."""
+        return frozenset(
+            name for one in self.transcripts for step in one.calls(tool) for name in step.arguments
+        )
+
     def object_argument(self, tool: str) -> str | None:
         """Return the argument that names what a tool acts on, the first in order of calling."""
         for argument, by_tool in self._values.items():
@@ -186,10 +192,17 @@ class Corpus:
         Trials of one task count as one. Words are taken until nearly all calls are covered.
         """
         if tool not in self._cues:
-            self._cues[tool] = self._learn_cues(tool)
+            good, called = self._telling(tool)
+            self._cues[tool] = _cover(good, called)
         return self._cues[tool]
 
-    def _learn_cues(self, tool: str) -> list[str]:
+    def asking(self, tool: str) -> list[str]:
+        """Return those cues that are forms of the tool's verb, whatever other words go with the call."""
+        good, called = self._telling(tool)
+        return _cover({word: said for word, said in good.items() if asks_for(tool, word)}, called)
+
+    def _telling(self, tool: str) -> tuple[dict[str, frozenset[int]], set[int]]:
+        """Return the words that ask for a tool with where they were said, and where it was called."""
         weights = self._weights
         called = {
             n: one.by_tool[tool][0].index for n, one in enumerate(self.transcripts) if tool in one.by_tool
@@ -224,7 +237,7 @@ class Corpus:
             telling = dealt / n >= (1 + dealt_share) / 2 and bound >= CUE_BOUND
             if likelier and (telling or named_after(tool, word)):
                 good[word] = frozenset(said)
-        return _cover(good, set(called))
+        return good, set(called)
 
 
 def _cover(good: dict[str, frozenset[int]], calling: set[int]) -> list[str]:
@@ -247,7 +260,7 @@ def asks_for(tool: str, word: str) -> bool:
     >>> [asks_for("cancel_order", word) for word in ("cancelled", "order", "canopy")]
     [True, False, False]
     """
-    return named_after(spoken(tool).partition(" ")[0], word)
+    return named_after(deed(tool).partition(" ")[0], word)
 
 
 def named_after(tool: str, word: str) -> bool:

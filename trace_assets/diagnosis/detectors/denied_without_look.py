@@ -11,7 +11,7 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.wording import imperative, spoken
+from trace_assets.diagnosis.detectors.wording import deed, imperative
 
 MIN_USES = 3
 # English only: other languages give NA.
@@ -91,7 +91,7 @@ def _thing(tool: str) -> str:
     >>> _thing("search_direct_flights"), _thing("find_user_id_by_name"), _thing("getOrderDetails")
     ('flight', '', 'order')
     """
-    words = list(takewhile(lambda word: word not in _ENDS, spoken(tool).split()[1:]))
+    words = list(takewhile(lambda word: word not in _ENDS, deed(tool).split()[1:]))
     named = [word for word in words if word not in _NO_THINGS and len(word) > 2]
     return _singular(named[-1]) if named else ""
 

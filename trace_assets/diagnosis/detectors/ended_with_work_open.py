@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
+from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import imperative, spoken
@@ -29,8 +29,7 @@ class EndedWithWorkOpen:
         """Propose every writing tool that the user's words ask for."""
         proposals = []
         for tool in sorted(corpus.mutating & corpus.tools.keys()):
-            found = corpus.cues(tool) if corpus.tools[tool] >= MIN_USES else []
-            if cues := [cue for cue in found if asks_for(tool, cue)]:
+            if corpus.tools[tool] >= MIN_USES and (cues := corpus.asking(tool)):
                 proposals.append(self._proposal(tool, cues))
         return proposals
 

@@ -10,7 +10,7 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import imperative, last_name, spoken
+from trace_assets.diagnosis.detectors.wording import deed, imperative, last_name, spoken
 
 _USED = re.compile(r"(?:^|_)(?:used|usage|spent|consumed)(?:_|$)")
 _LIMIT = re.compile(r"(?:^|_)(?:limit|quota|maximum|max|allowance|cap)(?:_|$)")
@@ -111,7 +111,7 @@ def _adds(tool: str, field: str) -> bool:
     >>> _adds("refuel_data", "data_used_gb")
     False
     """
-    verb, *rest = spoken(tool).split()
+    verb, *rest = deed(tool).split()
     parts = last_name(field).split("_")
     return any(part.startswith(verb) for part in parts) and any(word in parts for word in rest)
 

@@ -7,46 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import NOUNS, READING, WRITING, deed
 from trace_assets.records import ToolSpec
 
-READING = frozenset(
-    """
-    authenticate browse calculate can check compare compute count describe display estimate explain export
-    fetch filter find get has identify inspect is know list load locate login look lookup monitor ping
-    preview query read retrieve run scan search show summarize test think track translate validate verify
-    view watch
-    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
-)
-"""Verbs of tools that only look."""
-WRITING = frozenset(
-    """
-    accept activate add adjust admit allocate allow append apply approve archive assign attach author
-    authorize ban bill block book borrow buy cancel change charge claim clear close commit configure confirm
-    connect correct create credit deactivate debit decline delete deliver deny deploy deposit disable
-    discharge disconnect dispatch dispute distribute donate downgrade draft edit enable enroll erase escalate
-    exchange expire extend file flag forward freeze give grant hire increase insert install invite issue
-    join leave lend link lock lower make mark merge message migrate modify mount move mute notify open order
-    pause pay pin place post prescribe promote provision publish purchase put raise reactivate reassign
-    rebook reboot record recharge redeem reduce refill refuel refund register reinstate reissue reject
-    release relocate remove rename renew rent reopen repair replace reply report request reschedule reseat
-    reserve reset resize restart restock restore resume retract return revert revoke rotate save schedule
-    sell send set share ship sign split start stop store submit subscribe suspend swap switch terminate
-    toggle transfer trigger turn unblock unenroll unfreeze uninstall unlink unlock unmute unsubscribe update
-    upgrade upload void waive withdraw write
-    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
-)
-"""Verbs of tools that change something."""
-NOUNS = frozenset(
-    """
-    account address bill block book change charge check claim close count credit debit deposit display
-    dispute draft edit estimate exchange export file filter flag increase issue join leave link list load
-    lock look make mark message mount open order pin place post preview promote query record release repair
-    reply report request reserve return run scan schedule search set share ship show sign split start stop
-    store swap switch test track transfer trigger turn upgrade view watch
-    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
-)
-"""Words of both lists that are nouns when they are not the first word of a name."""
 CHANGED_SHARE = 0.2
 """Share of reads that must differ after a call of a tool without a telling verb."""
 
@@ -75,10 +38,10 @@ def mutating_tools(
 def _by_verb(name: str) -> bool | None:
     """Return whether a tool's verb says that it writes; None when it says nothing.
 
-    >>> _by_verb("get_order"), _by_verb("cancel_order"), _by_verb("frobnicate")
-    (False, True, None)
+    >>> _by_verb("get_order"), _by_verb("cancel_order"), _by_verb("frobnicate"), _by_verb("billShow")
+    (False, True, None, False)
     """
-    for place, word in enumerate(spoken(name).split()):
+    for place, word in enumerate(deed(name).split()):
         if place and word in NOUNS:
             continue
         if word in READING:
@@ -124,7 +87,7 @@ def hands_over(tool: str) -> bool:
     >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "transfer_funds")]
     [True, False, False]
     """
-    name = spoken(tool)
+    name = deed(tool)
     if any(word in name for word in ("escalat", "handoff", "hand off", "hand over", "handover", "human")):
         return True
     before, found, after = name.partition("transfer")

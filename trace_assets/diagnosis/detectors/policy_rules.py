@@ -12,15 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trace_assets.diagnosis.detectors.policy_text import (
-    FORBIDS,
-    PolicyText,
-    Sentence,
-    same_verb,
-    things,
-    verb_of,
-)
+from trace_assets.diagnosis.detectors.policy_lines import Sentence
+from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
 from trace_assets.diagnosis.detectors.values import categorical
+from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
 
 _EXCEPTION = re.compile(

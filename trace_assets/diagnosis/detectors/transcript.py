@@ -20,6 +20,7 @@ from trace_assets.diagnosis.detectors.values import (
     strings,
     tells_error,
 )
+from trace_assets.diagnosis.detectors.wording import last_name
 from trace_assets.records import Message, Trajectory
 
 _WORD = re.compile(r"(?<![\w-])[^\W\d_]{3,}(?![\w-])")
@@ -177,6 +178,22 @@ class Transcript:
                 for name in named | step.objects if len(records) == 1 else named:
                     seen.setdefault(name, []).append(Observation(step.answer, step.tool, fields))
         return seen
+
+    @cached_property
+    def histories(self) -> dict[str, list[list[tuple[int, str]]]]:
+        """Last part of a field's name -> of each object that changed in it, where and to what."""
+        found: dict[str, list[list[tuple[int, str]]]] = {}
+        for seen in self.observations.values():
+            if len(seen) < 2:
+                continue
+            shown: dict[str, list[tuple[int, str]]] = {}
+            for one in seen:
+                for field, value in one.fields.items():
+                    shown.setdefault(last_name(field), []).append((one.index, normal(value)))
+            for name, values in shown.items():
+                if len({value for _, value in values}) > 1:
+                    found.setdefault(name, []).append(values)
+        return found
 
     @cached_property
     def facts(self) -> dict[tuple[str, str, str], int]:

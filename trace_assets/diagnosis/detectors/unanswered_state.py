@@ -11,7 +11,7 @@ from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
+from trace_assets.diagnosis.detectors.wording import deed, imperative, spoken, title
 from trace_assets.stats.tests import at_least
 
 Fact = tuple[str, str, str]
@@ -54,7 +54,7 @@ def calls_for(tool: str, seen: str) -> bool:
         return True
     if not speaks_of(tool, seen):
         return False
-    verb, words = spoken(tool).split()[0], _words(seen)
+    verb, words = deed(tool).split()[0], _words(seen)
     on, off = not _ON.isdisjoint(words), not _OFF.isdisjoint(words)
     return not (verb in _SWITCHES_ON and on and not off) and not (verb in _SWITCHES_OFF and off)
 
@@ -65,7 +65,7 @@ def speaks_of(tool: str, line: str) -> bool:
     >>> speaks_of("toggle_roaming", "Data Roaming Enabled: Yes"), speaks_of("toggle_roaming", "Wi-Fi: on")
     (True, False)
     """
-    things = [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+    things = [word for word in deed(tool).split()[1:] if word not in _FILLERS]
     words = _words(line)
     return bool(things) and all(any(word[:4] == thing[:4] for word in words) for thing in things)
 
@@ -92,7 +92,7 @@ def told_state(tool: str, line: str) -> str:
     >>> told_state("toggle_data", "Mobile Data is now ON.")
     'on'
     """
-    things = [word for word in spoken(tool).split()[1:] if word not in _FILLERS]
+    things = [word for word in deed(tool).split()[1:] if word not in _FILLERS]
     words = [word for word in _words(line) if word not in _BETWEEN]
     for place, word in enumerate(words):
         if word in _ON | _OFF and place and things and words[place - 1][:4] == things[-1][:4]:

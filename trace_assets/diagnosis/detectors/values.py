@@ -29,6 +29,8 @@ _ENVELOPE = frozenset(
 )
 """What answers say beside what was asked for."""
 _LINE = re.compile(r"^[ \t*-]*([A-Za-z][\w ]{1,30}?)[ \t]*:[ \t]+(\S[^\n]{0,79})$", re.MULTILINE)
+_TITLE = re.compile(r"\A[ \t]*([A-Za-z][A-Za-z ]{1,20}) (#?[\w-]{3,40})[ \t]*$", re.MULTILINE)
+"""The first line of a record in plain text: what it is, and its name."""
 _HOLDS = frozenset(
     {"body", "content", "data", "item", "items", "payload", "record", "records", "response", "result"}
 )
@@ -115,6 +117,9 @@ def records_in(text: str) -> list[dict[str, str]]:
     """
     if not text.lstrip().startswith(("{", "[")):
         told = dict(_LINE.findall(text[:2000]))
+        title = _TITLE.match(text)
+        if title and told and looks_like_id(title[2]):
+            told = {title[1]: title[2], **told}
         return [told] if len(told) >= 2 else []
     try:
         value = from_json(text)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from trace_assets.diagnosis.detectors.verbs import deed, spoken
+
+__all__ = ["deed", "gerund", "imperative", "last_name", "noun", "plain_name", "spoken", "title"]
 
 _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
 _KEEP = frozenset({"order", "reset", "offer", "enter", "answer", "visit", "deliver", "edit", "limit"})
-
-
-@lru_cache(maxsize=1 << 16)
-def spoken(name: str) -> str:
-    """Return a tool's or field's name as words.
-
-    >>> spoken("update_reservation_flights"), spoken("getUserDetails")
-    ('update reservation flights', 'get user details')
-    """
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.\-]+", " ", name).lower().strip()
 
 
 def plain_name(field: str) -> str:
@@ -38,7 +31,8 @@ def last_name(field: str) -> str:
 
 
 _NAMING = frozenset(
-    {"id", "ids", "number", "code", "name", "no", "nr", "num", "ref", "key", "uuid", "identifier"}
+    {"id", "ids", "number", "code", "name", "no", "nr", "num", "ref", "key", "identifier"}
+    | {"uid", "guid", "uuid"}
 )
 """Words by which an argument names something, which are not the thing itself."""
 
@@ -56,10 +50,10 @@ def noun(argument: str) -> str:
 def gerund(name: str) -> str:
     """Return a tool's name as something one is doing.
 
-    >>> gerund("cancel_order"), gerund("update_address"), gerund("set_mode"), gerund("transfer_call")
+    >>> gerund("cancel_order"), gerund("update_address"), gerund("set_mode"), gerund("callTransfer")
     ('cancelling the order', 'updating the address', 'setting the mode', 'transferring the call')
     """
-    verb, _, rest = spoken(name).partition(" ")
+    verb, _, rest = deed(name).partition(" ")
     if verb.endswith("e") and not verb.endswith("ee"):
         form = verb[:-1] + "ing"
     elif _DOUBLE.search(verb) and (verb not in _KEEP or verb == "reset"):
@@ -79,7 +73,7 @@ def imperative(name: str) -> str:
     >>> imperative("get_order"), imperative("transfer_to_human_agents")
     ('get the order', 'transfer to human agents')
     """
-    verb, _, rest = spoken(name).partition(" ")
+    verb, _, rest = deed(name).partition(" ")
     return (
         f"{verb} the {rest}"
         if rest and not rest.startswith(("to ", "for ", "by ", "the "))

@@ -11,7 +11,7 @@ from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.wording import gerund, spoken
+from trace_assets.diagnosis.detectors.wording import deed, gerund, spoken
 
 # English only: other languages give NA.
 _REFUSAL = re.compile(
@@ -38,7 +38,7 @@ class WriteAfterRefusal:
         """Propose every writing tool of the agent."""
         return [
             Proposal(
-                args={"tool": tool, "words": sorted({spoken(tool).split()[0], *corpus.cues(tool)[:3]})},
+                args={"tool": tool, "words": sorted({deed(tool).split()[0], *corpus.cues(tool)[:3]})},
                 name=f"Stand by a refusal of {gerund(tool)}",
                 description=(
                     f"Having told the user that '{spoken(tool)}' is not allowed, do not do it later in the "

@@ -11,10 +11,10 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, dates_meant, limits, windows
-from trace_assets.diagnosis.detectors.policy_text import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, time_of
+from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
@@ -45,7 +45,7 @@ class WriteAgainstRule:
         proposals: dict[tuple[str, ...], Proposal] = {}
         tools = sorted(corpus.mutating & corpus.agent_tools.keys()) if corpus.policy.text else []
         for tool in tools:
-            argument = _argument(corpus, tool) if corpus.agent_tools[tool] >= MIN_USES else None
+            argument = argument_of(corpus, tool) if corpus.agent_tools[tool] >= MIN_USES else None
             if argument is None:
                 continue
             for most in limits(corpus.policy, tool):
@@ -53,7 +53,7 @@ class WriteAgainstRule:
                 words = f"with more than {most.number:g} {most.noun}".strip()
                 one = _proposal(tool, argument, rule, words, most.sentence, (f"{most.number:g}", most.noun))
                 proposals.setdefault(one.subject, one)
-            records = list(_records(corpus, argument))
+            records = list(own_records(corpus, argument))
             rules = [
                 one
                 for one in (
@@ -63,7 +63,7 @@ class WriteAgainstRule:
                 )
                 if _means(one[2], tool, tools)
             ]
-            state = _state(corpus, tool, argument, records) if rules else {}
+            state = usual_state(corpus, tool, argument, records) if rules else {}
             for rule, words, sentence, subject in rules:
                 one = _proposal(tool, argument, rule | {"state": state}, words, sentence, subject)
                 proposals.setdefault(one.subject, one)
@@ -77,7 +77,7 @@ class WriteAgainstRule:
         for step in transcript.calls(args["tool"], ok=True):
             name = normal(step.arguments.get(args["argument"]))
             written.add(name)
-            seen = _last(transcript, name, str(args["argument"]), step.index)
+            seen = last_seen(transcript, name, str(args["argument"]), step.index)
             given = step.arguments.get(str(args["field"]).rpartition(".")[2])
             if (
                 seen is None
@@ -92,7 +92,7 @@ class WriteAgainstRule:
             (at for word, at in transcript.words.items() if asks_for(args["tool"], word)), default=None
         )
         for name in transcript.observations:
-            seen = _last(transcript, name, str(args["argument"]), len(transcript.messages))
+            seen = last_seen(transcript, name, str(args["argument"]), len(transcript.messages))
             if seen is None or name in written or not _forbids(args, seen.fields):
                 continue
             opened = any(name in step.objects and not step.by_user for step in transcript.steps)
@@ -177,7 +177,7 @@ def _means(sentence: str, tool: str, tools: Sequence[str]) -> bool:
     return not own or any(word.startswith(one[: max(3, len(one) - 2)]) for one in own for word in words)
 
 
-def _argument(corpus: Corpus, tool: str) -> str | None:
+def argument_of(corpus: Corpus, tool: str) -> str | None:
     """Return the argument that names what a tool acts on: one named after it, or the corpus's guess."""
     given = Counter(
         argument
@@ -190,14 +190,15 @@ def _argument(corpus: Corpus, tool: str) -> str | None:
     return max(named, key=lambda one: (given[one], one), default=corpus.object_argument(tool))
 
 
-def _records(corpus: Corpus, argument: str) -> Iterator[Observation]:
+def own_records(corpus: Corpus, argument: str) -> Iterator[Observation]:
     """Yield what was seen of objects of the kind that a tool acts on: also of those it was not called on."""
     for one in corpus.transcripts:
         for name, seen in one.observations.items():
             yield from (each for each in seen if is_of(each.fields, argument, name))
 
 
-def _last(transcript: Transcript, name: str, argument: str, before: int) -> Observation | None:
+def last_seen(transcript: Transcript, name: str, argument: str, before: int) -> Observation | None:
+    """Return what was last seen of an object itself before a message."""
     seen = transcript.observations.get(name, ())
     return next(
         (one for one in reversed(seen) if one.index < before and is_of(one.fields, argument, name)), None
@@ -246,7 +247,7 @@ def _counts(step: Step, most: Most) -> bool:
     return Most("", float("-inf"), most.noun).broken_by(step.arguments) is not None
 
 
-def _state(corpus: Corpus, tool: str, argument: str, records: Iterable[Observation]) -> dict[str, str]:
+def usual_state(corpus: Corpus, tool: str, argument: str, records: Iterable[Observation]) -> dict[str, str]:
     """Return the fields that mostly have one value when the tool is called, and others elsewhere."""
     called, every = Counter[tuple[str, str]](), dict[str, set[str]]()
     calls = 0
@@ -256,7 +257,7 @@ def _state(corpus: Corpus, tool: str, argument: str, records: Iterable[Observati
                 every.setdefault(field, set()).add(value)
     for one in corpus.transcripts:
         for step in one.calls(tool):
-            seen = _last(one, normal(step.arguments.get(argument)), argument, step.index)
+            seen = last_seen(one, normal(step.arguments.get(argument)), argument, step.index)
             if seen is not None:
                 calls += 1
                 called.update(pair for pair in seen.fields.items() if categorical(pair[1]))

@@ -131,10 +131,12 @@ def is_of(fields: Mapping[str, str], argument: str, name: str) -> bool:
     True
     >>> is_of({"loan_id": "L-1", "member_id": "M-1"}, "member_id", "m-1")
     False
+    >>> is_of({"kind": "loan", "metadata.uid": "L-1"}, "loan", "l-1")
+    True
     """
-    wanted = plain_name(argument)
     field, value = next(((key, one) for key, one in fields.items() if looks_like_id(one)), ("", ""))
     if not field:
         return True
-    named = wanted in (last_name(field), "_".join(plain_name(field).split(".")[-2:]))
-    return named and normal(value) == name
+    wanted = {plain_name(argument), noun(plain_name(argument)).replace(" ", "_")}
+    named = last_name(field) in wanted or "_".join(plain_name(field).split(".")[-2:]) in wanted
+    return (named or noun(last_name(field)) == "object") and normal(value) == name

@@ -15,7 +15,7 @@ from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits
 from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import leaves, outermost
+from trace_assets.diagnosis.detectors.values import leaves, outermost, records_in, scalars_of
 from trace_assets.diagnosis.detectors.write_against_policy import is_shown
 from trace_assets.records import ExpectedAction, Task, ToldTask, Trajectory
 
@@ -100,7 +100,8 @@ class Facts:
                     break
                 shown = step.answer is not None and not step.failed and wanted in step.objects
                 for thing in _records_in(step.result) if shown and step.tool not in self.writes else ():
-                    if any(normal(value) == wanted for value in thing.values()):
+                    own = any(normal(value) == wanted for value in thing.values())
+                    if own or _own_name(thing) == wanted:
                         return thing
         return None
 
@@ -221,7 +222,12 @@ def things_in(text: str) -> Iterator[Thing]:
 
 
 def _records_in(text: str) -> list[Mapping[str, Any]]:
-    return outermost(_parsed(text))
+    return outermost(_parsed(text)) or list(records_in(text))
+
+
+def _own_name(thing: Thing) -> str:
+    """Return the first identifier in a record: its own, however deep it stands."""
+    return next((normal(value) for value in scalars_of(thing).values() if looks_like_id(value)), "")
 
 
 def _parsed(text: str) -> Any:

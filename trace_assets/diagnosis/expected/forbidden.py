@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.policy_rules import dates_meant
-from trace_assets.diagnosis.detectors.policy_text import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of
+from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import met_by_record, read_condition
 from trace_assets.diagnosis.expected.doubt import Doubt, record_of

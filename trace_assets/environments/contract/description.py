@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trace_assets.diagnosis.detectors.mutation import READING
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import READING, deed
 from trace_assets.environments.contract.answers import Side, answered_calls, paired
 from trace_assets.environments.contract.json_schema import infer_schema
 from trace_assets.environments.contract.preconditions import Guard, guards_of
@@ -158,7 +157,7 @@ def mutation_marked(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
     return [
         tool
         if tool.mutates is not None
-        else tool.model_copy(update={"mutates": not set(spoken(tool.name).split()[:1]) & READING})
+        else tool.model_copy(update={"mutates": not set(deed(tool.name).split()[:1]) & READING})
         for tool in tools
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
+from trace_assets.diagnosis.detectors.wording import deed, gerund, imperative, noun, spoken
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.preconditions import Guard
 from trace_assets.environments.contract.requests import Closing
@@ -304,7 +304,7 @@ def participle(tool: str) -> str:
     >>> participle("cancel_order"), participle("modify_order"), participle("send_note")
     ('cancelled', 'modified', 'sent')
     """
-    verb = spoken(tool).split()[0]
+    verb = deed(tool).split()[0]
     if verb in IRREGULAR:
         return IRREGULAR[verb]
     if verb.endswith("y") and verb[-2:-1] not in "aeiou":

@@ -1,0 +1,106 @@
+"""What a policy wants to be looked at before something is done. English only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trace_assets.diagnosis.detectors.policy_lines import Sentence
+from trace_assets.diagnosis.detectors.policy_text import PolicyText
+from trace_assets.diagnosis.detectors.verb_forms import (
+    WORD,
+    has_stem,
+    same_verb,
+    speaks_of_change,
+    things,
+    verb_of,
+)
+
+_BEFORE = re.compile(r"\b(?:before|prior to)\b")
+_LOOKS = re.compile(
+    r"\b(?:looks?|looked|looking|read|check(?:ed|s|ing)?|verif(?:y|ied|ies|ying)|inspect(?:ed)?|view(?:ed)?|"
+    r"see|seen|consult(?:ed)?|review(?:ed)?|fetch(?:ed)?|retrieved?|open(?:ed)?|queried)\b"
+)
+_FIRST = re.compile(r"\bfirst\b")
+_NOTHING_OF = frozenset({"data", "details", "info", "information", "record", "status", "by", "id"})
+"""Words of reading tools' names that policies leave out."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Something has to be looked at before a tool is used.
+
+    Attributes:
+        sentence: What says so.
+        reads: Tools of which one shows it.
+    """
+
+    sentence: str
+    reads: frozenset[str]
+
+
+def looks_before(
+    policy: PolicyText, tool: str, reads: Iterable[str], arguments: Iterable[str] = ()
+) -> list[Look]:
+    """Return what a policy wants to be looked at before a tool is used.
+
+    The look is named by a reading tool's name, or by what such a tool is about and a word for looking.
+
+    Args:
+        policy: The policy.
+        tool: Its name.
+        reads: Names of the tools that only look.
+        arguments: What the tool is called with.
+
+    >>> text = PolicyText("Check the warranty of a tool before you repair it. Never pay before noon.")
+    >>> [sorted(one.reads) for one in looks_before(text, "repair_tool", ["get_warranty", "get_tool"])]
+    [['get_warranty']]
+    >>> text = PolicyText("No parcel is handed out before its customs_show was read.")
+    >>> [sorted(one.reads) for one in looks_before(text, "hand_out_parcel", ["customs_show"])]
+    [['customs_show']]
+    """
+    known, given = sorted(reads), tuple(arguments)
+    found = []
+    for sentence in policy.sentences:
+        for deed, look in _parts(sentence):
+            if not _is_done(deed, sentence, tool, given):
+                continue
+            wanted = frozenset(read for read in known if read != tool and _is_looked(look, read, tool))
+            if wanted:
+                found.append(Look(sentence.text, wanted))
+                break
+    return found
+
+
+def _parts(sentence: Sentence) -> list[tuple[str, str]]:
+    """Return (what is done, what is looked at) as a sentence may be parted; both ways where nothing tells."""
+    if (at := _BEFORE.search(sentence.text)) is not None:
+        before, after = sentence.text[: at.start()], sentence.text[at.end() :]
+        if not before.strip():  # before doing it, look
+            deed, _, look = after.partition(",")
+            return [(deed, look)]
+        return [(after, before), (before, after)]
+    if _FIRST.search(sentence.text) and ":" in sentence.text:
+        wish, _, look = sentence.text.partition(":")
+        return [(wish, look)]
+    return []
+
+
+def _is_done(text: str, sentence: Sentence, tool: str, arguments: tuple[str, ...]) -> bool:
+    words, acted = WORD.findall(text), things(tool)
+    if any(same_verb(verb_of(tool), word) for word in words):
+        return not acted or any(
+            has_stem([*sentence.words, *WORD.findall(sentence.heading)], one) for one in acted
+        )
+    return speaks_of_change(text, tool, arguments)
+
+
+def _is_looked(text: str, read: str, tool: str) -> bool:
+    if re.search(rf"(?<!\w){re.escape(read.lower())}(?!\w)", text):
+        return True
+    about = [one for one in things(read) if one not in _NOTHING_OF]
+    words = WORD.findall(text)
+    # What the tool itself acts on is named in the sentence anyway.
+    own = [one for one in about if not has_stem(things(tool), one)]
+    return bool(_LOOKS.search(text) and own) and all(has_stem(words, one) for one in about)

@@ -1,0 +1,101 @@
+"""A step that is mostly completed by another one, and was not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.identity import normal
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Step, Transcript
+from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, spoken
+
+MIN_USES = 4
+"""Tasks in which the second step came after the first."""
+FOLLOWS = 0.5
+"""Share of the tasks with the first step in which the second mostly came after it."""
+ALONE = 0.1
+"""Share of the tasks with the second step in which it may come without the first."""
+
+
+class UnfinishedDeed:
+    """Step X is mostly followed by the writing tool Y on the same thing, Y never comes alone, and it did not.
+
+    Such as a hold that has to be confirmed, a draft that has to be sent, a value that is checked and then
+    entered. The same thing: Y is given an argument that X was given, or that X's result showed. X shows by
+    itself that it is not what was asked for: it must be a step of which Y is the end. Relevant when X
+    succeeded. Arguments: `first` X, `tool` Y.
+    """
+
+    name = "unfinished_deed"
+    norm = 0.75
+    mistake: Mistake = "missing_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Pair every step with the writing tools that complete it."""
+        did: dict[str, set[str]] = {}
+        after: dict[tuple[str, str], set[str]] = {}
+        for one in corpus.transcripts:
+            steps = [step for step in one.steps if not step.failed and not step.by_user]
+            for place, step in enumerate(steps):
+                did.setdefault(step.tool, set()).add(one.trajectory_id)
+                for later in steps[place + 1 :] if not hands_over(step.tool) else ():
+                    if later.tool in corpus.mutating and later.tool != step.tool and _same(step, later):
+                        after.setdefault((step.tool, later.tool), set()).add(one.trajectory_id)
+        proposals = []
+        for (first, tool), runs in sorted(after.items()):
+            if hands_over(tool) or len(runs) < MIN_USES or len(runs) < FOLLOWS * len(did[first]):
+                continue
+            if len(runs) == len(did[first]) or len(did[tool] - runs) > ALONE * len(did[tool]):
+                continue
+            if first in corpus.reading and not _is_step(corpus, first, tool):
+                continue
+            proposals.append(
+                Proposal(
+                    args={"first": first, "tool": tool},
+                    name=f"Go on to {imperative(tool)} after {gerund(first)}",
+                    description=(
+                        f"'{spoken(first)}' alone does not finish the matter: go on with '{spoken(tool)}' on "
+                        "the same thing before telling the user that it is done or ending."
+                    ),
+                    subject=(first, tool),
+                )
+            )
+        return proposals
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        begun = [step for step in transcript.calls(args["first"], ok=True) if not step.by_user]
+        done = [step for step in transcript.calls(args["tool"]) if not step.by_user]
+        if not begun:
+            return NOT_NEEDED
+        after = [step for step in done if step.index > begun[0].index]
+        if after:
+            return present(f"{args['tool']} came after {args['first']}", begun[0].index, after[0].index)
+        return lacking(
+            f"{args['first']} was not followed by {args['tool']}", begun[-1].index, transcript.last_of_agent()
+        )
+
+
+def _same(first: Step, later: Step) -> bool:
+    """Tell whether a call is given what another was given or showed, and no mere number or flag."""
+    given = {normal(value) for _, value in leaves(first.arguments) if _tells(value)}
+    result = normal(first.result)
+    return any(
+        normal(value) in given or (normal(value) in later.objects and normal(value) in result)
+        for _, value in leaves(later.arguments)
+        if _tells(value)
+    )
+
+
+def _tells(value: object) -> bool:
+    return isinstance(value, str) and len(value) > 3
+
+
+def _is_step(corpus: Corpus, first: str, tool: str) -> bool:
+    """Tell whether a look is the first half of a write: it is given all that the write is given."""
+    given, wanted = corpus.arguments_of(first), corpus.arguments_of(tool)
+    return len(wanted) > 1 and wanted <= given

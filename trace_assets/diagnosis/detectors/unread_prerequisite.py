@@ -1,0 +1,66 @@
+"""A write before which the policy wants something to be looked at, and nobody looked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.policy_looks import looks_before
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import strings
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, spoken, title
+
+MIN_USES = 3
+
+
+class UnreadPrerequisite:
+    """The policy wants one of the reading tools Y to be called before the writing tool X, and none was.
+
+    What is looked at may be another object than the one X is called on (the quota of its project), so any
+    successful look before counts. Relevant when X was called. Arguments: `tool` X, `reads` (the tools Y).
+    """
+
+    name = "unread_prerequisite"
+    norm = 0.0
+    mistake: Mistake = "missing_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every look that the policy wants before a writing tool."""
+        proposals: dict[tuple[str, ...], Proposal] = {}
+        for tool in sorted(corpus.mutating & corpus.agent_tools.keys()) if corpus.policy.text else []:
+            if corpus.agent_tools[tool] < MIN_USES:
+                continue
+            reads = corpus.reading & corpus.agent_tools.keys()
+            for look in looks_before(corpus.policy, tool, reads, corpus.arguments_of(tool)):
+                wanted = sorted(look.reads)
+                one = Proposal(
+                    args={"tool": tool, "reads": wanted},
+                    name=f"{title(imperative(wanted[0]))} before {gerund(tool)}",
+                    description=(
+                        f"Before '{spoken(tool)}', call '{spoken(wanted[0])}' and act on what it shows: "
+                        f"'{look.sentence}'"
+                    ),
+                    subject=(tool, *wanted),
+                )
+                proposals.setdefault(one.subject, one)
+        return list(proposals.values())
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        reads = strings(args["reads"])
+        looked = [
+            step.end
+            for step in transcript.steps
+            if step.tool in reads and not step.failed and not step.by_user
+        ]
+        shown: list[int] = []
+        for step in transcript.calls(args["tool"], ok=True):
+            if step.by_user:
+                continue
+            before = [at for at in looked if at < step.index]
+            if not before:
+                return lacking(f"{step.tool} was called without {' or '.join(reads)} before", step.index)
+            shown += [before[-1], step.index]
+        return present(f"{reads[0]} came before {args['tool']}", *shown) if shown else NOT_NEEDED

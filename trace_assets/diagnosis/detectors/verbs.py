@@ -1,0 +1,103 @@
+"""Verbs of tools' names: which there are, and where in a name they stand."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+READING = frozenset(
+    """
+    authenticate browse calculate can check compare compute count describe display estimate explain export
+    fetch filter find get has identify inspect is know list load locate login look lookup monitor ping
+    preview query read retrieve run scan search show summarize test think track translate validate verify
+    view watch
+    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
+)
+"""Verbs of tools that only look."""
+WRITING = frozenset(
+    """
+    abort accept activate add adjust admit allocate allow amend append apply approve archive assign attach
+    author authorize ban bill block book borrow buy cancel change charge claim clear clone close commit
+    configure confirm connect correct create credit deactivate debit decline decommission deduct defer
+    delete deliver deny deploy deposit detach disable discharge disconnect dispatch dispute distribute
+    donate downgrade draft duplicate edit enable enroll erase escalate evict exchange expire extend file
+    flag forward freeze give grant halt hire hold increase insert install invite issue join launch leave
+    lend link lock lower make mark merge message migrate modify mount move mute notify offer open order
+    override patch pause pay pin place post postpone prescribe promote provision publish purchase put
+    raise reactivate reassign rebook reboot recall recharge record redeem reduce refill refuel refund
+    register reinstate reissue reject release relocate remind remove rename renew rent reopen repair repay
+    replace reply report request reschedule reseat resend reserve reset resize restart restock restore
+    resume retire retract return revert revise revoke rotate save scale schedule sell send set settle
+    share ship sign split start stop store submit subscribe suspend swap switch terminate toggle transfer
+    trigger turn unassign unblock unenroll unfreeze uninstall unlink unlock unmute unsubscribe update
+    upgrade upload vacate void waive withdraw write
+    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
+)
+"""Verbs of tools that change something."""
+NOUNS = frozenset(
+    """
+    account address bill block book change charge check claim close count credit debit deposit display
+    dispute draft edit estimate exchange export file filter flag halt hold increase issue join launch
+    leave link list load lock look make mark message mount offer open order patch pin place post preview
+    promote query recall record release repair reply report request reserve return run scan schedule
+    search set share ship show sign split start stop store swap switch test track transfer trigger turn
+    upgrade view watch
+    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
+)
+"""Words of both lists that are nouns when they are not the first word of a name."""
+THINGS = frozenset(
+    """
+    account address bill book charge check claim count credit debit deposit dispute draft estimate file
+    filter flag leave link list load look mark message order place post query record report request
+    reserve return schedule set share store ticket
+    """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
+)
+"""Words of both lists that, last in a name, are what is acted on."""
+_METHODS = frozenset({"delete", "get", "patch", "post", "put"})
+"""What interfaces of the web call their verbs."""
+_PLAIN = frozenset({"check", "list", "query", "search", "show", "view"})
+"""Verbs of tools that are nouns too, and hardly ever what a tool acts on when they come last."""
+
+
+@lru_cache(maxsize=1 << 16)
+def spoken(name: str) -> str:
+    """Return a tool's or field's name as words.
+
+    >>> spoken("update_reservation_flights"), spoken("getUserDetails")
+    ('update reservation flights', 'get user details')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.\-]+", " ", name).lower().strip()
+
+
+@lru_cache(maxsize=1 << 14)
+def deed(tool: str) -> str:
+    """Return a tool's name as words with the verb first, wherever its name has it.
+
+    Names begin with the thing in some programs (`invoice_cancel`), and with a method of the web in others,
+    where the verb that says what is done comes second (`post_approve`).
+
+    >>> deed("cancel_order"), deed("orderCancel"), deed("taxiVoucherIssue"), deed("post_approve")
+    ('cancel order', 'cancel order', 'issue taxi voucher', 'approve')
+    >>> deed("bill_show"), deed("show_bill"), deed("run_speed_test"), deed("frobnicate_order")
+    ('show bill', 'show bill', 'run speed test', 'frobnicate order')
+    """
+    words = spoken(tool).split()
+    if len(words) > 1 and words[0] in _METHODS and _is_sure(words[1]):
+        words = words[1:]
+    if len(words) > 1 and _comes_last(words[0], words[-1]):
+        words = [words[-1], *words[:-1]]
+    return " ".join(words)
+
+
+def _comes_last(first: str, last: str) -> bool:
+    """Tell whether the last word of a name is its verb, and not the first."""
+    if _is_sure(first) or first in _PLAIN:
+        return False
+    if first in READING | WRITING:
+        return _is_sure(last) or last in _PLAIN
+    return last in _PLAIN or (last in READING | WRITING and last not in THINGS)
+
+
+def _is_sure(word: str) -> bool:
+    """Tell whether a word is a tool's verb and no noun."""
+    return word in READING | WRITING and word not in NOUNS
