@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trace_assets.assets.asset import asset
-from trace_assets.assets.evaluation import allowed_sets, opposed_members
+from trace_assets.assets.evaluation import opposed_members
 from trace_assets.assets.result import Figure, StageCheck, StageResult
-from trace_assets.assets.routing import routes_of, usable_adapters
+from trace_assets.assets.routing import permitted, routes_of
 from trace_assets.evaluation.arms import (
     BASE,
     COMPOSED,
@@ -70,8 +70,8 @@ def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
         for row in study.store.read(Evaluation, part)
         if row.split == "validation"
     ]
-    choices = usable_adapters(study)
-    arms = {row.arm for row in played}
+    may = permitted(study)
+    choices, arms = may.choices, {row.arm for row in played}
     rows = [row for row in played if row.arm == BASE or row.arm in SINGLES]
     if not choices:
         return rows, {}
@@ -82,16 +82,18 @@ def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
     if not study.settings.evaluation.compose or len(choices) < 2:
         return rows, refused
     whole = set_name(choices)
-    served = {name for one in allowed_sets(study, choices) if arm_of(name := set_name(one)) in arms}
+    served = {
+        name for one in may.sets if not opposed_members(study, one) and arm_of(name := set_name(one)) in arms
+    }
     if why := opposed_members(study, choices):
         refused[SUM] = why
         if not served:
             refused[COMPOSED] = why
-    elif whole in served:
+    elif arm_of(whole) in arms:
         rows += compose_rows(SUM, dict.fromkeys((task.task_id for task in tasks), whole), played)
     if served:
         wanted = sets_of(routes, study.settings.routing.unneeded_cost)
-        sent = {task_id: within(members, served) for task_id, members in wanted.items()}
+        sent = {task_id: within(members, served, may.alone) for task_id, members in wanted.items()}
         rows += compose_rows(COMPOSED, sent, played)
     return rows, refused
 

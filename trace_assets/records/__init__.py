@@ -12,6 +12,7 @@ from trace_assets.records.capability import (
     ProposedFinding,
     ShownTranscript,
 )
+from trace_assets.records.composition import SetEffect
 from trace_assets.records.contrast import (
     Agreement,
     CapabilitySpec,
@@ -143,6 +144,7 @@ TABLES: tuple[type[Record], ...] = (
     Evaluation,
     RouterRegret,
     NoHarm,
+    SetEffect,
     CompositionChoice,
     RoundAgent,
     Round,
@@ -229,6 +231,7 @@ __all__ = [
     "SeedOutcome",
     "SelectedCapability",
     "ServedParity",
+    "SetEffect",
     "ShownTranscript",
     "Split",
     "Stability",

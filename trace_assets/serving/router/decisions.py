@@ -21,7 +21,7 @@ from trace_assets.records import NO_ADAPTER
 from trace_assets.routing.label_logits import LABELS, NAME, label_prompt
 from trace_assets.routing.logistic import softmax
 from trace_assets.routing.router import UNNEEDED_COST, Chooser, Router, all_choices
-from trace_assets.routing.sets import WEIGHED, members_of, needed, within
+from trace_assets.routing.sets import WEIGHED, members_of, needed, one_alone, within
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store.content import text_version
 
@@ -84,6 +84,14 @@ class Decisions:
             decider.choices
         )
         self.decider, self._unneeded_cost = decider, unneeded_cost
+        base = models[NO_ADAPTER]
+        one_for_all = all(models[choice] == base for choice in decider.choices)
+        # An adapter that acts in sums only has the base model in its place.
+        self._alone = {
+            choice
+            for choice in decider.choices
+            if choice != NO_ADAPTER and (one_for_all or models[choice] != base)
+        }
         self.models = {choice: models[choice] for choice in (*decider.choices, *sorted(self._sums))}
         self._record, self._remembered = record, remembered
         self._known: OrderedDict[str, Decision] = OrderedDict()
@@ -123,11 +131,11 @@ class Decisions:
         return known
 
     def _chosen(self, row: Mapping[str, float]) -> str:
+        weighed = self.decider.name == WEIGHED
         if self._sums:
-            wanted = needed(row, self._unneeded_cost, weighed=self.decider.name == WEIGHED)
-            if len(wanted) > 1:
-                return within(wanted, self._sums)
-        return max(row, key=lambda name: row[name])
+            wanted = needed(row, self._unneeded_cost, weighed=weighed)
+            return within(wanted, self._sums, self._alone)
+        return one_alone(row, self._alone, self._unneeded_cost, weighed=weighed)
 
     def _write(self, decision: Decision, turn: int, remembered: bool) -> None:
         if self._record is None:
