@@ -12,6 +12,7 @@ import pytest
 from trace_assets.assets import evaluation as stage
 from trace_assets.assets.routing import Permitted, permitted_sets
 from trace_assets.errors import InputError
+from trace_assets.evaluation.set_rules import Rule
 from trace_assets.records import Evaluation, Route, SetEffect
 from trace_assets.study import Study
 from trace_assets.training import composition
@@ -54,7 +55,7 @@ def routes(study: Study, **need: float) -> list[Route]:
 def may(choices: Sequence[str] = NAMES, rows: Sequence[SetEffect] = (), alone: str = "") -> Permitted:
     """What a router may choose where every adapter may act alone, or those that are named."""
     own = alone.split() if alone else list(choices)
-    return Permitted(own, list(choices), permitted_sets(rows, choices, own))
+    return Permitted(own, list(choices), permitted_sets(rows, choices, own), Rule(0.1))
 
 
 def test_the_arms_choose_what_the_router_and_validation_say(study: Study) -> None:

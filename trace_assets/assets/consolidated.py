@@ -176,10 +176,11 @@ def teacher_of(study: Study, environments: Mapping[str, Target]) -> Teacher:
     own = {one.name: one for one in read_adapters(study)}
     folders: dict[str, Path] = {name: whole_adapter(study, own[name]) for name in choices}
     routes = routes_of(study, list(study.target.tasks("discovery")))
-    wanted = sets_of(routes, study.settings.routing.unneeded_cost)
     may = permitted(study)
+    wanted = sets_of(routes, study.settings.routing.unneeded_cost, may.rule.cost)
     allowed = [one for one in may.sets if not opposed_members(study, one)]
-    sums, _ = sums_of(study, allowed, None)  # the teacher acts in the trainer, which takes any rank
+    # The teacher acts in the trainer, which takes any rank.
+    sums, _ = sums_of(study, allowed, None, may.rule.scale)
     sent = {task: within(members, sums, may.alone) for task, members in wanted.items()}
     sent |= {task.task_id: name for name, one in environments.items() for task in one.tasks("discovery")}
     return Teacher(sent, {**folders, **sums})

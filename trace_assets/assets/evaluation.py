@@ -29,6 +29,7 @@ from trace_assets.evaluation.arms import (
     oracle_choice,
 )
 from trace_assets.evaluation.non_inferiority import excluded, no_harm, own_skills, summarise
+from trace_assets.evaluation.set_rules import at_scale, scaled_name
 from trace_assets.evaluation.test_set_log import Configuration, how_often, open_test_split, openings
 from trace_assets.evaluation.variants import Limits, PolicyMaker
 from trace_assets.records import (
@@ -136,14 +137,15 @@ def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
 
 
 def sums_of(
-    study: Study, sets: Iterable[Sequence[str]], most: int | None
+    study: Study, sets: Iterable[Sequence[str]], most: int | None, scale: float = 1.0
 ) -> tuple[dict[str, Path], list[str]]:
-    """Make the exact sums of sets of adapters; those that were made before are only looked up.
+    """Make the sums of sets of adapters; those that were made before are only looked up.
 
     Args:
         study: The study.
         sets: Names of two adapters or more, each.
         most: Largest rank of what serves them; None has no bound.
+        scale: What their weight changes are multiplied by; 1 gives the exact sum.
 
     Returns:
         Choice, such as `cancel+window`, to PEFT folder; and why others are not there.
@@ -164,7 +166,7 @@ def sums_of(
             continue
         try:
             made[set_name(members)] = compose_adapters(
-                base_folder(study), folders, study.home.models / "sums", largest_rank=most
+                base_folder(study), folders, study.home.models / "sums", largest_rank=most, scale=scale
             )[1]
         except (InputError, CheckFailed) as error:  # adapters that cannot be added: the other arms stay
             refused.append(str(error))
@@ -189,10 +191,17 @@ def _largest_rank(study: Study) -> int | None:
 
 
 def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluation], list[Trajectory]]:
-    """Play each pair of adapters, and the sum of all, once on every validation task."""
-    if not study.settings.evaluation.compose:
+    """Play each pair of adapters, and the sum of all, once on every validation task and at every scale."""
+    section = study.settings.evaluation
+    if not section.compose:
         return [], []
-    folders, _ = sums_of(study, allowed_sets(study, choices), _largest_rank(study))
+    folders = {
+        scaled_name(choice, scale): folder
+        for scale in (1.0, *section.sum_scales)
+        for choice, folder in sums_of(study, allowed_sets(study, choices), _largest_rank(study), scale)[
+            0
+        ].items()
+    }
     if not folders:
         return [], []
     return play_apart(study, folders, "sums", trials=1)
@@ -239,23 +248,26 @@ def _compose(
     if len(choices) < 2:
         few = "one adapter" if choices else "no adapter"
         return Composed(), f"a router may choose {few} only, so there is nothing to add up."
-    wanted = sets_of(routes, study.settings.routing.unneeded_cost)
+    wanted = sets_of(routes, study.settings.routing.unneeded_cost, may.rule.cost)
     tasks = list(study.target.tasks("test"))
     every = {tuple(sorted(members)) for members in wanted.values() if len(members) > 1}
-    folders, refused = sums_of(study, [*may.sets, tuple(choices)], _largest_rank(study))
+    folders, refused = sums_of(study, [*may.sets, tuple(choices)], _largest_rank(study), may.rule.scale)
     whole = set_name(choices)
     served = {name for name in map(set_name, may.sets) if name in folders}
     usable = {BASE, *map(arm_of, [*may.alone, *served])}
     arms: dict[str, dict[str, str]] = {
         COMPOSED: {task_id: within(members, served, may.alone) for task_id, members in wanted.items()},
-        ORACLE_COMPOSED: oracle_choice([row for row in validation if row.arm in usable], tasks),
+        ORACLE_COMPOSED: oracle_choice(
+            [row for row in at_scale(validation, may.rule.scale) if row.arm in usable], tasks
+        ),
     }
     if whole in folders:
         arms[SUM] = dict.fromkeys((task.task_id for task in tasks), whole)
     several = sum(len(members) > 1 for members in wanted.values())
     said = (
         f"the router calls for several adapters on {several} of {len(wanted)} test tasks, in "
-        f"{len(every)} different sets; {len(folders)} sums could be made, {len(served)} may act."
+        f"{len(every)} different sets; {len(folders)} sums could be made, {len(served)} may act (cost "
+        f"{may.rule.cost:g}, scale {may.rule.scale:g})."
     )
     return Composed(folders, arms), " ".join([said, *(f"Refused: {why}" for why in refused)])
 

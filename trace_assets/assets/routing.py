@@ -16,8 +16,9 @@ from trace_assets.evaluation.arms import BASE as BASE_ARM
 from trace_assets.evaluation.arms import COMPOSED, ROUTED, SINGLES, SUM, choice_of, oracle_choice
 from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.evaluation.non_inferiority import acceptance, excluded
-from trace_assets.evaluation.set_effects import admitted, judge_sets
+from trace_assets.evaluation.set_effects import admitted
 from trace_assets.evaluation.set_effects import sentence as effects_sentence
+from trace_assets.evaluation.set_rules import Rule, Tried, at_scale, choose_rule, rule_rows, try_rules
 from trace_assets.records import (
     NO_ADAPTER,
     Adapter,
@@ -30,6 +31,7 @@ from trace_assets.records import (
     RouterScore,
     RoutingTrial,
     SetEffect,
+    SetRule,
     Task,
     Triage,
 )
@@ -39,7 +41,7 @@ from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter, whole_router
 from trace_assets.resources.policy import base_folder
 from trace_assets.routing.router import RoutingExample
-from trace_assets.routing.scores import examples_of_trials, outcomes_by_choice, routing_trials, score
+from trace_assets.routing.scores import examples_of_trials, routing_trials, score
 from trace_assets.routing.sets import (
     WEIGHED,
     candidate_sets,
@@ -47,7 +49,6 @@ from trace_assets.routing.sets import (
     models_for,
     one_alone,
     set_name,
-    sets_of,
 )
 from trace_assets.serving.server import BASE, largest_rank, served_name
 from trace_assets.store.content import text_version
@@ -72,11 +73,13 @@ class Permitted(NamedTuple):
         alone: Adapters that may act alone.
         choices: These, and those that act in a sum only.
         sets: Sets of them that may act as their sum, as far as validation tries sets.
+        rule: How tasks are sent to sums, and at which scale these act.
     """
 
     alone: list[str]
     choices: list[str]
     sets: list[tuple[str, ...]]
+    rule: Rule
 
 
 def permitted(study: Study) -> Permitted:
@@ -87,7 +90,9 @@ def permitted(study: Study) -> Permitted:
     if summed:
         summed &= set(accepted_adapters(study))
     choices = sorted({*alone, *summed})
-    return Permitted(alone, choices, permitted_sets(rows, choices, alone))
+    chosen = [Rule(row.cost, row.scale) for row in study.store.read(SetRule) if row.chosen]
+    rule = chosen[0] if chosen else Rule(study.settings.routing.unneeded_cost)
+    return Permitted(alone, choices, permitted_sets(rows, choices, alone), rule)
 
 
 def permitted_sets(
@@ -141,7 +146,7 @@ def write_trials(study: Study) -> StageResult:
 @asset(
     "routing",
     group="routing",
-    records=(Route, RouterScore, SetEffect),
+    records=(Route, RouterScore, SetEffect, SetRule),
     deps=[
         "adapter",
         "adapter_validation",
@@ -165,7 +170,7 @@ def write_routing(study: Study) -> StageResult:
     require_extra("torch", "train", "routing")
     validation = [row for row in study.store.read(Evaluation) if row.split == "validation"]
     alone = usable_adapters(study)
-    classifier, choices, effects = _fit(study, validation, alone)
+    classifier, choices, effects, rules = _fit(study, validation, alone)
     classifier.save(study.home.models / "router")
     tasks = list(study.target.tasks("test"))
     asked, said = _ask_base_model(study, choices, tasks)
@@ -188,11 +193,12 @@ def write_routing(study: Study) -> StageResult:
         scores,
         names,
     )
-    together = effects_exhibit(effects, names)
+    together = effects_exhibit(effects, rules, names)
     version = text_version(
         study.store.write(routes, Route),
         study.store.write(scores, RouterScore),
         study.store.write(effects, SetEffect),
+        study.store.write(rules, SetRule),
     )
     figures = {
         f"accuracy_{one.router}_{one.split.split()[0]}": one.accuracy
@@ -215,9 +221,23 @@ def write_routing(study: Study) -> StageResult:
     )
 
 
-def _fit(
-    study: Study, validation: Sequence[Evaluation], alone: Sequence[str]
-) -> tuple[ClassifierRouter, list[str], list[SetEffect]]:
+class Fitted(NamedTuple):
+    """A router, and what is sent to sums by it.
+
+    Attributes:
+        classifier: The router that was fitted.
+        choices: Adapters that it tells apart.
+        effects: What each adapter adds to each sum, by the rule that was chosen.
+        rules: The rules that were tried.
+    """
+
+    classifier: ClassifierRouter
+    choices: list[str]
+    effects: list[SetEffect]
+    rules: list[SetRule]
+
+
+def _fit(study: Study, validation: Sequence[Evaluation], alone: Sequence[str]) -> Fitted:
     """Fit the router, judge the sums that it would serve, and leave out what acts nowhere.
 
     The router is fitted first with every adapter that some sum was played of, since only it can say which
@@ -226,9 +246,7 @@ def _fit(
     from trace_assets.routing.classifier import fit_classifier
 
     base, section = base_folder(study), study.settings.routing
-    in_sums = {name for row in validation for name in members_of(choice_of(row.arm) or NO_ADAPTER)}
-    choices = sorted({*alone, *(in_sums & set(accepted_adapters(study)))})
-    times = 1 + len(set(choices) - set(alone))
+    choices = _may_be_summed(study, validation, alone)
     tasks = list(study.target.tasks("validation"))
     seen: dict[tuple[str, str], SetEffect] = {}
     while True:
@@ -237,19 +255,51 @@ def _fit(
             routes = classifier.route(tasks)
         else:
             routes = _ask_base_model(study, choices, tasks)[0]
-        arms = [NO_ADAPTER, *choices, *map(set_name, candidate_sets(choices))]
-        judged = judge_sets(
-            {arm: own for arm, own in outcomes_by_choice(validation, arms).items() if own},
-            sets_of(routes, section.unneeded_cost),
-            alone,
-            times=times,
-            seed=section.seed,
-        )
-        seen |= {(row.choice, row.adapter): row for row in judged.rows}
-        left = sorted({*alone, *admitted(judged.rows)})
+        tried = tried_rules(study, validation, routes, choices, alone)
+        best = choose_rule(tried)
+        seen |= {(row.choice, row.adapter): row for row in best.judged.rows}
+        left = sorted({*alone, *admitted(best.judged.rows)})
         if left == choices:
-            return classifier, choices, [seen[key] for key in sorted(seen)]
+            rules = rule_rows(tried, best, seed=section.seed) if best.judged.rows else []
+            return Fitted(classifier, choices, [seen[key] for key in sorted(seen)], rules)
         choices = left
+
+
+def _may_be_summed(study: Study, validation: Sequence[Evaluation], alone: Sequence[str]) -> list[str]:
+    """Return the adapters that may act alone, and those that some sum was played of."""
+    in_sums = {name for row in at_scale(validation, 1.0) for name in members_of(choice_of(row.arm) or "none")}
+    return sorted({*alone, *(in_sums & set(accepted_adapters(study)))})
+
+
+def tried_rules(
+    study: Study,
+    validation: Sequence[Evaluation],
+    routes: Sequence[Route],
+    choices: Sequence[str],
+    alone: Sequence[str],
+) -> list[Tried]:
+    """Try the rules by which tasks may be sent to sums on validation tasks; that of the settings comes first.
+
+    Args:
+        study: The study.
+        validation: Rows of all arms on validation tasks.
+        routes: Of these tasks, by the router of the settings.
+        choices: Adapters that it tells apart.
+        alone: Those that may act alone.
+    """
+    section = study.settings.routing
+    # A router is fitted at most once for each of those that may not act alone, and once more.
+    times = 1 + len(set(_may_be_summed(study, validation, alone)) - set(alone))
+    return try_rules(
+        validation,
+        routes,
+        choices,
+        alone,
+        section.set_costs,
+        section.unneeded_cost,
+        times=times,
+        seed=section.seed,
+    )
 
 
 def _settled(study: Study, routes: Sequence[Route], alone: Sequence[str]) -> list[Route]:
@@ -338,7 +388,7 @@ def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
         if why or (why := refusal({name: whole_adapter(study, own[name]) for name in members}, most)):
             refused.append(why)
         else:
-            identity = composition_id([own[name].adapter_id for name in members])
+            identity = composition_id([own[name].adapter_id for name in members], may.rule.scale)
             served[set_name(members)] = served_name("sum", identity)
     return served, refused
 
@@ -372,6 +422,7 @@ def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRo
         fitted=whole_router(study),
         base=base_folder(study),
         unneeded_cost=study.settings.routing.unneeded_cost,
+        set_cost=may.rule.cost,
     )
 
 

@@ -12,7 +12,7 @@ from trace_assets.records.capability import (
     ProposedFinding,
     ShownTranscript,
 )
-from trace_assets.records.composition import SetEffect
+from trace_assets.records.composition import SetEffect, SetRule
 from trace_assets.records.contrast import (
     Agreement,
     CapabilitySpec,
@@ -145,6 +145,7 @@ TABLES: tuple[type[Record], ...] = (
     RouterRegret,
     NoHarm,
     SetEffect,
+    SetRule,
     CompositionChoice,
     RoundAgent,
     Round,
@@ -232,6 +233,7 @@ __all__ = [
     "SelectedCapability",
     "ServedParity",
     "SetEffect",
+    "SetRule",
     "ShownTranscript",
     "Split",
     "Stability",

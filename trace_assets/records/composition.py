@@ -43,3 +43,35 @@ class SetEffect(Record):
     """Whether the set may act: no row of it says harm, and what may not act alone is shown to help."""
     reason: str
     """In words, with the figures."""
+
+
+class SetRule(Record):
+    """Row of the table `set_rules`: a rule by which tasks are sent to sums, and what it comes to.
+
+    The first is that of the settings, at full scale; figures are those of the sums that may act under a rule.
+    """
+
+    table: ClassVar[str] = "set_rules"
+    key: ClassVar[tuple[str, ...]] = ("cost", "scale")
+
+    cost: float
+    """Of an unneeded adapter: the router calls for one whose share p is above cost * (1 - p)."""
+    scale: float
+    """What the weight changes of every sum are multiplied by; 1 is the exact sum."""
+    chosen: bool
+    """Whether sets are sent and served by it: the rule of the settings, unless another is ahead of it by more
+    than one standard error."""
+    several: int
+    """Validation tasks that are sent to a sum."""
+    n_tasks: int
+    """Validation tasks that were judged."""
+    n_trials: int
+    pass_rate: float | None
+    """On all validation tasks: of the best of several rules it is too high, see `composition_choices`."""
+    pass_rate_low: float | None
+    pass_rate_high: float | None
+    ahead: float | None
+    """Pass rate minus that of the settings' rule on the same tasks; null for that rule itself."""
+    ahead_low: float | None
+    ahead_high: float | None
+    """Paired bootstrap over tasks, 95 %."""

@@ -60,7 +60,11 @@ def candidate_sets(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def needed(
-    probabilities: Mapping[str, float], unneeded_cost: float = UNNEEDED_COST, *, weighed: bool = True
+    probabilities: Mapping[str, float],
+    unneeded_cost: float = UNNEEDED_COST,
+    *,
+    weighed: bool = True,
+    set_cost: float | None = None,
 ) -> list[str]:
     """Return the adapters that a task calls for, the most probable first; none of them for `none`.
 
@@ -73,6 +77,7 @@ def needed(
         probabilities: Choice -> probability, `none` among them.
         unneeded_cost: In (0, 1].
         weighed: `none` has been multiplied by the cost already, as the classifier does.
+        set_cost: The cost by which adapters are called for, where it is another one than the router's.
 
     >>> needed({"cancel": 0.45, "multi": 0.45, "window": 0.02, "none": 0.08})
     ['cancel', 'multi']
@@ -84,19 +89,25 @@ def needed(
         need[NO_ADAPTER] /= unneeded_cost
     total = sum(need.values()) or 1.0
     share = {name: value / total for name, value in need.items() if name != NO_ADAPTER}
-    chosen = [name for name, p in share.items() if p > unneeded_cost * (1 - p)]
+    cost = unneeded_cost if set_cost is None else set_cost
+    chosen = [name for name, p in share.items() if p > cost * (1 - p)]
     return sorted(chosen, key=lambda name: (-share[name], name))
 
 
-def sets_of(routes: Iterable[Route], unneeded_cost: float = UNNEEDED_COST) -> dict[str, list[str]]:
+def sets_of(
+    routes: Iterable[Route], unneeded_cost: float = UNNEEDED_COST, set_cost: float | None = None
+) -> dict[str, list[str]]:
     """Return task id -> the adapters that it calls for, the most probable first.
 
     Args:
         routes: One router's routes.
         unneeded_cost: The setting that the router was fitted with.
+        set_cost: The cost by which adapters are called for; None takes that one.
     """
     return {
-        route.task_id: needed(route.probabilities, unneeded_cost, weighed=route.router == WEIGHED)
+        route.task_id: needed(
+            route.probabilities, unneeded_cost, weighed=route.router == WEIGHED, set_cost=set_cost
+        )
         for route in routes
     }
 

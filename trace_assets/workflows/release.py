@@ -109,6 +109,8 @@ def write_release(study: Study, folder: Path) -> Release:
                 arm=released_arm(study),
                 reason=sentence(chosen) if chosen else "",
                 summed_only=tuple(sorted(set(may.choices) - set(may.alone))),
+                set_cost=may.rule.cost,
+                scale=may.rule.scale,
             ),
         )
         tested = study.store.read(ArmSummary)

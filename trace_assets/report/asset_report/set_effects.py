@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trace_assets.records import NO_ADAPTER, SetEffect
+from trace_assets.records import NO_ADAPTER, SetEffect, SetRule
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.drawing import svg_markdown
@@ -12,11 +12,12 @@ from trace_assets.report.plots import Dot, interval_dots
 from trace_assets.routing.sets import members_of
 
 
-def effects_exhibit(rows: Sequence[SetEffect], names: Mapping[str, str]) -> Exhibit:
+def effects_exhibit(rows: Sequence[SetEffect], rules: Sequence[SetRule], names: Mapping[str, str]) -> Exhibit:
     """Show by how much each sum passes more than without a member, on validation tasks.
 
     Args:
         rows: One a set and member, and one for each whole set.
+        rules: The rules that were tried.
         names: Capability id to name.
     """
     if not rows:
@@ -42,7 +43,7 @@ def effects_exhibit(rows: Sequence[SetEffect], names: Mapping[str, str]) -> Exhi
             "sends to the sum, with the member minus without it, paired. Together they hold at 95 %: "
             f"each has a level of {100 * rows[0].confidence:.2f} %."
         )
-    return Exhibit(pages, {"sums": effects_table(rows, names)})
+    return Exhibit(pages, {"sums": effects_table(rows, names), "rules": rules_table(rules)})
 
 
 def effects_table(rows: Sequence[SetEffect], names: Mapping[str, str]) -> list[Row]:
@@ -58,6 +59,21 @@ def effects_table(rows: Sequence[SetEffect], names: Mapping[str, str]) -> list[R
             "the sum": "may act" if row.served else "refused",
         }
         for row in rows
+    ]
+
+
+def rules_table(rules: Sequence[SetRule]) -> list[Row]:
+    """Return one line a rule by which tasks may be sent to sums, for people."""
+    return [
+        {
+            "cost": f"{row.cost:g}",
+            "scale": f"{row.scale:g}",
+            "decision": "chosen" if row.chosen else "",
+            "pass rate": formatting.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),
+            "ahead, points": formatting.points(row.ahead, row.ahead_low, row.ahead_high),
+            "sent to sums": f"{row.several} of {row.n_tasks}",
+        }
+        for row in rules
     ]
 
 

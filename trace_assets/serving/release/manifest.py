@@ -172,6 +172,10 @@ class ReleasedChoice(Part):
     """What validation showed, in words; empty where it was not asked."""
     summed_only: tuple[str, ...] = ()
     """Adapters that act in sums and never alone: in their place the base model answers."""
+    set_cost: float | None = None
+    """What decides which adapters act together; None takes what the router was fitted with."""
+    scale: float = 1.0
+    """What the weight changes of the sums were multiplied by."""
 
 
 class ReleasedBase(Part):

@@ -60,7 +60,8 @@ class Decisions:
             sums of adapters, an opening may be sent to one.
         record: File for one line of JSON a routed request; None records nothing.
         remembered: How many openings are kept in memory.
-        unneeded_cost: What decides which adapters act together, see `routing.sets`.
+        unneeded_cost: What the router was fitted with, see `routing.sets`.
+        set_cost: What decides which adapters act together; None takes that.
 
     Raises:
         InputError: A choice has no model.
@@ -73,6 +74,7 @@ class Decisions:
         record: Path | None = None,
         remembered: int = REMEMBERED,
         unneeded_cost: float = UNNEEDED_COST,
+        set_cost: float | None = None,
     ) -> None:
         missing = [choice for choice in decider.choices if choice not in models]
         if missing:
@@ -83,7 +85,7 @@ class Decisions:
         self._sums = {name for name in models if set(members_of(name)) <= set(decider.choices)} - set(
             decider.choices
         )
-        self.decider, self._unneeded_cost = decider, unneeded_cost
+        self.decider, self._unneeded_cost, self._set_cost = decider, unneeded_cost, set_cost
         base = models[NO_ADAPTER]
         one_for_all = all(models[choice] == base for choice in decider.choices)
         # An adapter that acts in sums only has the base model in its place.
@@ -133,7 +135,7 @@ class Decisions:
     def _chosen(self, row: Mapping[str, float]) -> str:
         weighed = self.decider.name == WEIGHED
         if self._sums:
-            wanted = needed(row, self._unneeded_cost, weighed=weighed)
+            wanted = needed(row, self._unneeded_cost, weighed=weighed, set_cost=self._set_cost)
             return within(wanted, self._sums, self._alone)
         return one_alone(row, self._alone, self._unneeded_cost, weighed=weighed)
 
