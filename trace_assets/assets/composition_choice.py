@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trace_assets.assets.asset import asset
-from trace_assets.assets.evaluation import allowed_sets, opposed_members
+from trace_assets.assets.evaluation import opposed_members
 from trace_assets.assets.result import Figure, StageCheck, StageResult
-from trace_assets.assets.routing import routes_of, usable_adapters
+from trace_assets.assets.routing import permitted, routes_of, tried_rules
 from trace_assets.evaluation.arms import (
     BASE,
     COMPOSED,
@@ -17,9 +17,10 @@ from trace_assets.evaluation.arms import (
     compose_rows,
 )
 from trace_assets.evaluation.choice import choose, chosen_arm, clear, sentence
+from trace_assets.evaluation.set_rules import at_scale, cross_fitted
 from trace_assets.records import CompositionChoice, Evaluation
 from trace_assets.report.asset_report.choice import choice_exhibit
-from trace_assets.routing.sets import set_name, sets_of, within
+from trace_assets.routing.sets import set_name
 from trace_assets.study import Study
 
 
@@ -62,7 +63,8 @@ def write_choice(study: Study) -> StageResult:
 def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
     """Return the candidates' rows on validation tasks, and which may not be chosen.
 
-    Nothing is played: the router's choices select among episodes that are there.
+    Nothing is played: the router's choices select among episodes that are there. Composed rows are
+    cross-fitted, so that the rule's own choice does not flatter them.
     """
     played = [
         row
@@ -70,8 +72,8 @@ def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
         for row in study.store.read(Evaluation, part)
         if row.split == "validation"
     ]
-    choices = usable_adapters(study)
-    arms = {row.arm for row in played}
+    may = permitted(study)
+    choices = may.choices
     rows = [row for row in played if row.arm == BASE or row.arm in SINGLES]
     if not choices:
         return rows, {}
@@ -82,17 +84,17 @@ def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
     if not study.settings.evaluation.compose or len(choices) < 2:
         return rows, refused
     whole = set_name(choices)
-    served = {name for one in allowed_sets(study, choices) if arm_of(name := set_name(one)) in arms}
+    scaled = at_scale(played, may.rule.scale)
+    arms = {row.arm for row in scaled}
+    served = [one for one in may.sets if not opposed_members(study, one) and arm_of(set_name(one)) in arms]
     if why := opposed_members(study, choices):
         refused[SUM] = why
         if not served:
             refused[COMPOSED] = why
-    elif whole in served:
-        rows += compose_rows(SUM, dict.fromkeys((task.task_id for task in tasks), whole), played)
+    elif arm_of(whole) in arms:
+        rows += compose_rows(SUM, dict.fromkeys((task.task_id for task in tasks), whole), scaled)
     if served:
-        wanted = sets_of(routes, study.settings.routing.unneeded_cost)
-        sent = {task_id: within(members, served) for task_id, members in wanted.items()}
-        rows += compose_rows(COMPOSED, sent, played)
+        rows += cross_fitted(tried_rules(study, played, routes, choices, may.alone))
     return rows, refused
 
 

@@ -10,7 +10,7 @@ from trace_assets.assets.adapter import CHECKS, parity_of, read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.evaluation import opposed_members, play_apart, sums_of
 from trace_assets.assets.result import Figure, StageCheck, StageResult
-from trace_assets.assets.routing import examples, routes_of, usable_adapters
+from trace_assets.assets.routing import examples, permitted, routes_of
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.arms import BASE, CONSOLIDATED
 from trace_assets.evaluation.non_inferiority import no_harm, own_skills
@@ -21,7 +21,7 @@ from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.model_files import enter, whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.resources.sandbox import read_environment, training_target
-from trace_assets.routing.sets import candidate_sets, sets_of, within
+from trace_assets.routing.sets import sets_of, within
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target
@@ -66,7 +66,7 @@ def write_consolidated(study: Study, on_point: OnPoint | None = None) -> StageRe
 
     It is played on the validation tasks like every other way to put adapters together.
     """
-    choices = usable_adapters(study)
+    choices = permitted(study).choices
     if why := _why_not(study, choices):
         version = _write(study, [], [], [], [])
         return StageResult(version, 0, checks=(StageCheck("consolidated_trained", None, why, "warning"),))
@@ -176,11 +176,12 @@ def teacher_of(study: Study, environments: Mapping[str, Target]) -> Teacher:
     own = {one.name: one for one in read_adapters(study)}
     folders: dict[str, Path] = {name: whole_adapter(study, own[name]) for name in choices}
     routes = routes_of(study, list(study.target.tasks("discovery")))
-    wanted = sets_of(routes, study.settings.routing.unneeded_cost)
-    every = {tuple(sorted(members)) for members in wanted.values() if len(members) > 1}
-    allowed = [one for one in {*candidate_sets(choices), *every} if not opposed_members(study, one)]
-    sums, _ = sums_of(study, allowed, None)  # the teacher acts in the trainer, which takes any rank
-    sent = {task: within(members, sums) for task, members in wanted.items()}
+    may = permitted(study)
+    wanted = sets_of(routes, study.settings.routing.unneeded_cost, may.rule.cost)
+    allowed = [one for one in may.sets if not opposed_members(study, one)]
+    # The teacher acts in the trainer, which takes any rank.
+    sums, _ = sums_of(study, allowed, None, may.rule.scale)
+    sent = {task: within(members, sums, may.alone) for task, members in wanted.items()}
     sent |= {task.task_id: name for name, one in environments.items() for task in one.tasks("discovery")}
     return Teacher(sent, {**folders, **sums})
 

@@ -11,9 +11,10 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.assets.rounds import agents_by_round
-from trace_assets.assets.routing import accepted_adapters, examples, usable_adapters
+from trace_assets.assets.routing import Permitted, accepted_adapters, examples, permitted
 from trace_assets.errors import CheckFailed, InputError, require_extra
 from trace_assets.evaluation.arms import (
+    BASE,
     COMPOSED,
     CONSOLIDATED,
     MERGED,
@@ -28,6 +29,7 @@ from trace_assets.evaluation.arms import (
     oracle_choice,
 )
 from trace_assets.evaluation.non_inferiority import excluded, no_harm, own_skills, summarise
+from trace_assets.evaluation.set_rules import at_scale, scaled_name
 from trace_assets.evaluation.test_set_log import Configuration, how_often, open_test_split, openings
 from trace_assets.evaluation.variants import Limits, PolicyMaker
 from trace_assets.records import (
@@ -135,14 +137,15 @@ def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
 
 
 def sums_of(
-    study: Study, sets: Iterable[Sequence[str]], most: int | None
+    study: Study, sets: Iterable[Sequence[str]], most: int | None, scale: float = 1.0
 ) -> tuple[dict[str, Path], list[str]]:
-    """Make the exact sums of sets of adapters; those that were made before are only looked up.
+    """Make the sums of sets of adapters; those that were made before are only looked up.
 
     Args:
         study: The study.
         sets: Names of two adapters or more, each.
         most: Largest rank of what serves them; None has no bound.
+        scale: What their weight changes are multiplied by; 1 gives the exact sum.
 
     Returns:
         Choice, such as `cancel+window`, to PEFT folder; and why others are not there.
@@ -163,7 +166,7 @@ def sums_of(
             continue
         try:
             made[set_name(members)] = compose_adapters(
-                base_folder(study), folders, study.home.models / "sums", largest_rank=most
+                base_folder(study), folders, study.home.models / "sums", largest_rank=most, scale=scale
             )[1]
         except (InputError, CheckFailed) as error:  # adapters that cannot be added: the other arms stay
             refused.append(str(error))
@@ -188,10 +191,17 @@ def _largest_rank(study: Study) -> int | None:
 
 
 def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluation], list[Trajectory]]:
-    """Play each pair of adapters, and the sum of all, once on every validation task."""
-    if not study.settings.evaluation.compose:
+    """Play each pair of adapters, and the sum of all, once on every validation task and at every scale."""
+    section = study.settings.evaluation
+    if not section.compose:
         return [], []
-    folders, _ = sums_of(study, allowed_sets(study, choices), _largest_rank(study))
+    folders = {
+        scaled_name(choice, scale): folder
+        for scale in (1.0, *section.sum_scales)
+        for choice, folder in sums_of(study, allowed_sets(study, choices), _largest_rank(study), scale)[
+            0
+        ].items()
+    }
     if not folders:
         return [], []
     return play_apart(study, folders, "sums", trials=1)
@@ -225,29 +235,39 @@ def play_apart(
 
 
 def _compose(
-    study: Study, choices: Sequence[str], routes: Sequence[Route], validation: Sequence[Evaluation]
+    study: Study, may: Permitted, routes: Sequence[Route], validation: Sequence[Evaluation]
 ) -> tuple[Composed, str]:
-    """Return the arms in which adapters act together, and what is to be said of them."""
+    """Return the arms in which adapters act together, and what is to be said of them.
+
+    The router's sets are those that validation judged and did not refuse, and that a server would hold.
+    """
+    choices = may.choices
     section = study.settings.evaluation
     if not section.compose:
         return Composed(), "evaluation.compose is off: no set of adapters was played."
     if len(choices) < 2:
         few = "one adapter" if choices else "no adapter"
         return Composed(), f"a router may choose {few} only, so there is nothing to add up."
-    wanted = sets_of(routes, study.settings.routing.unneeded_cost)
+    wanted = sets_of(routes, study.settings.routing.unneeded_cost, may.rule.cost)
     tasks = list(study.target.tasks("test"))
     every = {tuple(sorted(members)) for members in wanted.values() if len(members) > 1}
-    folders, refused = sums_of(study, [*candidate_sets(choices), *every], _largest_rank(study))
+    folders, refused = sums_of(study, [*may.sets, tuple(choices)], _largest_rank(study), may.rule.scale)
+    whole = set_name(choices)
+    served = {name for name in map(set_name, may.sets) if name in folders}
+    usable = {BASE, *map(arm_of, [*may.alone, *served])}
     arms: dict[str, dict[str, str]] = {
-        COMPOSED: {task_id: within(members, folders) for task_id, members in wanted.items()},
-        ORACLE_COMPOSED: oracle_choice(validation, tasks),
+        COMPOSED: {task_id: within(members, served, may.alone) for task_id, members in wanted.items()},
+        ORACLE_COMPOSED: oracle_choice(
+            [row for row in at_scale(validation, may.rule.scale) if row.arm in usable], tasks
+        ),
     }
-    if (whole := set_name(choices)) in folders:
+    if whole in folders:
         arms[SUM] = dict.fromkeys((task.task_id for task in tasks), whole)
     several = sum(len(members) > 1 for members in wanted.values())
     said = (
         f"the router calls for several adapters on {several} of {len(wanted)} test tasks, in "
-        f"{len(every)} different sets; {len(folders)} sums could be made."
+        f"{len(every)} different sets; {len(folders)} sums could be made, {len(served)} may act (cost "
+        f"{may.rule.cost:g}, scale {may.rule.scale:g})."
     )
     return Composed(folders, arms), " ".join([said, *(f"Refused: {why}" for why in refused)])
 
@@ -316,7 +336,7 @@ def _wait_for_last_round(study: Study) -> None:
     ],
     checks={
         "no_harm": "No adapter makes other skills worse. One that does, and is not shown to help its own "
-        "skills, is no choice of the router. Stops what follows when no adapter is left."
+        "skills, never acts alone. Stops what follows when no adapter is left, and no sum of them."
     },
     blocking=["no_harm"],
     kinds=("parquet", "pytorch"),
@@ -332,7 +352,8 @@ def validate_adapters(study: Study) -> StageResult:
     own = own_skills(examples(study, accepted), discovery)
     own |= {name: frozenset().union(*own.values()) for name in singles}
     harm = no_harm(rows, own, [*adapters, *singles], resamples=study.settings.evaluation.resamples)
-    together, played = _validate_sums(study, [name for name in accepted if name not in excluded(harm)])
+    # Also of those that may not act alone: routing judges what they add to a sum.
+    together, played = _validate_sums(study, accepted)
     rows, trajectories = [*rows, *together], [*trajectories, *played]
     version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
     harmful, barred = [row for row in harm if row.verdict == "harmful"], excluded(harm)
@@ -347,17 +368,26 @@ def validate_adapters(study: Study) -> StageResult:
         {"adapters": len(adapters), "harmful": len(harmful), "excluded": len(barred), "n": len(rows)},
         pages=exhibit.pages,
         tables=exhibit.tables,
-        checks=(_no_harm_check(harm, accepted, barred),),
+        checks=(_no_harm_check(harm, accepted, barred, [row.arm for row in together]),),
         spent={("rollouts", "episodes"): float(len(trajectories))},
     )
 
 
-def _no_harm_check(harm: list[NoHarm], accepted: list[str], barred: list[str]) -> StageCheck:
-    """Warn of harm; stop where no adapter is left, so that the test split is not opened for nothing."""
+def _no_harm_check(
+    harm: list[NoHarm], accepted: list[str], barred: list[str], sums: Sequence[str] = ()
+) -> StageCheck:
+    """Warn of harm; stop where no adapter is left, so that the test split is not opened for nothing.
+
+    Args:
+        harm: What each adapter does.
+        accepted: Adapters that learned their environment.
+        barred: Those that may not act alone.
+        sums: Arms of the sums that were played; one of these may still be worth serving.
+    """
     said = "; ".join(f"{row.adapter}: {row.reason}" for row in harm) or "no adapter was trained."
     if barred:
-        said += f" No router may choose {', '.join(barred)}: not shown to help on its own tasks either."
-    none_left = bool(accepted) and not set(accepted) - set(barred)
+        said += f" No router may choose {', '.join(barred)} alone: not shown to help on its own tasks either."
+    none_left = bool(accepted) and not set(accepted) - set(barred) and not sums
     if none_left:
         said += " No adapter is left, so nothing is routed and the test split stays closed."
     passed = not any(row.verdict == "harmful" for row in harm)
@@ -398,15 +428,13 @@ def write_evaluation(study: Study) -> StageResult:
     every = study.store.read(Route)
     routers = sorted({route.router for route in every})
     routes = [route for route in every if route.router == study.settings.routing.router]
-    choices = usable_adapters(study)
-    usable = {"base", *(f"adapter:{name}" for name in choices)}
-    sums = {arm_of(set_name(names)) for names in candidate_sets(choices)}
-    together = [row for row in study.store.read(Evaluation, "validation") if row.arm in usable | sums]
-    validation = [row for row in together if row.arm in usable]
+    may = permitted(study)
+    together = study.store.read(Evaluation, "validation")
+    validation = [row for row in together if row.arm in {BASE, *map(arm_of, may.alone)}]
     oracle = oracle_choice(validation, target.tasks("test"))
-    merged = _merge(study, choices)
+    merged = _merge(study, may.choices)
     agents, cannot = _agents(study)
-    composed, said = _compose(study, choices, routes, together)
+    composed, said = _compose(study, may, routes, together)
     lock = study.home.path / "test_split.json"
     open_test_split(
         lock,

@@ -8,7 +8,7 @@ from pathlib import Path
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult, TableRow
-from trace_assets.assets.routing import usable_adapters
+from trace_assets.assets.routing import accepted_adapters
 from trace_assets.assets.trajectories import pass_figures
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.rounds import AgentChoice, choose_agent
@@ -45,7 +45,7 @@ def write_round_agent(study: Study) -> StageResult:
 
     base = base_checkpoint(study)
     own = {one.name: one for one in read_adapters(study) if one.kind == "capability"}
-    choice = choose_agent(study.store.read(Evaluation, "validation"), usable_adapters(study))
+    choice = choose_agent(study.store.read(Evaluation, "validation"), accepted_adapters(study))
     identity, path = "", ""
     if choice.members:
         folders = {name: whole_adapter(study, own[name]) for name in choice.members}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
@@ -13,9 +13,12 @@ from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import InputError, require_extra
 from trace_assets.evaluation.arms import BASE as BASE_ARM
-from trace_assets.evaluation.arms import COMPOSED, ROUTED, SINGLES, SUM, oracle_choice
+from trace_assets.evaluation.arms import COMPOSED, ROUTED, SINGLES, SUM, choice_of, oracle_choice
 from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.evaluation.non_inferiority import acceptance, excluded
+from trace_assets.evaluation.set_effects import admitted
+from trace_assets.evaluation.set_effects import sentence as effects_sentence
+from trace_assets.evaluation.set_rules import Rule, Tried, at_scale, choose_rule, rule_rows, try_rules
 from trace_assets.records import (
     NO_ADAPTER,
     Adapter,
@@ -27,22 +30,33 @@ from trace_assets.records import (
     Route,
     RouterScore,
     RoutingTrial,
+    SetEffect,
+    SetRule,
     Task,
     Triage,
 )
+from trace_assets.report.asset_report.set_effects import effects_exhibit
 from trace_assets.report.asset_report.training import routing_exhibit
 from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter, whole_router
 from trace_assets.resources.policy import base_folder
 from trace_assets.routing.router import RoutingExample
 from trace_assets.routing.scores import examples_of_trials, routing_trials, score
-from trace_assets.routing.sets import candidate_sets, models_for, set_name
+from trace_assets.routing.sets import (
+    WEIGHED,
+    candidate_sets,
+    members_of,
+    models_for,
+    one_alone,
+    set_name,
+)
 from trace_assets.serving.server import BASE, largest_rank, served_name
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.composition import composition_id, refusal
 
 if TYPE_CHECKING:
+    from trace_assets.routing.classifier import ClassifierRouter
     from trace_assets.serving.router.app import RouterName, ServedRouting
 
 
@@ -50,6 +64,47 @@ def usable_adapters(study: Study) -> list[str]:
     """Return the names of the adapters that a router may choose: accepted, and not excluded for harm."""
     barred = set(excluded(study.store.read(NoHarm)))
     return [name for name in accepted_adapters(study) if name not in barred]
+
+
+class Permitted(NamedTuple):
+    """What a router may choose.
+
+    Attributes:
+        alone: Adapters that may act alone.
+        choices: These, and those that act in a sum only.
+        sets: Sets of them that may act as their sum, as far as validation tries sets.
+        rule: How tasks are sent to sums, and at which scale these act.
+    """
+
+    alone: list[str]
+    choices: list[str]
+    sets: list[tuple[str, ...]]
+    rule: Rule
+
+
+def permitted(study: Study) -> Permitted:
+    """Return what a router may choose, alone and together, as validation judged it."""
+    rows = study.store.read(SetEffect)
+    alone = usable_adapters(study)
+    summed = set(admitted(rows))
+    if summed:
+        summed &= set(accepted_adapters(study))
+    choices = sorted({*alone, *summed})
+    chosen = [Rule(row.cost, row.scale) for row in study.store.read(SetRule) if row.chosen]
+    rule = chosen[0] if chosen else Rule(study.settings.routing.unneeded_cost)
+    return Permitted(alone, choices, permitted_sets(rows, choices, alone), rule)
+
+
+def permitted_sets(
+    rows: Sequence[SetEffect], choices: Sequence[str], alone: Collection[str]
+) -> list[tuple[str, ...]]:
+    """Return the sets of choices that may act; one that was not judged may where each member may alone."""
+    judged = {row.choice: row.served for row in rows}
+    return [
+        members
+        for members in candidate_sets(choices)
+        if judged.get(set_name(members), set(members) <= set(alone))
+    ]
 
 
 def accepted_adapters(study: Study) -> list[str]:
@@ -91,7 +146,7 @@ def write_trials(study: Study) -> StageResult:
 @asset(
     "routing",
     group="routing",
-    records=(Route, RouterScore),
+    records=(Route, RouterScore, SetEffect, SetRule),
     deps=[
         "adapter",
         "adapter_validation",
@@ -101,23 +156,27 @@ def write_trials(study: Study) -> StageResult:
         "config/routing",
         "config/targets",
     ],
-    checks={"label_logits_asked": "The base model's context could hold the question of the second router."},
+    checks={
+        "label_logits_asked": "The base model's context could hold the question of the second router.",
+        "sums_help": "No sum of adapters that the router calls for does harm on the tasks it is sent.",
+    },
     kinds=("parquet", "pytorch"),
 )
 def write_routing(study: Study) -> StageResult:
-    """The choice of adapter for every test task, by a classifier and by label logits, "none" included."""
-    require_extra("torch", "train", "routing")
-    from trace_assets.routing.classifier import fit_classifier
+    """The choice of adapter for every test task, by a classifier and by label logits, "none" included.
 
-    choices, base = usable_adapters(study), base_folder(study)
-    fitted_on = examples(study, choices)
-    classifier = fit_classifier(base, fitted_on, choices, study.settings.routing)
+    Which adapters may act together is judged here too, on the validation tasks that the router sends to them.
+    """
+    require_extra("torch", "train", "routing")
+    validation = [row for row in study.store.read(Evaluation) if row.split == "validation"]
+    alone = usable_adapters(study)
+    classifier, choices, effects, rules = _fit(study, validation, alone)
     classifier.save(study.home.models / "router")
     tasks = list(study.target.tasks("test"))
     asked, said = _ask_base_model(study, choices, tasks)
-    routes = [*classifier.route(tasks), *asked]
-    validation = [row for row in study.store.read(Evaluation) if row.split == "validation"]
-    wanted = oracle_choice([row for row in validation if _usable(row.arm, choices)], tasks)
+    routes = _settled(study, [*classifier.route(tasks), *asked], alone)
+    wanted = oracle_choice([row for row in validation if _usable(row.arm, alone)], tasks)
+    fitted_on = examples(study, choices)
     called_for = {example.task_id: example.choice for example in fitted_on}
     by_router = {name: list(own) for name, own in groupby(routes, key=lambda route: route.router)}
     held_out = "discovery (held out)"
@@ -125,28 +184,135 @@ def write_routing(study: Study) -> StageResult:
         score(classifier.held_out, called_for, held_out),
         *(score(own, wanted, "test") for own in by_router.values()),
     ]
+    names = shown_names(study.store.read(Capability), study.store.read(Adapter))
     exhibit = routing_exhibit(
         {
             f"classifier on {held_out}": (classifier.held_out, called_for),
             **{f"{name} on test tasks": (own, wanted) for name, own in by_router.items()},
         },
         scores,
-        shown_names(study.store.read(Capability), study.store.read(Adapter)),
+        names,
     )
-    version = text_version(study.store.write(routes, Route), study.store.write(scores, RouterScore))
+    together = effects_exhibit(effects, rules, names)
+    version = text_version(
+        study.store.write(routes, Route),
+        study.store.write(scores, RouterScore),
+        study.store.write(effects, SetEffect),
+        study.store.write(rules, SetRule),
+    )
     figures = {
         f"accuracy_{one.router}_{one.split.split()[0]}": one.accuracy
         for one in scores
         if one.accuracy is not None
     }
+    harms = [row for row in effects if row.verdict == "harms"]
     return StageResult(
         version,
         len(routes),
         {**figures, "choices": len(choices) + 1, "n": len(tasks)},
-        pages=exhibit.pages,
-        tables=exhibit.tables,
-        checks=(StageCheck("label_logits_asked", True if asked else None, said, "warning"),),
+        pages={**exhibit.pages, **together.pages},
+        tables={**exhibit.tables, **together.tables},
+        checks=(
+            StageCheck("label_logits_asked", True if asked else None, said, "warning"),
+            StageCheck(
+                "sums_help", not harms if effects else None, effects_sentence(effects, names), "warning"
+            ),
+        ),
     )
+
+
+class Fitted(NamedTuple):
+    """A router, and what is sent to sums by it.
+
+    Attributes:
+        classifier: The router that was fitted.
+        choices: Adapters that it tells apart.
+        effects: What each adapter adds to each sum, by the rule that was chosen.
+        rules: The rules that were tried.
+    """
+
+    classifier: ClassifierRouter
+    choices: list[str]
+    effects: list[SetEffect]
+    rules: list[SetRule]
+
+
+def _fit(study: Study, validation: Sequence[Evaluation], alone: Sequence[str]) -> Fitted:
+    """Fit the router, judge the sums that it would serve, and leave out what acts nowhere.
+
+    The router is fitted first with every adapter that some sum was played of, since only it can say which
+    tasks call for the sum. Where one of them turns out to act nowhere it is fitted once more, without it.
+    """
+    from trace_assets.routing.classifier import fit_classifier
+
+    base, section = base_folder(study), study.settings.routing
+    choices = _may_be_summed(study, validation, alone)
+    tasks = list(study.target.tasks("validation"))
+    seen: dict[tuple[str, str], SetEffect] = {}
+    while True:
+        classifier = fit_classifier(base, examples(study, choices), choices, section)
+        if section.router == "classifier":
+            routes = classifier.route(tasks)
+        else:
+            routes = _ask_base_model(study, choices, tasks)[0]
+        tried = tried_rules(study, validation, routes, choices, alone)
+        best = choose_rule(tried)
+        seen |= {(row.choice, row.adapter): row for row in best.judged.rows}
+        left = sorted({*alone, *admitted(best.judged.rows)})
+        if left == choices:
+            rules = rule_rows(tried, best, seed=section.seed) if best.judged.rows else []
+            return Fitted(classifier, choices, [seen[key] for key in sorted(seen)], rules)
+        choices = left
+
+
+def _may_be_summed(study: Study, validation: Sequence[Evaluation], alone: Sequence[str]) -> list[str]:
+    """Return the adapters that may act alone, and those that some sum was played of."""
+    in_sums = {name for row in at_scale(validation, 1.0) for name in members_of(choice_of(row.arm) or "none")}
+    return sorted({*alone, *(in_sums & set(accepted_adapters(study)))})
+
+
+def tried_rules(
+    study: Study,
+    validation: Sequence[Evaluation],
+    routes: Sequence[Route],
+    choices: Sequence[str],
+    alone: Sequence[str],
+) -> list[Tried]:
+    """Try the rules by which tasks may be sent to sums on validation tasks; that of the settings comes first.
+
+    Args:
+        study: The study.
+        validation: Rows of all arms on validation tasks.
+        routes: Of these tasks, by the router of the settings.
+        choices: Adapters that it tells apart.
+        alone: Those that may act alone.
+    """
+    section = study.settings.routing
+    # A router is fitted at most once for each of those that may not act alone, and once more.
+    times = 1 + len(set(_may_be_summed(study, validation, alone)) - set(alone))
+    return try_rules(
+        validation,
+        routes,
+        choices,
+        alone,
+        section.set_costs,
+        section.unneeded_cost,
+        times=times,
+        seed=section.seed,
+    )
+
+
+def _settled(study: Study, routes: Sequence[Route], alone: Sequence[str]) -> list[Route]:
+    """Let each route's one choice be one that may act alone."""
+    cost = study.settings.routing.unneeded_cost
+    return [
+        route.model_copy(
+            update={
+                "choice": one_alone(route.probabilities, alone, cost, weighed=route.router == WEIGHED),
+            }
+        )
+        for route in routes
+    ]
 
 
 def _ask_base_model(study: Study, choices: list[str], tasks: list[Task]) -> tuple[list[Route], str]:
@@ -178,12 +344,14 @@ def routes_of(study: Study, tasks: Sequence[Task]) -> list[Route]:
     Raises:
         InputError: No router was fitted yet.
     """
+    may = permitted(study)
     if study.settings.routing.router == "label_logits":
-        return _ask_base_model(study, usable_adapters(study), list(tasks))[0]
+        return _settled(study, _ask_base_model(study, may.choices, list(tasks))[0], may.alone)
     require_extra("torch", "train", "routing")
     from trace_assets.routing.classifier import load_classifier
 
-    return load_classifier(whole_router(study), base_folder(study)).route(list(tasks))
+    routes = load_classifier(whole_router(study), base_folder(study)).route(list(tasks))
+    return _settled(study, routes, may.alone)
 
 
 def released_arm(study: Study) -> str:
@@ -209,20 +377,18 @@ def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
     """
     served: dict[str, str] = {}
     refused: list[str] = []
-    arm, choices = released_arm(study), usable_adapters(study)
+    arm, may = released_arm(study), permitted(study)
     if arm not in (COMPOSED, SUM):
         return served, refused
     own = {row.name: row for row in read_adapters(study)}
     most = largest_rank(study.settings.serving.extra)
     apart = opposed(study)
-    for members in candidate_sets(choices):
-        if arm == SUM and len(members) < len(choices):
-            continue
+    for members in may.sets if arm == COMPOSED else candidate_sets(may.choices)[-1:]:
         why = " ".join(reason for pair, reason in apart.items() if pair <= set(members))
         if why or (why := refusal({name: whole_adapter(study, own[name]) for name in members}, most)):
             refused.append(why)
         else:
-            identity = composition_id([own[name].adapter_id for name in members])
+            identity = composition_id([own[name].adapter_id for name in members], may.rule.scale)
             served[set_name(members)] = served_name("sum", identity)
     return served, refused
 
@@ -237,7 +403,8 @@ def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRo
     from trace_assets.routing.label_logits import option_lines
     from trace_assets.serving.router.app import ServedRouting
 
-    choices = usable_adapters(study)
+    may = permitted(study)
+    choices = may.choices
     named = {row.capability_id: row for row in study.store.read(Capability)}
     served = {row.name: served_name(row.name, row.adapter_id) for row in read_adapters(study)}
     singles = {name: served[name] for name in SINGLES if name in served}
@@ -250,10 +417,12 @@ def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRo
             served_sums(study)[0],
             singles,
             BASE,
+            summed_only=set(choices) - set(may.alone),
         ),
         fitted=whole_router(study),
         base=base_folder(study),
         unneeded_cost=study.settings.routing.unneeded_cost,
+        set_cost=may.rule.cost,
     )
 
 
@@ -274,4 +443,6 @@ def route_text(study: Study, text: str) -> Route:
     task = Task(task_id="text", target="", task_batch="", instruction=text)
     if not text.strip():
         raise InputError("the task text is empty; give the first user message.")
-    return load_classifier(folder, base_folder(study)).route([task])[0]
+    return _settled(study, load_classifier(folder, base_folder(study)).route([task]), permitted(study).alone)[
+        0
+    ]

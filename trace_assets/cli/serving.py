@@ -258,7 +258,9 @@ def router(
     routing = routing_of_release(bundle, which) if bundle is not None else _of_study(which, config, overrides)
     decider = open_decider(routing, server)
     file = record or Home.open().path / "serving" / "decisions.jsonl"
-    decisions = Decisions(decider, routing.models, file, unneeded_cost=routing.unneeded_cost)
+    decisions = Decisions(
+        decider, routing.models, file, unneeded_cost=routing.unneeded_cost, set_cost=routing.set_cost
+    )
     proxy = RouterProxy(server, decisions, own_names(host, allow_host or ()))
     console = make_console()
     with _listening(host, port) as listener:

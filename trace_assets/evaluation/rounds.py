@@ -53,7 +53,8 @@ def choose_agent(validation: Iterable[Evaluation], usable: Collection[str]) -> A
 
     Args:
         validation: Evaluations on validation tasks; arms `base`, `adapter:<name>` and `sum:<names>` count.
-        usable: Adapters that may be chosen: accepted, and not excluded for harm.
+        usable: Adapters that may be chosen: those that learned their environment. Harm is judged here, of
+            each alone and of each sum.
     """
     counts: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     skills: dict[str, str] = {}

@@ -12,6 +12,7 @@ from trace_assets.records.capability import (
     ProposedFinding,
     ShownTranscript,
 )
+from trace_assets.records.composition import SetEffect, SetRule
 from trace_assets.records.contrast import (
     Agreement,
     CapabilitySpec,
@@ -143,6 +144,8 @@ TABLES: tuple[type[Record], ...] = (
     Evaluation,
     RouterRegret,
     NoHarm,
+    SetEffect,
+    SetRule,
     CompositionChoice,
     RoundAgent,
     Round,
@@ -229,6 +232,8 @@ __all__ = [
     "SeedOutcome",
     "SelectedCapability",
     "ServedParity",
+    "SetEffect",
+    "SetRule",
     "ShownTranscript",
     "Split",
     "Stability",

@@ -39,6 +39,7 @@ from trace_assets.records import (
     RouterRegret,
     RouterScore,
     SelectedCapability,
+    SetEffect,
     Stability,
     SuspectTask,
     ToolUse,
@@ -192,6 +193,7 @@ class ReportData:
     pilots: Sequence[Pilot] = ()
     learnability: Sequence[Learnability] = ()
     harm: Sequence[NoHarm] = ()
+    set_effects: Sequence[SetEffect] = ()
     choices: Sequence[CompositionChoice] = ()
     interference: Sequence[Interference] = ()
     routes: Sequence[Route] = ()
@@ -280,6 +282,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
         pilots=store.read(Pilot),
         learnability=store.read(Learnability),
         harm=store.read(NoHarm),
+        set_effects=store.read(SetEffect),
         choices=store.read(CompositionChoice),
         interference=[row for row in store.read(Interference) if not row.condition],
         routes=store.read(Route),

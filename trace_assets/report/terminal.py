@@ -14,6 +14,7 @@ from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
 from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.choice import choice_table as choice_rows
+from trace_assets.report.asset_report.set_effects import effects_table as effect_rows
 from trace_assets.report.data import ReportData, stage_costs
 from trace_assets.report.headline import (
     WHAT_HELPS,
@@ -56,6 +57,7 @@ def print_loop(data: ReportData, console: Console) -> None:
         (data.adapters, adapter_table),
         (data.rounds, rounds_table),
         (data.summary, evaluation_table),
+        (data.set_effects, effects_table),
         (data.choices, choice_table),
         (data.ledger, cost_table),
     ):
@@ -220,6 +222,17 @@ def evaluation_table(data: ReportData) -> Table:
             str(row.n_faults),
             style=style,
         )
+    return table
+
+
+def effects_table(data: ReportData) -> Table:
+    """Return what each adapter adds to a sum, on the validation tasks that are sent there."""
+    level = f"{100 * data.set_effects[0].confidence:.2f}" if data.set_effects else "95"
+    table = _table("Adapters added up", f"validation tasks that are sent to the sum; {level} % intervals")
+    for name in ("sum", "adapter", "adds, points", "tasks", "verdict", "alone", "the sum"):
+        table.add_column(name)
+    for row in effect_rows(data.set_effects, data.names):
+        table.add_row(*(escape(str(value)) for value in row.values()))
     return table
 
 

@@ -21,6 +21,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.routing.router import UNNEEDED_COST, RoutingExample, opening, routing_examples
+from trace_assets.routing.sets import members_of
 from trace_assets.stats.intervals import wilson
 from trace_assets.stats.paired import Ints, compare
 from trace_assets.stats.ranking import expected_calibration_error
@@ -34,9 +35,10 @@ def outcomes_by_choice(evaluations: Iterable[Evaluation], choices: Sequence[str]
 
     Args:
         evaluations: Rows of any arms.
-        choices: Adapter names and `none`; arms of other adapters are ignored.
+        choices: Adapter names, sums of them and `none`; arms of others are ignored.
     """
     arms = {"base" if choice == NO_ADAPTER else f"adapter:{choice}": choice for choice in choices}
+    arms |= {f"sum:{choice}": choice for choice in choices if len(members_of(choice)) > 1}
     arms |= {choice: choice for choice in choices if choice != NO_ADAPTER}
     outcomes: Outcomes = {choice: {} for choice in choices}
     for row in evaluations:

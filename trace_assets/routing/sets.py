@@ -60,7 +60,11 @@ def candidate_sets(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def needed(
-    probabilities: Mapping[str, float], unneeded_cost: float = UNNEEDED_COST, *, weighed: bool = True
+    probabilities: Mapping[str, float],
+    unneeded_cost: float = UNNEEDED_COST,
+    *,
+    weighed: bool = True,
+    set_cost: float | None = None,
 ) -> list[str]:
     """Return the adapters that a task calls for, the most probable first; none of them for `none`.
 
@@ -73,6 +77,7 @@ def needed(
         probabilities: Choice -> probability, `none` among them.
         unneeded_cost: In (0, 1].
         weighed: `none` has been multiplied by the cost already, as the classifier does.
+        set_cost: The cost by which adapters are called for, where it is another one than the router's.
 
     >>> needed({"cancel": 0.45, "multi": 0.45, "window": 0.02, "none": 0.08})
     ['cancel', 'multi']
@@ -84,41 +89,84 @@ def needed(
         need[NO_ADAPTER] /= unneeded_cost
     total = sum(need.values()) or 1.0
     share = {name: value / total for name, value in need.items() if name != NO_ADAPTER}
-    chosen = [name for name, p in share.items() if p > unneeded_cost * (1 - p)]
+    cost = unneeded_cost if set_cost is None else set_cost
+    chosen = [name for name, p in share.items() if p > cost * (1 - p)]
     return sorted(chosen, key=lambda name: (-share[name], name))
 
 
-def sets_of(routes: Iterable[Route], unneeded_cost: float = UNNEEDED_COST) -> dict[str, list[str]]:
+def sets_of(
+    routes: Iterable[Route], unneeded_cost: float = UNNEEDED_COST, set_cost: float | None = None
+) -> dict[str, list[str]]:
     """Return task id -> the adapters that it calls for, the most probable first.
 
     Args:
         routes: One router's routes.
         unneeded_cost: The setting that the router was fitted with.
+        set_cost: The cost by which adapters are called for; None takes that one.
     """
     return {
-        route.task_id: needed(route.probabilities, unneeded_cost, weighed=route.router == WEIGHED)
+        route.task_id: needed(
+            route.probabilities, unneeded_cost, weighed=route.router == WEIGHED, set_cost=set_cost
+        )
         for route in routes
     }
 
 
-def within(members: Sequence[str], served: Collection[str]) -> str:
-    """Return the choice for a set of which not every one may be served: less probable members go first.
+def within(members: Sequence[str], served: Collection[str], alone: Collection[str] | None = None) -> str:
+    """Return the choice for a set of which not every one may be served: the less probable go first.
 
     Args:
         members: The most probable first.
-        served: Names of sets that are there; single adapters always are.
+        served: Names of sets that are there.
+        alone: Adapters that may act alone; None stands for all.
 
     >>> within(["multi", "cancel", "window"], {"cancel+multi"}), within(["multi", "window"], [])
     ('cancel+multi', 'multi')
+    >>> within(["multi", "window", "cancel"], {"cancel+multi"}), within(["cancel", "multi"], [], ["multi"])
+    ('cancel+multi', 'multi')
     """
     for count in range(len(members), 1, -1):
-        if (name := set_name(members[:count])) in served:
-            return name
-    return set_name(members[:1])
+        for some in combinations(members, count):
+            if (name := set_name(some)) in served:
+                return name
+    return next((one for one in members if alone is None or one in alone), NO_ADAPTER)
+
+
+def one_alone(
+    probabilities: Mapping[str, float],
+    alone: Collection[str],
+    unneeded_cost: float = UNNEEDED_COST,
+    *,
+    weighed: bool = True,
+) -> str:
+    """Return the most probable choice among `none` and the adapters that may act alone.
+
+    To a router that may not choose an adapter, a trial that lacks it alone calls for nothing: its share goes
+    to `none`.
+
+    Args:
+        probabilities: Choice -> probability, `none` among them.
+        alone: Adapters that may act alone.
+        unneeded_cost: In (0, 1].
+        weighed: `none` has been multiplied by the cost already, as the classifier does.
+
+    >>> row = {"cancel": 0.5, "multi": 0.3, "none": 0.2}
+    >>> one_alone(row, ["cancel", "multi"]), one_alone(row, ["multi"]), one_alone(row, [])
+    ('cancel', 'multi', 'none')
+    """
+    barred = sum(p for name, p in probabilities.items() if name != NO_ADAPTER and name not in alone)
+    row = {name: p for name, p in probabilities.items() if name in alone}
+    none = probabilities.get(NO_ADAPTER, 0.0) + barred * (unneeded_cost if weighed else 1.0)
+    return max([*row, NO_ADAPTER], key=lambda name: row.get(name, none))
 
 
 def models_for(
-    arm: str, adapters: Mapping[str, str], sums: Mapping[str, str], singles: Mapping[str, str], base: str
+    arm: str,
+    adapters: Mapping[str, str],
+    sums: Mapping[str, str],
+    singles: Mapping[str, str],
+    base: str,
+    summed_only: Collection[str] = (),
 ) -> dict[str, str]:
     """Return what answers each choice of a router, for the way of putting adapters together that is released.
 
@@ -128,6 +176,7 @@ def models_for(
         sums: Sets of them, such as `cancel+window`, likewise.
         singles: Adapters for all tasks, likewise.
         base: What the base model is served by.
+        summed_only: Adapters that act in sums and not alone: the base model answers in their place.
 
     Raises:
         InputError: What is released is not served.
@@ -138,7 +187,8 @@ def models_for(
     {'a': 'joint-4', 'none': 'joint-4'}
     """
     if arm in ("routed", "composed"):
-        return {**adapters, **(sums if arm == "composed" else {}), NO_ADAPTER: base}
+        single = {name: base if name in summed_only else served for name, served in adapters.items()}
+        return {**single, **(sums if arm == "composed" else {}), NO_ADAPTER: base}
     whole = set_name(adapters)
     served = {"base": base, "sum": sums.get(whole) or adapters.get(whole), **singles}.get(arm)
     if served is None:

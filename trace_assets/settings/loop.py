@@ -244,13 +244,25 @@ class Training(Section):
 class Routing(Section):
     """How a task finds its adapter."""
 
+    added = frozenset({"set_costs"})
+
     router: Literal["classifier", "label_logits"] = "classifier"
     """The one whose choices the `routed` arm follows; both are scored."""
     unneeded_cost: float = Field(0.1, gt=0, le=1)
     """What applying an adapter costs where the base model lacks nothing, relative to what is lost where an
     adapter is needed and not applied. 0.1 routes to an adapter above a need of one in eleven."""
+    set_costs: tuple[float, ...] = (0.3, 0.05, 0.02)
+    """Costs that validation tries beside `unneeded_cost` where it decides which adapters act together; one of
+    them is taken where it is ahead by more than one standard error. None of them: ()."""
     seed: int = 0
     """Of the training of the router."""
+
+    @field_validator("set_costs")
+    @classmethod
+    def _costs_are_shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < cost <= 1 for cost in value):
+            raise ValueError("each cost must lie above 0 and be 1 at most")
+        return value
 
 
 class EvaluationSection(Section):
@@ -264,6 +276,7 @@ class EvaluationSection(Section):
             "dtype",
             "max_context",
             "compose",
+            "sum_scales",
             "max_turns",
             "max_new_tokens",
         }
@@ -292,6 +305,9 @@ class EvaluationSection(Section):
     compose: bool = True
     """Also play sums of adapters, where there are two or more: on validation tasks each pair and the sum of
     all, once a task; on test tasks the sets that the router and the oracle choose, and the sum of all."""
+    sum_scales: tuple[float, ...] = (0.75, 0.5)
+    """Scales of the summed weight changes that validation tries beside 1, the exact sum: an episode a sum and
+    validation task each. None of them: ()."""
     engine: Literal["transformers", "vllm"] = "transformers"
     """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
     `serving.extra`."""
@@ -299,6 +315,13 @@ class EvaluationSection(Section):
     """As `rollouts.dtype`."""
     max_context: int = Field(0, ge=0)
     """For `vllm`, as `rollouts.max_context`."""
+
+    @field_validator("sum_scales")
+    @classmethod
+    def _scales_are_positive(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < scale <= 2 for scale in value):
+            raise ValueError("each scale must lie above 0 and be 2 at most")
+        return tuple(scale for scale in dict.fromkeys(value) if scale != 1.0)
 
 
 # How models are served over HTTP.

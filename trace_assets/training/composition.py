@@ -20,13 +20,15 @@ ROUNDING = 1e-5
 """Largest difference between the sum and its factors' product, relative to the largest weight change."""
 
 
-def composition_id(adapter_ids: Sequence[str]) -> str:
+def composition_id(adapter_ids: Sequence[str], scale: float = 1.0) -> str:
     """Return what a set of adapters is known by: it follows from the members' content, in any order.
 
     >>> composition_id(["b", "a"]) == composition_id(["a", "b"]) != composition_id(["a", "c"])
     True
+    >>> composition_id(["a", "b"], 0.5) == composition_id(["a", "b"])
+    False
     """
-    return text_version("sum", *sorted(adapter_ids))
+    return text_version("sum" if scale == 1.0 else f"sum at {scale}", *sorted(adapter_ids))
 
 
 def rank_of_sum(folders: Sequence[Path]) -> int:
@@ -58,7 +60,12 @@ def refusal(members: Mapping[str, Path], largest_rank: int | None) -> str:
 
 
 def compose_adapters(
-    base_dir: Path, members: Mapping[str, Path], folder: Path, *, largest_rank: int | None = None
+    base_dir: Path,
+    members: Mapping[str, Path],
+    folder: Path,
+    *,
+    largest_rank: int | None = None,
+    scale: float = 1.0,
 ) -> tuple[str, Path]:
     """Make the exact sum of adapters as one PEFT folder; what was made before is only looked up.
 
@@ -67,6 +74,7 @@ def compose_adapters(
         members: Name -> PEFT folder, two or more.
         folder: Holds the sums, one folder each, named by the members' content.
         largest_rank: Of what shall serve it; None has no bound.
+        scale: What all weight changes are multiplied by; 1 gives the sum itself.
 
     Returns:
         The set's id, as `composition_id` gives it, and its folder.
@@ -80,7 +88,7 @@ def compose_adapters(
         raise InputError(f"a sum takes two adapters or more, not {len(members)}.")
     if why := refusal(members, largest_rank):
         raise InputError(why)
-    identity = composition_id([adapter_id(path) for path in members.values()])
+    identity = composition_id([adapter_id(path) for path in members.values()], scale)
     made = folder / f"sum-{identity}"
     if made.is_dir():
         return identity, made
@@ -97,10 +105,10 @@ def compose_adapters(
     for name, (_, path) in zip(names[1:], others, strict=True):
         model.load_adapter(str(path), adapter_name=name)
     try:
-        model.add_weighted_adapter(names, [1.0] * len(names), "default", combination_type="cat")
+        model.add_weighted_adapter(names, [scale] * len(names), "default", combination_type="cat")
     except (ValueError, RuntimeError, NotImplementedError) as error:
         raise InputError(f"PEFT cannot add up {', '.join(sorted(members))}: {error}.") from error
-    _check_sum(model, names, sorted(members))
+    _check_sum(model, names, sorted(members), scale)
     model.set_adapter("default")
     for name in names:
         model.delete_adapter(name)
@@ -112,8 +120,8 @@ def compose_adapters(
     return identity, made
 
 
-def _check_sum(model: Any, names: Sequence[str], said: Sequence[str]) -> None:
-    """Compare every layer's weight change with the sum of the members'."""
+def _check_sum(model: Any, names: Sequence[str], said: Sequence[str], scale: float) -> None:
+    """Compare every layer's weight change with the sum of the members', at the scale."""
     import torch
 
     added = 0
@@ -125,7 +133,7 @@ def _check_sum(model: Any, names: Sequence[str], said: Sequence[str]) -> None:
             continue
         with torch.no_grad():
             deltas = [layer.get_delta_weight(name).float() for name in own]
-            total, sizes = sum(deltas[1:], deltas[0]), sum(float(one.abs().max()) for one in deltas)
+            total, sizes = scale * sum(deltas[1:], deltas[0]), sum(float(one.abs().max()) for one in deltas)
             difference = float((layer.get_delta_weight("default").float() - total).abs().max())
         if not difference <= ROUNDING * sizes:
             raise CheckFailed(

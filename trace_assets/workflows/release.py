@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.routing import released_arm, usable_adapters
+from trace_assets.assets.routing import permitted, released_arm
 from trace_assets.environments.exports.package import Subject
 from trace_assets.environments.exports.registry import FORMS, export_environment
 from trace_assets.errors import CheckFailed, InputError
@@ -99,13 +99,19 @@ def write_release(study: Study, folder: Path) -> Release:
             _copy_adapter(
                 whole_adapter(study, one.adapter), building / _folder_of(one), one.adapter.adapter_id
             )
-        chosen = study.store.read(CompositionChoice)
+        chosen, may = study.store.read(CompositionChoice), permitted(study)
         release = Release(
             base=_copy_base(study, base, building),
             router=_copy_router(study, evidence, building / "router"),
             adapters=tuple(_released(one) for one in evidence),
             together=_copy_together(study, building),
-            choice=ReleasedChoice(arm=released_arm(study), reason=sentence(chosen) if chosen else ""),
+            choice=ReleasedChoice(
+                arm=released_arm(study),
+                reason=sentence(chosen) if chosen else "",
+                summed_only=tuple(sorted(set(may.choices) - set(may.alone))),
+                set_cost=may.rule.cost,
+                scale=may.rule.scale,
+            ),
         )
         tested = study.store.read(ArmSummary)
         written = {
@@ -122,7 +128,7 @@ def write_release(study: Study, folder: Path) -> Release:
 
 def _evidence(study: Study) -> list[Evidence]:
     """Return the facts about every adapter that a router may choose, by name."""
-    names = usable_adapters(study)
+    names = permitted(study).choices
     if not names:
         why = "; ".join(
             f"{one.name}: {acceptance(one).reason}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.evaluation import sums_of
-from trace_assets.assets.routing import released_arm, served_sums
+from trace_assets.assets.routing import permitted, released_arm, served_sums
 from trace_assets.errors import InputError, TraceError, require_extra
 from trace_assets.evaluation.arms import SINGLES
 from trace_assets.evaluation.non_inferiority import acceptance
@@ -48,7 +48,8 @@ def sum_folders(study: Study) -> dict[str, tuple[str, Path]]:
     if not served:
         return {}
     most = largest_rank(study.settings.serving.extra)
-    made, refused = sums_of(study, [members_of(choice) for choice in served], most)
+    scale = permitted(study).rule.scale
+    made, refused = sums_of(study, [members_of(choice) for choice in served], most, scale)
     if refused:
         raise InputError(f"{' '.join(refused)} Serve without sums: serving.compose = false.")
     return {name: (choice, made[choice]) for choice, name in served.items()}

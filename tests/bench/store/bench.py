@@ -38,6 +38,8 @@ _KEPT = {"capabilities": EVERY, "selected_capabilities": EVERY}
 READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "audit_failures": {"environment_checks": EVERY},
     "composition": {"composition_choices": EVERY},
+    "set_effects": {"set_effects": EVERY},
+    "set_rules": {"set_rules": EVERY},
     "cost": {"ledger": EVERY},
     "cost_by_asset": {"ledger": EVERY},
     "disagreeing_tasks": {

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.evaluation.choice import sentence as choice_sentence
+from trace_assets.evaluation.set_effects import sentence as effects_sentence
 from trace_assets.records import NO_ADAPTER, ArmSummary, Evaluation
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
@@ -99,6 +100,8 @@ def _notes(data: ReportData, base: ArmSummary | None) -> list[str]:
         )
     if data.choices:
         notes.append(f"Released: {choice_sentence(data.choices)}")
+    if data.set_effects:
+        notes.append(f"Adapters added up: {effects_sentence(data.set_effects, data.names)}")
     for pair in data.interference:
         if pair.verdict == "opposed":
             one, other = (data.names.get(name, name) for name in (pair.capability_id, pair.other_id))

@@ -170,6 +170,12 @@ class ReleasedChoice(Part):
     """`base`, `routed`, `composed`, `sum`, `joint`, `sequential` or `consolidated`."""
     reason: str = ""
     """What validation showed, in words; empty where it was not asked."""
+    summed_only: tuple[str, ...] = ()
+    """Adapters that act in sums and never alone: in their place the base model answers."""
+    set_cost: float | None = None
+    """What decides which adapters act together; None takes what the router was fitted with."""
+    scale: float = 1.0
+    """What the weight changes of the sums were multiplied by."""
 
 
 class ReleasedBase(Part):
@@ -214,6 +220,7 @@ class Release(Part):
             {name: served for name, served in together.items() if JOINT in name},
             {name: served for name, served in together.items() if JOINT not in name},
             self.base.name,
+            summed_only=self.choice.summed_only,
         )
 
     def text(self) -> str:

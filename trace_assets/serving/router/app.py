@@ -269,7 +269,8 @@ class ServedRouting:
         models: Choice -> name on the server; `none` is the base model, names with `+` between them a sum.
         fitted: Folder of the classifier.
         base: Folder of the base model, which the classifier reads.
-        unneeded_cost: What decides which adapters act together.
+        unneeded_cost: What the router was fitted with.
+        set_cost: What decides which adapters act together; None takes that.
     """
 
     router: RouterName
@@ -278,6 +279,7 @@ class ServedRouting:
     fitted: Path
     base: Path | None
     unneeded_cost: float = UNNEEDED_COST
+    set_cost: float | None = None
 
 
 def routing_of_release(folder: Path, router: RouterName | None = None) -> ServedRouting:
@@ -299,6 +301,7 @@ def routing_of_release(folder: Path, router: RouterName | None = None) -> Served
         models=release.models,
         fitted=folder / "router",
         base=_base(folder, release),
+        set_cost=release.choice.set_cost,
     )
 
 

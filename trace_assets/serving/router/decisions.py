@@ -21,7 +21,7 @@ from trace_assets.records import NO_ADAPTER
 from trace_assets.routing.label_logits import LABELS, NAME, label_prompt
 from trace_assets.routing.logistic import softmax
 from trace_assets.routing.router import UNNEEDED_COST, Chooser, Router, all_choices
-from trace_assets.routing.sets import WEIGHED, members_of, needed, within
+from trace_assets.routing.sets import WEIGHED, members_of, needed, one_alone, within
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store.content import text_version
 
@@ -60,7 +60,8 @@ class Decisions:
             sums of adapters, an opening may be sent to one.
         record: File for one line of JSON a routed request; None records nothing.
         remembered: How many openings are kept in memory.
-        unneeded_cost: What decides which adapters act together, see `routing.sets`.
+        unneeded_cost: What the router was fitted with, see `routing.sets`.
+        set_cost: What decides which adapters act together; None takes that.
 
     Raises:
         InputError: A choice has no model.
@@ -73,6 +74,7 @@ class Decisions:
         record: Path | None = None,
         remembered: int = REMEMBERED,
         unneeded_cost: float = UNNEEDED_COST,
+        set_cost: float | None = None,
     ) -> None:
         missing = [choice for choice in decider.choices if choice not in models]
         if missing:
@@ -83,7 +85,15 @@ class Decisions:
         self._sums = {name for name in models if set(members_of(name)) <= set(decider.choices)} - set(
             decider.choices
         )
-        self.decider, self._unneeded_cost = decider, unneeded_cost
+        self.decider, self._unneeded_cost, self._set_cost = decider, unneeded_cost, set_cost
+        base = models[NO_ADAPTER]
+        one_for_all = all(models[choice] == base for choice in decider.choices)
+        # An adapter that acts in sums only has the base model in its place.
+        self._alone = {
+            choice
+            for choice in decider.choices
+            if choice != NO_ADAPTER and (one_for_all or models[choice] != base)
+        }
         self.models = {choice: models[choice] for choice in (*decider.choices, *sorted(self._sums))}
         self._record, self._remembered = record, remembered
         self._known: OrderedDict[str, Decision] = OrderedDict()
@@ -123,11 +133,11 @@ class Decisions:
         return known
 
     def _chosen(self, row: Mapping[str, float]) -> str:
+        weighed = self.decider.name == WEIGHED
         if self._sums:
-            wanted = needed(row, self._unneeded_cost, weighed=self.decider.name == WEIGHED)
-            if len(wanted) > 1:
-                return within(wanted, self._sums)
-        return max(row, key=lambda name: row[name])
+            wanted = needed(row, self._unneeded_cost, weighed=weighed, set_cost=self._set_cost)
+            return within(wanted, self._sums, self._alone)
+        return one_alone(row, self._alone, self._unneeded_cost, weighed=weighed)
 
     def _write(self, decision: Decision, turn: int, remembered: bool) -> None:
         if self._record is None:
