@@ -160,6 +160,7 @@ def report(
                         }
                         for one in (scored.primary if due else ())
                     ],
+                    "spending": scored.spending.drop("place").to_dicts(),
                 },
                 indent=2,
             )

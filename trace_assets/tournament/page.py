@@ -8,6 +8,7 @@ import polars as pl
 
 from trace_assets.tournament.plan import Plan
 from trace_assets.tournament.score import Score, Shown
+from trace_assets.tournament.spending import NOT_RECORDED, cell
 from trace_assets.tournament.worlds import Across, power
 
 KINDS = ("rollouts", "cpu", "wall")
@@ -66,6 +67,8 @@ def _lines(scored: Score) -> Iterator[str]:
         yield ""
         yield from _predictions(scored)
     yield ""
+    yield from _ledger(scored)
+    yield ""
     yield from _spending(scored)
     yield ""
     yield from _registration(scored)
@@ -102,6 +105,38 @@ def _predictions(scored: Score) -> Iterator[str]:
     for one in scored.plan.predictions:
         held = {True: "yes", False: "no", None: "not decided"}[scored.held(one)]
         yield f"| `{one.comparison}` is {one.says} | {one.because} | {held} |"
+
+
+def _ledger(scored: Score) -> Iterator[str]:
+    rows = scored.spending
+    shown = rows.filter((pl.col("marginal") > 0) | (pl.col("all_in") > 0))
+    kinds = shown.select("place", "kind", "unit").unique().sort("place")
+    if kinds.is_empty():
+        yield f"What an arm took: {NOT_RECORDED}."
+        return
+    yield "What an arm took in a world (mean), alone / all-in. All-in counts also what several arms share:"
+    yield "rollouts of discovery, diagnosis, environments and their audits. Tasks and base model are in"
+    yield "neither figure."
+    yield ""
+    heads = [
+        f"{row['kind']} ({row['unit']})" if row["unit"] not in ("episodes", row["kind"]) else row["kind"]
+        for row in kinds.iter_rows(named=True)
+    ]
+    yield f"| spent by | {' | '.join(heads)} | worlds |"
+    yield f"|---|{'--:|' * (len(heads) + 1)}"
+    for (arm,), own in rows.group_by(["arm"], maintain_order=True):
+        found = {row["kind"]: row for row in own.iter_rows(named=True)}
+        cells = " | ".join(cell(found[kind]) for kind in kinds["kind"])
+        yield f"| `{arm!s}` | {cells} | {own['worlds'].max()} |"
+    unknown = rows.filter(pl.col("marginal").is_null() & ~pl.col("kind").is_in(kinds["kind"].to_list()))
+    if not unknown.is_empty():
+        names = ", ".join(unknown.sort("place")["kind"].unique(maintain_order=True))
+        yield ""
+        yield f"{NOT_RECORDED.capitalize()} of any arm that took some: {names}."
+    yield ""
+    yield "Pilots are counted with their looks, but without the search for tasks that need the capability; of"
+    yield "looks and audits, episodes that broke are not counted. A step that several arms need is booked"
+    yield "whole to each of them."
 
 
 def _spending(scored: Score) -> Iterator[str]:

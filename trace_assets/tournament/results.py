@@ -14,7 +14,7 @@ from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.store.files import make_folder, replacing_file
 
 R = TypeVar("R", bound=Record)
-RESULTS, COSTS = "results", "costs"
+RESULTS, COSTS, SPENDING = "results", "costs", "spending"
 
 
 class TaskResult(Record):
@@ -57,7 +57,7 @@ def read_rows(folder: Path, name: str, record: type[Record]) -> pl.DataFrame:
 
     Args:
         folder: Of the tournament.
-        name: `results` or `costs`.
+        name: `results`, `costs` or `spending`.
         record: Its rows' type.
 
     Raises:

@@ -19,7 +19,16 @@ from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
 from trace_assets.tournament.controls import routing_controls
 from trace_assets.tournament.plan import Plan, World, read_plan
-from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, result_file, write_rows
+from trace_assets.tournament.results import (
+    COSTS,
+    RESULTS,
+    SPENDING,
+    Cost,
+    TaskResult,
+    result_file,
+    write_rows,
+)
+from trace_assets.tournament.spending import Spent, spent_in
 
 HOMES = "worlds"
 REGISTRATION = "registration.json"
@@ -110,8 +119,7 @@ def play_demo(plan: Plan, world: World, home: Path) -> None:
     if not config.is_file():
         with replacing_file(config) as partial:
             partial.write_text("", encoding="utf-8")
-    values: Mapping[str, Any] = {**plan.settings, **world.overrides()}
-    options = [part for name, value in values.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+    options = [part for item in overrides_of(plan, world) for part in ("--set", item)]
     # The caller's own output is the tournament's.
     ended = _trace(home, ["demo", "--keep", *options], stdout=sys.stderr.fileno())
     # A failed check exits with 1 too: an environment that its audit rejects is a world's result like another.
@@ -122,6 +130,25 @@ def play_demo(plan: Plan, world: World, home: Path) -> None:
             f"world {world.number} ended with exit code {ended.returncode}; what it made is kept in {home}, "
             "and the same command goes on."
         )
+
+
+def overrides_of(plan: Plan, world: World) -> list[str]:
+    """Return the settings of a world as items `section.key=value`."""
+    values: Mapping[str, Any] = {**plan.settings, **world.overrides()}
+    return [f"{name}={toml(value)}" for name, value in values.items()]
+
+
+def toml(value: object) -> str:
+    """Write a value as TOML, in one line.
+
+    >>> toml({"a": [1, 2.5, True], "b c": "x"})
+    '{"a" = [1, 2.5, true], "b c" = "x"}'
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
 
 
 def _due(home: Path, options: Sequence[str]) -> bool:
@@ -173,5 +200,6 @@ def collect(folder: Path, plan: Plan, world: int) -> None:
         TaskResult(**shared, arm=arm, task_id=task, skill=skill, passed=passed, judged=judged)
         for (arm, task, skill), (passed, judged) in sorted(counts.items())
     ]
+    write_rows(result_file(folder, SPENDING, world), Spent, spent_in(home, world))
     write_rows(result_file(folder, COSTS, world), Cost, costs)
     write_rows(result_file(folder, RESULTS, world), TaskResult, results)

@@ -10,6 +10,8 @@ import polars as pl
 
 from trace_assets.tournament.plan import Comparison, Plan, Prediction, Registered, read_plan, registered
 from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, read_rows
+from trace_assets.tournament.run import is_finished, world_home
+from trace_assets.tournament.spending import mean_spending, read_spending
 from trace_assets.tournament.worlds import Across, Verdict, across, holm, tie_p_value, verdict, worlds_for
 
 EQUAL = 0.02
@@ -73,6 +75,7 @@ class Score:
         primary: As in the plan.
         secondary: Likewise.
         costs: One row an asset and kind: mean over worlds.
+        spending: One row an arm and kind: mean over worlds; see `mean_spending`.
         unequal: What breaks the rule of equal training rollouts, in words by world.
         other_plans: Worlds whose results were made under an earlier plan.
     """
@@ -84,6 +87,7 @@ class Score:
     primary: Sequence[Shown]
     secondary: Sequence[Shown]
     costs: pl.DataFrame
+    spending: pl.DataFrame
     unequal: Sequence[str]
     other_plans: Sequence[int]
 
@@ -110,7 +114,10 @@ def score(folder: Path) -> Score:
     wanted = {world.number for world in plan.worlds}
     rows = read_rows(folder, RESULTS, TaskResult).filter(pl.col("world").is_in(list(wanted)))
     costs = read_rows(folder, COSTS, Cost).filter(pl.col("world").is_in(list(wanted)))
-    finished = tuple(sorted(set(rows["world"].to_list())))
+    finished = tuple(sorted(number for number in wanted if is_finished(folder, number)))
+    rows = rows.filter(pl.col("world").is_in(list(finished)))
+    played = sorted(set(rows.select("world", "arm").iter_rows()))
+    homes = {number: world_home(folder, number) / "home" for number in finished}
     due = wanted <= set(finished)
     differences = {one.name: by_world(rows, one) for one in (*plan.primary, *plan.secondary)}
     found = {name: across(list(values.values())) for name, values in differences.items()}
@@ -141,6 +148,7 @@ def score(folder: Path) -> Score:
         primary=[shown(one, primary=True) for one in plan.primary],
         secondary=[shown(one, primary=False) for one in plan.secondary],
         costs=_mean_costs(costs),
+        spending=mean_spending(read_spending(folder, homes, played), played),
         unequal=unequal_budgets(costs),
         other_plans=sorted(set(rows.filter(pl.col("plan") != plan.fingerprint)["world"].to_list())),
     )
