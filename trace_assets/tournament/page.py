@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -62,6 +63,7 @@ def _lines(scored: Score) -> Iterator[str]:
             yield f"- {sentence(one, plan)}"
         yield ""
         yield from _arms(scored)
+        yield from _without_rate(scored)
         yield ""
         yield from _comparisons(scored)
         yield ""
@@ -83,6 +85,21 @@ def _arms(scored: Score) -> Iterator[str]:
         if rate.low is not None and rate.high is not None:
             words += f" [{100 * max(0.0, rate.low):.1f}, {100 * min(1.0, rate.high):.1f}]"
         yield f"| `{one.arm}` | {words} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
+
+
+def _without_rate(scored: Score) -> Iterator[str]:
+    """Say which arms have no rate, and why: that is no rate of 0."""
+    for arm, left in scored.waiting.items():
+        yield ""
+        yield f"`{arm}` is still to be played in {left} of {len(scored.plan.worlds)} worlds: no figure yet."
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for one in scored.entries:
+        if one.why:
+            reasons.setdefault((one.arm, one.why), []).append(one.world)
+    for (arm, why), worlds in reasons.items():
+        where = ", ".join(map(str, worlds))
+        yield ""
+        yield f"`{arm}` does not apply in {'world' if len(worlds) == 1 else 'worlds'} {where}: {why}."
 
 
 def _comparisons(scored: Score) -> Iterator[str]:
@@ -124,10 +141,12 @@ def _ledger(scored: Score) -> Iterator[str]:
     ]
     yield f"| spent by | {' | '.join(heads)} | worlds |"
     yield f"|---|{'--:|' * (len(heads) + 1)}"
-    for (arm,), own in rows.group_by(["arm"], maintain_order=True):
-        found = {row["kind"]: row for row in own.iter_rows(named=True)}
+    by_arm: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows.iter_rows(named=True):
+        by_arm.setdefault(row["arm"], {})[row["kind"]] = row
+    for arm, found in by_arm.items():
         cells = " | ".join(cell(found[kind]) for kind in kinds["kind"])
-        yield f"| `{arm!s}` | {cells} | {own['worlds'].max()} |"
+        yield f"| `{arm}` | {cells} | {max(row['worlds'] for row in found.values())} |"
     unknown = rows.filter(pl.col("marginal").is_null() & ~pl.col("kind").is_in(kinds["kind"].to_list()))
     if not unknown.is_empty():
         names = ", ".join(unknown.sort("place")["kind"].unique(maintain_order=True))

@@ -78,6 +78,6 @@ def read_rows(folder: Path, name: str, record: type[Record]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def result_file(folder: Path, name: str, world: int) -> Path:
-    """Return where a world's rows lie."""
-    return folder / name / f"world-{world:03d}.parquet"
+def result_file(folder: Path, name: str, world: int, arm: str = "") -> Path:
+    """Return where the rows of a world lie, or of an arm of its own in that world."""
+    return folder / name / f"world-{world:03d}{f'-{arm}' if arm else ''}.parquet"
