@@ -45,11 +45,12 @@ COMMANDS = (
     LazyCommand(
         "tournament",
         "tournament:tournament",
-        "Compare arms over several worlds by a plan that is registered first: plan, run, status, report.",
+        "Compare arms over several worlds by a plan that is registered first: plan, run, add-arm, report.",
         panel=TEACH,
         examples=(
             "trace tournament plan study --worlds 6   # says what so many can show; nothing is played",
             "trace tournament run study --hours 8     # goes on where it was interrupted",
+            "trace tournament add-arm study rft       # a rival more, marked as an amendment",
             "trace tournament report study",
         ),
     ),

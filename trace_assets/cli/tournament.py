@@ -16,7 +16,7 @@ tournament = typer.Typer(
     name="tournament",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Compare arms over several worlds by a plan that is registered first: plan, run, status, report.",
+    help="Compare arms over several worlds by a plan that is registered first: plan, run, add-arm, report.",
 )
 
 Folder = Annotated[Path, typer.Argument(help="Of the tournament: its plan, a home for each world, results.")]
@@ -98,6 +98,50 @@ def run(
     console.print(f"{len(done)} worlds finished; `trace tournament report {folder}`", soft_wrap=True)
 
 
+@tournament.command("add-arm")
+def add_arm(
+    folder: Folder,
+    arm: Annotated[
+        str, typer.Argument(help="One of the closed list; `--list` shows it.", show_default=False)
+    ] = "",
+    why: Annotated[str, typer.Option(help="Why it is added, in words: it stands on the page.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="Only list the arms that there are.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Add an arm to a registered plan, as an amendment, and play it in the worlds that are finished."""
+    from trace_assets.tournament.arms import ARMS
+    from trace_assets.tournament.entries import add_arm as register
+    from trace_assets.tournament.run import is_finished, play_arms
+
+    if listed or not arm:
+        if as_json:
+            rows = [{"arm": one.name, "about": one.about, "needs": one.needs} for one in ARMS.values()]
+            print(json.dumps(rows, indent=2))
+        else:
+            for one in ARMS.values():
+                print(f"{one.name}: {one.about} Needs {one.needs}.")
+        return
+    console = make_console(stderr=as_json)
+    plan = register(folder, arm, lambda world: is_finished(folder, world), why)
+    played = [
+        entry
+        for world in plan.worlds
+        if is_finished(folder, world.number)
+        for entry in play_arms(
+            folder,
+            plan.model_copy(update={"arms": (arm,)}),
+            world,
+            lambda words: console.print(words, soft_wrap=True),
+        )
+    ]
+    if as_json:
+        print(json.dumps([vars(entry) for entry in played], indent=2))
+        return
+    left = len(plan.worlds) - len(played)
+    later = f"; {left} worlds are still to be played, and the arm with them" if left else ""
+    console.print(f"{arm}: {len(played)} worlds{later}; `trace tournament report {folder}`", soft_wrap=True)
+
+
 @tournament.command("status")
 def status(folder: Folder, as_json: Json = False) -> None:
     """List the worlds and what has become of them; no figure of a test task is shown."""
@@ -160,6 +204,7 @@ def report(
                         }
                         for one in (scored.primary if due else ())
                     ],
+                    "spending": scored.spending.drop("place").to_dicts(),
                 },
                 indent=2,
             )

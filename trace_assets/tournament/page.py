@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
 from trace_assets.tournament.plan import Plan
 from trace_assets.tournament.score import Score, Shown
+from trace_assets.tournament.spending import NOT_RECORDED, cell
 from trace_assets.tournament.worlds import Across, power
 
 KINDS = ("rollouts", "cpu", "wall")
@@ -61,10 +63,13 @@ def _lines(scored: Score) -> Iterator[str]:
             yield f"- {sentence(one, plan)}"
         yield ""
         yield from _arms(scored)
+        yield from _without_rate(scored)
         yield ""
         yield from _comparisons(scored)
         yield ""
         yield from _predictions(scored)
+    yield ""
+    yield from _ledger(scored)
     yield ""
     yield from _spending(scored)
     yield ""
@@ -80,6 +85,21 @@ def _arms(scored: Score) -> Iterator[str]:
         if rate.low is not None and rate.high is not None:
             words += f" [{100 * max(0.0, rate.low):.1f}, {100 * min(1.0, rate.high):.1f}]"
         yield f"| `{one.arm}` | {words} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
+
+
+def _without_rate(scored: Score) -> Iterator[str]:
+    """Say which arms have no rate, and why: that is no rate of 0."""
+    for arm, left in scored.waiting.items():
+        yield ""
+        yield f"`{arm}` is still to be played in {left} of {len(scored.plan.worlds)} worlds: no figure yet."
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for one in scored.entries:
+        if one.why:
+            reasons.setdefault((one.arm, one.why), []).append(one.world)
+    for (arm, why), worlds in reasons.items():
+        where = ", ".join(map(str, worlds))
+        yield ""
+        yield f"`{arm}` does not apply in {'world' if len(worlds) == 1 else 'worlds'} {where}: {why}."
 
 
 def _comparisons(scored: Score) -> Iterator[str]:
@@ -102,6 +122,40 @@ def _predictions(scored: Score) -> Iterator[str]:
     for one in scored.plan.predictions:
         held = {True: "yes", False: "no", None: "not decided"}[scored.held(one)]
         yield f"| `{one.comparison}` is {one.says} | {one.because} | {held} |"
+
+
+def _ledger(scored: Score) -> Iterator[str]:
+    rows = scored.spending
+    shown = rows.filter((pl.col("marginal") > 0) | (pl.col("all_in") > 0))
+    kinds = shown.select("place", "kind", "unit").unique().sort("place")
+    if kinds.is_empty():
+        yield f"What an arm took: {NOT_RECORDED}."
+        return
+    yield "What an arm took in a world (mean), alone / all-in. All-in counts also what several arms share:"
+    yield "rollouts of discovery, diagnosis, environments and their audits. Tasks and base model are in"
+    yield "neither figure."
+    yield ""
+    heads = [
+        f"{row['kind']} ({row['unit']})" if row["unit"] not in ("episodes", row["kind"]) else row["kind"]
+        for row in kinds.iter_rows(named=True)
+    ]
+    yield f"| spent by | {' | '.join(heads)} | worlds |"
+    yield f"|---|{'--:|' * (len(heads) + 1)}"
+    by_arm: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows.iter_rows(named=True):
+        by_arm.setdefault(row["arm"], {})[row["kind"]] = row
+    for arm, found in by_arm.items():
+        cells = " | ".join(cell(found[kind]) for kind in kinds["kind"])
+        yield f"| `{arm}` | {cells} | {max(row['worlds'] for row in found.values())} |"
+    unknown = rows.filter(pl.col("marginal").is_null() & ~pl.col("kind").is_in(kinds["kind"].to_list()))
+    if not unknown.is_empty():
+        names = ", ".join(unknown.sort("place")["kind"].unique(maintain_order=True))
+        yield ""
+        yield f"{NOT_RECORDED.capitalize()} of any arm that took some: {names}."
+    yield ""
+    yield "Pilots are counted with their looks, but without the search for tasks that need the capability; of"
+    yield "looks and audits, episodes that broke are not counted. A step that several arms need is booked"
+    yield "whole to each of them."
 
 
 def _spending(scored: Score) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from trace_assets.errors import InputError
 from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.tournament.arms import arm_named
 
 PLAN, REGISTER = "plan.json", "register.json"
 PRIMARY = 3
@@ -75,6 +76,8 @@ class Plan(_Part):
     secondary: tuple[Comparison, ...] = ()
     """What is looked at beside it, without a verdict."""
     predictions: tuple[Prediction, ...] = ()
+    arms: tuple[str, ...] = ()
+    """Arms beside those of the evaluation, each played in a folder of its own; see `tournament.arms`."""
     margin: float = Field(0.02, gt=0, lt=1)
     """Differences within it are a tie."""
     alpha: float = Field(0.05, gt=0, lt=0.5)
@@ -91,19 +94,46 @@ class Plan(_Part):
             raise ValueError("two worlds have the same seeds, and would count as two")
         return worlds
 
+    @field_validator("arms")
+    @classmethod
+    def _known(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
+        for name in arms:
+            arm_named(name)
+        if len(set(arms)) < len(arms):
+            raise ValueError("an arm is named twice")
+        return arms
+
     @model_validator(mode="after")
     def _predictions_are_of_comparisons(self) -> Plan:
-        known = {one.name for one in (*self.primary, *self.secondary)}
+        known = {one.name for one in (*self.primary, *self.looked_at)}
         for one in self.predictions:
             if one.comparison not in known:
                 raise ValueError(f"a prediction is of '{one.comparison}', which is not compared")
         return self
 
     @property
+    def looked_at(self) -> tuple[Comparison, ...]:
+        """What is looked at beside the primary comparisons: every further arm against ours, too."""
+        ours = self.primary[0].arm
+        known = {frozenset((one.arm, one.rival)) for one in (*self.primary, *self.secondary)}
+        more = (Comparison(arm=name, rival=ours) for name in self.arms if {name, ours} not in known)
+        return (*self.secondary, *more)
+
+    def written(self) -> dict[str, Any]:
+        """Return it as it is written: without what it leaves unsaid, so that a plan of before is the same."""
+        said = self.model_dump(mode="json")
+        return said if self.arms else {name: value for name, value in said.items() if name != "arms"}
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of its canonical JSON."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self.written(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def loop_fingerprint(self) -> str:
+        """The fingerprint without further arms: what the loop of a world is played for."""
+        return self.model_copy(update={"arms": ()}).fingerprint
 
 
 class Registered(_Part):
@@ -149,7 +179,7 @@ def write_plan(folder: Path, plan: Plan, *, why: str = "", worlds_seen: int = 0)
         worlds_seen=worlds_seen,
     )
     rows = [*before, now]
-    _write(folder / PLAN, plan.model_dump(mode="json"))
+    _write(folder / PLAN, plan.written())
     _write(folder / REGISTER, [row.model_dump(mode="json") for row in rows])
     return rows
 

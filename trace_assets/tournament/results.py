@@ -14,7 +14,7 @@ from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.store.files import make_folder, replacing_file
 
 R = TypeVar("R", bound=Record)
-RESULTS, COSTS = "results", "costs"
+RESULTS, COSTS, SPENDING = "results", "costs", "spending"
 
 
 class TaskResult(Record):
@@ -57,7 +57,7 @@ def read_rows(folder: Path, name: str, record: type[Record]) -> pl.DataFrame:
 
     Args:
         folder: Of the tournament.
-        name: `results` or `costs`.
+        name: `results`, `costs` or `spending`.
         record: Its rows' type.
 
     Raises:
@@ -78,6 +78,6 @@ def read_rows(folder: Path, name: str, record: type[Record]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def result_file(folder: Path, name: str, world: int) -> Path:
-    """Return where a world's rows lie."""
-    return folder / name / f"world-{world:03d}.parquet"
+def result_file(folder: Path, name: str, world: int, arm: str = "") -> Path:
+    """Return where the rows of a world lie, or of an arm of its own in that world."""
+    return folder / name / f"world-{world:03d}{f'-{arm}' if arm else ''}.parquet"

@@ -18,8 +18,18 @@ from trace_assets.store import Home
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
 from trace_assets.tournament.controls import routing_controls
+from trace_assets.tournament.entries import Entry, play_entry, read_entry, task_results
 from trace_assets.tournament.plan import Plan, World, read_plan
-from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, result_file, write_rows
+from trace_assets.tournament.results import (
+    COSTS,
+    RESULTS,
+    SPENDING,
+    Cost,
+    TaskResult,
+    result_file,
+    write_rows,
+)
+from trace_assets.tournament.spending import Spent, spent_in
 
 HOMES = "worlds"
 REGISTRATION = "registration.json"
@@ -58,6 +68,7 @@ def run(
     plan, done, longest, began = read_plan(folder), list[int](), 0.0, time.monotonic()
     for world in plan.worlds:
         if is_finished(folder, world.number):
+            play_arms(folder, plan, world, tell)
             continue
         spent = time.monotonic() - began
         if most_hours is not None and spent + longest > 3600 * most_hours:
@@ -71,7 +82,32 @@ def run(
         longest = max(longest, time.monotonic() - started)
         collect(folder, plan, world.number)
         done.append(world.number)
+        play_arms(folder, plan, world, tell)
     return done
+
+
+def play_arms(
+    folder: Path, plan: Plan, world: World, tell: Callable[[str], None] = lambda words: None
+) -> list[Entry]:
+    """Play the plan's own arms in a world whose loop is finished; what is there is not made again.
+
+    Args:
+        folder: Of the tournament.
+        plan: In force.
+        world: Which.
+        tell: Is given a line on each arm that is not there yet.
+    """
+    found = []
+    for arm in plan.arms:
+        entry = read_entry(folder, world.number, arm)
+        if entry is None:
+            tell(f"world {world.number} of {len(plan.worlds)}: {arm}")
+            home = world_home(folder, world.number)
+            entry = play_entry(folder, plan, world, arm, home, overrides_of(plan, world))
+            if entry.why:
+                tell(f"{arm} does not apply: {entry.why}")
+        found.append(entry)
+    return found
 
 
 def is_finished(folder: Path, world: int) -> bool:
@@ -88,16 +124,18 @@ def _bind(home: Path, plan: Plan) -> None:
     """Note the plan in a world's home; one that was begun for another plan is refused."""
     file = home / REGISTRATION
     if file.is_file():
-        found = json.loads(file.read_bytes()).get("plan")
-        if found != plan.fingerprint:
+        said = json.loads(file.read_bytes())
+        found = said.get("loop", said.get("plan"))
+        if found != plan.loop_fingerprint:
             raise InputError(
                 f"{home} was begun under another plan ({str(found)[:12]}); move it away to play this world "
                 "under the plan as it is now."
             )
         return
     make_folder(home)
+    bound = {"plan": plan.fingerprint} | ({"loop": plan.loop_fingerprint} if plan.arms else {})
     with replacing_file(file) as partial:
-        partial.write_text(json.dumps({"plan": plan.fingerprint}) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(bound) + "\n", encoding="utf-8")
 
 
 def play_demo(plan: Plan, world: World, home: Path) -> None:
@@ -110,8 +148,7 @@ def play_demo(plan: Plan, world: World, home: Path) -> None:
     if not config.is_file():
         with replacing_file(config) as partial:
             partial.write_text("", encoding="utf-8")
-    values: Mapping[str, Any] = {**plan.settings, **world.overrides()}
-    options = [part for name, value in values.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+    options = [part for item in overrides_of(plan, world) for part in ("--set", item)]
     # The caller's own output is the tournament's.
     ended = _trace(home, ["demo", "--keep", *options], stdout=sys.stderr.fileno())
     # A failed check exits with 1 too: an environment that its audit rejects is a world's result like another.
@@ -122,6 +159,25 @@ def play_demo(plan: Plan, world: World, home: Path) -> None:
             f"world {world.number} ended with exit code {ended.returncode}; what it made is kept in {home}, "
             "and the same command goes on."
         )
+
+
+def overrides_of(plan: Plan, world: World) -> list[str]:
+    """Return the settings of a world as items `section.key=value`."""
+    values: Mapping[str, Any] = {**plan.settings, **world.overrides()}
+    return [f"{name}={toml(value)}" for name, value in values.items()]
+
+
+def toml(value: object) -> str:
+    """Write a value as TOML, in one line.
+
+    >>> toml({"a": [1, 2.5, True], "b c": "x"})
+    '{"a" = [1, 2.5, true], "b c" = "x"}'
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
 
 
 def _due(home: Path, options: Sequence[str]) -> bool:
@@ -154,24 +210,16 @@ def collect(folder: Path, plan: Plan, world: int) -> None:
     if not rows:
         raise InputError(f"world {world} has no trial of a test task in {home.path}.")
     rows += routing_controls(rows, world)
-    counts: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for row in rows:
-        cell = counts[row.arm, row.task_id, row.skill]
-        cell[0] += bool(row.success)
-        cell[1] += row.success is not None
     spent: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for entry in store.read(LedgerEntry):
         own = spent[entry.asset, entry.kind, entry.unit]
         own[0] += entry.quantity
         own[1] += entry.cost_usd
-    shared: dict[str, Any] = {"plan": plan.fingerprint, "world": world}
+    shared: dict[str, Any] = {"plan": plan.loop_fingerprint, "world": world}
     costs = [
         Cost(**shared, asset=asset, kind=kind, unit=unit, quantity=quantity, cost_usd=usd)
         for (asset, kind, unit), (quantity, usd) in sorted(spent.items())
     ]
-    results = [
-        TaskResult(**shared, arm=arm, task_id=task, skill=skill, passed=passed, judged=judged)
-        for (arm, task, skill), (passed, judged) in sorted(counts.items())
-    ]
+    write_rows(result_file(folder, SPENDING, world), Spent, spent_in(home, world))
     write_rows(result_file(folder, COSTS, world), Cost, costs)
-    write_rows(result_file(folder, RESULTS, world), TaskResult, results)
+    write_rows(result_file(folder, RESULTS, world), TaskResult, task_results(plan, world, rows))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from trace_assets.tournament.arms import ARMS
+from trace_assets.tournament.entries import Entry, read_entries
 from trace_assets.tournament.plan import Comparison, Plan, Prediction, Registered, read_plan, registered
 from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, read_rows
+from trace_assets.tournament.run import is_finished, world_home
+from trace_assets.tournament.spending import mean_spending, read_spending
 from trace_assets.tournament.worlds import Across, Verdict, across, holm, tie_p_value, verdict, worlds_for
 
 EQUAL = 0.02
@@ -73,8 +78,10 @@ class Score:
         primary: As in the plan.
         secondary: Likewise.
         costs: One row an asset and kind: mean over worlds.
+        spending: One row an arm and kind: mean over worlds; see `mean_spending`.
         unequal: What breaks the rule of equal training rollouts, in words by world.
         other_plans: Worlds whose results were made under an earlier plan.
+        entries: What became of the plan's own arms; those still to be played are not among them.
     """
 
     plan: Plan
@@ -84,13 +91,20 @@ class Score:
     primary: Sequence[Shown]
     secondary: Sequence[Shown]
     costs: pl.DataFrame
+    spending: pl.DataFrame
     unequal: Sequence[str]
     other_plans: Sequence[int]
+    entries: Sequence[Entry]
 
     @property
     def is_due(self) -> bool:
         """Whether all worlds of the plan are played: before that no test figure is shown."""
         return {world.number for world in self.plan.worlds} <= set(self.finished)
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """The plan's own arms that are still to be played, each with in how many worlds; none is shown."""
+        return waiting(self.plan, self.entries)
 
     def held(self, prediction: Prediction) -> bool | None:
         """Say whether a prediction held; None where its comparison has no verdict."""
@@ -110,9 +124,14 @@ def score(folder: Path) -> Score:
     wanted = {world.number for world in plan.worlds}
     rows = read_rows(folder, RESULTS, TaskResult).filter(pl.col("world").is_in(list(wanted)))
     costs = read_rows(folder, COSTS, Cost).filter(pl.col("world").is_in(list(wanted)))
-    finished = tuple(sorted(set(rows["world"].to_list())))
+    finished = tuple(sorted(number for number in wanted if is_finished(folder, number)))
+    entries = read_entries(folder, plan)
+    unfinished = set(waiting(plan, entries)) | (set(ARMS) - set(plan.arms))
+    rows = rows.filter(pl.col("world").is_in(list(finished)) & ~pl.col("arm").is_in(list(unfinished)))
+    played = sorted(set(rows.select("world", "arm").iter_rows()))
+    homes = {number: world_home(folder, number) / "home" for number in finished}
     due = wanted <= set(finished)
-    differences = {one.name: by_world(rows, one) for one in (*plan.primary, *plan.secondary)}
+    differences = {one.name: by_world(rows, one) for one in (*plan.primary, *plan.looked_at)}
     found = {name: across(list(values.values())) for name, values in differences.items()}
     adjusted = holm({one.name: found[one.name].p for one in plan.primary})
     ties = {name: tie_p_value(list(values.values()), plan.margin) for name, values in differences.items()}
@@ -139,11 +158,20 @@ def score(folder: Path) -> Score:
         finished=finished,
         arms=arm_scores(rows, finished),
         primary=[shown(one, primary=True) for one in plan.primary],
-        secondary=[shown(one, primary=False) for one in plan.secondary],
+        secondary=[shown(one, primary=False) for one in plan.looked_at],
         costs=_mean_costs(costs),
+        spending=mean_spending(read_spending(folder, homes, played), played),
         unequal=unequal_budgets(costs),
-        other_plans=sorted(set(rows.filter(pl.col("plan") != plan.fingerprint)["world"].to_list())),
+        other_plans=sorted(set(rows.filter(pl.col("plan") != plan.loop_fingerprint)["world"].to_list())),
+        entries=entries,
     )
+
+
+def waiting(plan: Plan, entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the plan's own arms that are still to be played, each with in how many worlds."""
+    played = Counter(entry.arm for entry in entries)
+    left = {arm: len(plan.worlds) - played[arm] for arm in plan.arms}
+    return {arm: worlds for arm, worlds in left.items() if worlds}
 
 
 def by_world(rows: pl.DataFrame, one: Comparison) -> dict[int, float]:

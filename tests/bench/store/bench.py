@@ -90,6 +90,14 @@ READS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "routers": {"router_scores": EVERY, "router_regrets": EVERY},
     "repairs": {"repairs": EVERY, **_KEPT},
     "sandbox_attacks": {"sandbox_checks": EVERY},
+    "spending_by_arm": {
+        "evaluations": ("arm", "split"),
+        "ledger": EVERY,
+        "training_curves": ("name", "validation_n"),
+        "adapters": ("name", "kind", "capability_id", "rollouts", "validation_n"),
+        "seed_outcomes": ("capability_id", "n"),
+        "pilots": ("capability_id", "rollouts", "n_checkpoints", "n_seeds", "n_tasks"),
+    },
     "suspect_tasks": {"suspect_tasks": EVERY},
     "tainted_by": {
         **_LINEAGE,

@@ -1,0 +1,223 @@
+"""Arms of their own: registered, added, refused with a reason, and rejection sampling on a tiny target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.tournament.test_spending import adapter
+from tests.tournament.test_tournament import RATES, planned, scripted
+from tests.training.conftest import base, words
+from trace_assets.cli.main import app
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.records import Adapter, BaseCheckpoint, Evaluation
+from trace_assets.settings import Settings
+from trace_assets.store import Home, folder_version
+from trace_assets.study import Study
+from trace_assets.tournament import arms
+from trace_assets.tournament.arms.protocol import Arm, Made, Meter, PlayedWorld
+from trace_assets.tournament.entries import add_arm, read_entries
+from trace_assets.tournament.page import page
+from trace_assets.tournament.plan import PLAN, Plan, default_plan, read_plan, write_plan
+from trace_assets.tournament.results import RESULTS, result_file
+from trace_assets.tournament.run import is_finished, run
+from trace_assets.tournament.score import score
+
+__all__ = ["base", "words"]
+
+
+class Scripted:
+    """An arm that passes a share of the tasks, and does not apply to some worlds."""
+
+    name = "scripted"
+    about = "Passes as often as it is told."
+    needs = "nothing"
+
+    def __init__(self, rate: float, not_in: tuple[int, ...] = (), breaks_in: int = 0) -> None:
+        self.rate, self.not_in, self.breaks_in, self.played = rate, not_in, breaks_in, list[int]()
+
+    def refusal(self, world: PlayedWorld) -> str:
+        return "this world has no script" if world.number in self.not_in else ""
+
+    def play(self, world: PlayedWorld, folder: Path) -> Made:
+        if world.number == self.breaks_in:
+            raise Unavailable("the power went")
+        self.played.append(world.number)
+        rows = [
+            Evaluation(
+                task_id=f"t{n}",
+                trial=0,
+                arm=self.name,
+                adapter=None,
+                success=n < 200 * self.rate,
+                reward=None,
+            )
+            for n in range(200)
+        ]
+        return Made(rows, Meter({"training": 900.0}, wall=3.0, cpu=2.0).spent(len(rows)))
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Arm], None]:
+    return lambda arm: monkeypatch.setitem(cast(dict[str, Arm], arms.ARMS), arm.name, arm)
+
+
+def added(folder: Path) -> Any:
+    return CliRunner().invoke(
+        app, ["tournament", "add-arm", str(folder), "scripted", "--why", "was asked for"]
+    )
+
+
+def test_an_added_arm_is_played_alone_and_marked(tmp_path: Path, known: Callable[[Arm], None]) -> None:
+    first = planned(tmp_path, 3)
+    run(tmp_path, play=scripted(RATES))
+    before = {file: file.read_bytes() for file in (tmp_path / RESULTS).iterdir()}
+    arm = Scripted(0.1)
+    known(arm)
+    told = added(tmp_path)
+    assert told.exit_code == 0 and "scripted: 3 worlds" in told.output
+    assert arm.played == [1, 2, 3]
+    assert {file: file.read_bytes() for file in before} == before, "the loop's own results are as they were"
+    text = page(score(tmp_path))
+    assert "| `scripted` | 10.0" in text and "| `scripted - routed` | -5" in text
+    assert "3 worlds seen: arm scripted added, was asked for" in text
+    assert "| `scripted` | 900 |" in text and "earlier plan" not in text
+    plan = read_plan(tmp_path)
+    assert plan.loop_fingerprint == first.fingerprint != plan.fingerprint
+    assert added(tmp_path).exit_code == 0 and arm.played == [1, 2, 3]
+    assert len(json.loads((tmp_path / "register.json").read_text())) == 2
+
+
+def test_an_arm_of_some_worlds_is_not_shown_yet(tmp_path: Path, known: Callable[[Arm], None]) -> None:
+    planned(tmp_path, 3)
+    run(tmp_path, play=scripted(RATES))
+    known(Scripted(0.1, breaks_in=3))
+    assert added(tmp_path).exit_code != 0
+    text = page(score(tmp_path))
+    assert "`scripted` is still to be played in 1 of 3 worlds" in text
+    assert "| `scripted` |" not in text and "was better than `base`" in text
+    arm = Scripted(0.1)
+    known(arm)
+    assert run(tmp_path, play=scripted(RATES)) == [] and arm.played == [3]
+    assert "| `scripted` | 10.0" in page(score(tmp_path))
+
+
+def test_an_arm_that_does_not_apply_has_a_reason_and_no_rate(
+    tmp_path: Path, known: Callable[[Arm], None]
+) -> None:
+    planned(tmp_path, 3)
+    run(tmp_path, play=scripted(RATES))
+    arm = Scripted(0.9, not_in=(2,))
+    known(arm)
+    told = CliRunner().invoke(app, ["tournament", "add-arm", str(tmp_path), "scripted", "--json"])
+    assert [row["state"] for row in json.loads(told.stdout)] == ["played", "does not apply", "played"]
+    text = page(score(tmp_path))
+    assert "`scripted` does not apply in world 2: this world has no script." in text
+    (row,) = [one for one in score(tmp_path).arms if one.arm == "scripted"]
+    assert (row.worlds, row.not_played, row.rate.mean) == (2, 1, 0.9)
+
+
+def test_a_plan_may_name_arms_from_the_start(tmp_path: Path, known: Callable[[Arm], None]) -> None:
+    arm = Scripted(0.5)
+    known(arm)
+    plan = Plan.model_validate({**default_plan(2, 5, {}).model_dump(), "arms": ("scripted",)})
+    write_plan(tmp_path, plan)
+    assert run(tmp_path, play=scripted(RATES)) == [1, 2] == arm.played
+    text = page(score(tmp_path))
+    assert "| `scripted` | 50.0" in text and "Amended" not in text
+    result_file(tmp_path, RESULTS, 2, "scripted").unlink()
+    assert [one.world for one in read_entries(tmp_path, plan)] == [1]
+    assert run(tmp_path, play=scripted(RATES)) == [] and arm.played == [1, 2, 2]
+
+
+def test_plans_without_arms_say_nothing_of_them(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert (
+        "arms" not in json.loads((tmp_path / PLAN).read_text()) and plan.loop_fingerprint == plan.fingerprint
+    )
+    for names, why in (
+        (("nobody",), "there is no arm 'nobody': take one of"),
+        (("rft", "rft"), "named twice"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            Plan.model_validate({**plan.model_dump(), "arms": names})
+    with pytest.raises(InputError, match="no arm 'nobody'"):
+        add_arm(tmp_path, "nobody", lambda world: is_finished(tmp_path, world))
+    assert read_plan(tmp_path) == plan
+
+
+def test_every_arm_says_what_it_is() -> None:
+    told = CliRunner().invoke(app, ["tournament", "add-arm", "folder", "--list", "--json"])
+    rows = json.loads(told.stdout)
+    assert [row["arm"] for row in rows] == list(arms.ARMS)
+    assert all(row["about"].endswith(".") and row["needs"] for row in rows)
+
+
+def world_of_words(folder: Path, words: ModuleType, base: Path, *, budget: int) -> PlayedWorld:
+    home = Home.open(folder / "home")
+    study = Study.of(home, Settings(training=words.SECTION))
+    vars(study)["target"] = words.WordTarget()
+    checkpoint = BaseCheckpoint(
+        base_id=folder_version(base),
+        path=str(base),
+        parameters=1,
+        steps=1,
+        pass_rate=None,
+        pass_rate_low=None,
+        pass_rate_high=None,
+        n=0,
+    )
+    study.store.write([checkpoint], BaseCheckpoint)
+    if budget:
+        study.store.write([adapter("x", "capability", budget)], Adapter, "x")
+    return PlayedWorld(1, study, ())
+
+
+@pytest.mark.train
+def test_rejection_sampling_learns_what_passed(
+    tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    world, arm = world_of_words(tmp_path, words, base, budget=12 * 40), arms.ARMS["rft"]
+    assert not arm.refusal(world)
+    made = arm.play(world, tmp_path / "rft")
+    assert {row.arm for row in made.rows} == {"rft"} and {row.split for row in made.rows} == {"test"}
+    rate = sum(bool(row.success) for row in made.rows) / len(made.rows)
+    assert rate > 0.6, "the base model says the word in about one case of five"
+    spent = {row["kind"]: row["marginal"] for row in made.spent}
+    assert spent["training"] == 480 and spent["checkpoint looks"] == 3 * 10 and spent["audits"] == 0
+    assert spent["rollouts in all"] == 510 and spent["evaluation"] == len(made.rows)
+    assert spent["tokens of the agent"] is None and spent["cpu"] > 0
+    (opened,) = json.loads((world.study.home.path / "test_split.json").read_text())
+    assert list(opened["adapters"]) == ["rft"]
+    monkeypatch.setattr("trace_assets.tournament.arms.imitated._make", None)
+    again = arm.play(world, tmp_path / "rft")
+    assert [row.success for row in again.rows] == [row.success for row in made.rows]
+    assert {row["kind"]: row["marginal"] for row in again.spent} == spent
+
+
+@pytest.mark.train
+def test_a_base_that_never_passes_stays_as_it_is(tmp_path: Path, words: ModuleType, base: Path) -> None:
+    pytest.importorskip("torch")
+    world = world_of_words(tmp_path, words, base, budget=40)
+
+    class Never(words.WordTarget):  # type: ignore[misc, name-defined]
+        def episode(self, task: Any, *, seed: int) -> Any:
+            return words.WordEpisode("nothing that is ever said", False)
+
+    vars(world.study)["target"] = Never()
+    made = arms.ARMS["rft"].play(world, tmp_path / "rft")
+    assert not any(row.success for row in made.rows) and all(row.fault is None for row in made.rows)
+
+
+def test_without_an_adapter_there_is_no_budget_to_be_equal_to(
+    tmp_path: Path, words: ModuleType, base: Path
+) -> None:
+    world = world_of_words(tmp_path, words, base, budget=0)
+    assert "no adapter was trained" in arms.ARMS["rft"].refusal(world)

@@ -1,0 +1,220 @@
+"""Rejection sampling: is reinforcement needed, or do the base model's own successes teach as much?"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trace_assets.errors import require_extra
+from trace_assets.resources.policy import base_checkpoint, base_folder
+from trace_assets.settings import Training
+from trace_assets.store.files import replacing_file
+from trace_assets.tournament.arms.protocol import Made, Meter, PlayedWorld
+
+if TYPE_CHECKING:
+    from trace_assets.training.episodes import Player, Row
+    from trace_assets.training.plan import Plan
+    from trace_assets.training.run import TrainablePolicy
+
+RATE = 0.5
+"""Learning rate over that of GRPO, as of demonstrations (`trace_assets.training.warm_start`)."""
+CHUNK = 16
+"""Episodes of a forward pass, where the settings name no number."""
+
+
+class Rft:
+    """Rejection-sampling fine-tuning on the target (Yuan et al. 2023, arXiv 2308.01825).
+
+    The base model plays the target's discovery tasks, in the order and groups in which GRPO would; what
+    passes is learned token by token by one LoRA of the same shape, in as many steps of as many episodes as
+    GRPO's. Checkpoints are compared on the validation tasks that direct GRPO is compared on.
+    """
+
+    name = "rft"
+    about = "One LoRA that has learned the base model's own successes at the target's tasks."
+    needs = "verdicts of the target"
+
+    def refusal(self, world: PlayedWorld) -> str:
+        """Nothing was trained: then there is no budget to be equal to."""
+        if not world.budget:
+            return "no adapter was trained in this world, so there are no rollouts to be equal to"
+        if world.study.settings.training.shard:
+            return "the model is divided among processes (training.shard), and this arm takes one"
+        return ""
+
+    def play(self, world: PlayedWorld, folder: Path) -> Made:
+        """Sample, learn and play the test tasks."""
+        require_extra("torch", "train", "rejection-sampling fine-tuning")
+        from trace_assets.training.checkpoints import adapter_id
+        from trace_assets.training.grpo import calm
+
+        done, path = folder / "spending.json", folder / "adapter"
+        if not done.is_file():  # a killed attempt begins anew: it takes as long as one adapter
+            meter = Meter(dict.fromkeys(("discovery", "audits", "pilots", "gradient probe", "validation"), 0))
+            with calm(), meter.running():
+                meter.alone |= _make(world, path)
+            found = {"alone": meter.alone, "wall": meter.wall, "cpu": meter.cpu}
+            with replacing_file(done) as partial:
+                partial.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        meter = Meter(**json.loads(done.read_bytes()))
+        rows = world.on_test(self.name, folder, (adapter_id(path), path))
+        return Made(rows, meter.spent(len(rows)))
+
+
+def _make(world: PlayedWorld, folder: Path) -> dict[str, float]:
+    """Train the adapter into its folder, and return the rollouts that it took."""
+    from trace_assets.training.checkpoints import write_adapter
+    from trace_assets.training.episodes import Player
+    from trace_assets.training.plan import make_plan
+    from trace_assets.training.sampler import open_sampler
+    from trace_assets.training.validation import split_held_out
+
+    study, section = world.study, world.study.settings.training
+    base, target = base_folder(study), study.target
+    plan = make_plan(target.tasks("discovery"), section, world.budget)
+    held_out, _ = split_held_out(
+        target.tasks("validation"), section.validation_seeds, section.validation_episodes
+    )
+    with (
+        open_sampler(base, section, folder.parent / "sampler") as policy,
+        Player(
+            target,
+            policy,
+            seed=section.seed,
+            max_turns=section.max_turns,
+            concurrency=section.concurrency,
+        ) as player,
+    ):
+        passed = sample_passed(player, plan)
+        model = fresh_lora(base, section)
+        look = _Look(player, policy, model, held_out)
+        learn(model, passed, plan, section, look)
+        write_adapter(model, folder, base_checkpoint(study).base_id)
+    return {"training": float(plan.rollouts), "checkpoint looks": float(look.played)}
+
+
+def sample_passed(player: Player, plan: Plan) -> list[Row]:
+    """Play a plan's groups with the weights as they are, and return the episodes that passed.
+
+    Args:
+        player: Who plays.
+        plan: Tasks and rollouts a task.
+    """
+    from trace_assets.training.episodes import to_row
+
+    passed: list[Row] = []
+    for iteration in range(plan.iterations):
+        start = iteration * plan.tasks_per_iteration
+        tasks = plan.schedule[start : start + plan.tasks_per_iteration]
+        played = player.play([task for task in tasks for _ in range(plan.group_size)], f"rft {iteration + 1}")
+        rows = [to_row(one.trajectory, one.tokens, 0) for one in played if one.trajectory.success]
+        passed += [row for row in rows if any(row.own)]
+    return passed
+
+
+def fresh_lora(base: Path, section: Training) -> Any:
+    """Return the base model with a LoRA that changes nothing, as GRPO begins with one."""
+    import torch
+    from peft import get_peft_model
+    from transformers import set_seed
+
+    from trace_assets.policies.lora import load_model
+    from trace_assets.training.checkpoints import lora_config
+
+    set_seed(section.seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(base, "bfloat16" if section.bf16 else "float32", device)
+    return get_peft_model(model, lora_config(section))
+
+
+class _Look:
+    """Compares checkpoints on the same episodes and keeps the best weights; of equals the earliest."""
+
+    def __init__(self, player: Player, policy: TrainablePolicy, model: Any, tasks: Sequence[Any]) -> None:
+        self._player, self._policy, self._model, self._tasks = player, policy, model, tasks
+        self._best, self._weights, self.played = -1.0, dict[str, Any](), 0
+
+    def take(self) -> None:
+        """Look at the present weights."""
+        from trace_assets.training.checkpoints import lora_state
+        from trace_assets.training.validation import validate
+
+        self._policy.load_weights(self._model)
+        rate = validate(self._player, self._tasks, "comparison of checkpoints")
+        self.played += len(self._tasks)
+        if rate.rate > self._best:
+            self._best = rate.rate
+            self._weights = {name: value.clone() for name, value in lora_state(self._model).items()}
+
+    def load_best(self) -> None:
+        """Put the best weights back into the model."""
+        from trace_assets.training.checkpoints import load_lora
+
+        load_lora(self._model, self._weights)
+
+
+def learn(model: Any, rows: Sequence[Row], plan: Plan, section: Training, look: _Look) -> None:
+    """Raise the likelihood of episodes, every own token alike, in as many steps as GRPO's.
+
+    Args:
+        model: The PEFT model; it holds the best checkpoint afterwards.
+        rows: What passed. Without any, nothing is learned and the base model stays as it is.
+        plan: How many steps, of how many episodes.
+        section: Learning rate, warm-up, clipping, how often a checkpoint is looked at.
+        look: Takes a look at checkpoints.
+    """
+    import torch
+    from torch.optim.lr_scheduler import LambdaLR
+
+    if not rows:
+        look.take()
+        look.load_best()
+        return
+    trained = [value for value in model.parameters() if value.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=RATE * section.learning_rate, weight_decay=0.0)
+    warmup, total = min(section.warmup_iterations, plan.iterations - 1), plan.iterations
+
+    def factor(step: int) -> float:
+        return (step + 1) / (warmup + 1) if step < warmup else max(0.0, (total - step) / (total - warmup))
+
+    schedule = LambdaLR(optimizer, factor)
+    order = random.Random(f"{section.seed}/rft")
+    waiting: list[Row] = []
+    size = section.micro_batch or CHUNK
+    for step in range(1, total + 1):
+        while len(waiting) < plan.batch:
+            waiting += order.sample(list(rows), len(rows))
+        now, waiting = waiting[: plan.batch], waiting[plan.batch :]
+        now = sorted(now, key=lambda row: len(row.prompt_ids) + len(row.completion_ids))
+        tokens = sum(map(sum, (row.own for row in now)))
+        model.train()
+        for start in range(0, len(now), size):
+            ids, mask, own = (one.to(model.device) for one in _padded(now[start : start + size]))
+            with torch.autocast(model.device.type, torch.bfloat16, enabled=section.bf16):
+                logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+            scores = torch.log_softmax(logits.float(), dim=-1)
+            nats = -scores.gather(-1, ids[:, 1:, None])[..., 0] * own[:, 1:]
+            (nats.sum() / tokens).backward()
+        torch.nn.utils.clip_grad_norm_(trained, section.max_grad_norm)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad(set_to_none=True)
+        if step % section.validate_every == 0 or step == total:
+            look.take()
+    look.load_best()
+    model.eval()
+
+
+def _padded(rows: Sequence[Row]) -> tuple[Any, Any, Any]:
+    """Return ids, mask and own tokens of some episodes, padded on the right."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    ids = [torch.tensor(row.prompt_ids + row.completion_ids) for row in rows]
+    own = [torch.tensor([0] * len(row.prompt_ids) + row.own) for row in rows]
+    mask = [torch.ones_like(one) for one in ids]
+    padded = (pad_sequence(one, batch_first=True) for one in (ids, mask, own))
+    return next(padded), next(padded), next(padded)
