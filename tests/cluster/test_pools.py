@@ -103,6 +103,7 @@ def test_a_shut_down_pool_leaves_nobody_at_work_and_takes_no_more(open_pool: Ope
         pool.submit(answer, 1).result(600)
 
 
+@pytest.mark.slow
 def test_what_no_node_has_is_said_and_not_waited_for(ray_cluster: object) -> None:
     from trace_assets.orchestration.cluster.ray_pool import RayPool
 
@@ -114,6 +115,7 @@ def test_what_no_node_has_is_said_and_not_waited_for(ray_cluster: object) -> Non
         assert pool.submit(answer, 1, needs=Needs(1, 4, 0)).result(600) == 1
 
 
+@pytest.mark.slow
 def test_an_address_where_nobody_answers_is_one_sentence() -> None:
     pytest.importorskip("ray", reason="the extra `cluster` (Ray) is not installed")
     from trace_assets.orchestration.cluster.ray_pool import RayPool

@@ -4,64 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
-
-from trace_assets.records import LedgerEntry
-from trace_assets.store import Home, Store
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "orchestration"))
-from simulations import simulation_file
+from homes import made_how_often, run, same, simulation_files, trace
 
 pytestmark = pytest.mark.slow
-
-
-def trace(home: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "trace_assets", *arguments],
-        cwd=home.parent,
-        env={**os.environ, "TRACE_HOME": str(home), **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def run(home: Path, *arguments: str, **variables: str) -> str:
-    process = trace(home, *arguments, **variables)
-    said, _ = process.communicate(timeout=900)
-    assert process.returncode == 0, said
-    return said
-
-
-def contents(home: Path) -> dict[str, pl.DataFrame]:
-    """Return the tables that follow from the trajectories alone."""
-    return {
-        path.relative_to(home).as_posix(): pl.read_parquet(path)
-        for path in sorted((home / "tables").glob("*/*.parquet"))
-        if path.parent.name not in ("ledger", "lineage", "arrivals", "ingested_files", "made_with")
-    }
-
-
-def made_how_often(home: Path) -> Counter[tuple[str, str]]:
-    rows = Store(Home.open(home).tables).read(LedgerEntry)
-    return Counter((row.asset, row.partition) for row in rows if row.kind == "wall")
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("files")
-    return [
-        str(simulation_file(folder / f"{name}.json", name, n=24, lacking=8 + n, domain=name))
-        for n, name in enumerate(("desk", "shop"))
-    ]
+    return simulation_files(folder)
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +30,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory, files: list[str]) -> Path:
 
 def on_ray(cluster: Any) -> dict[str, str]:
     return {"TRACE__CLUSTER__ENGINE": "ray", "TRACE__CLUSTER__ADDRESS": cluster.address}
-
-
-def same(one: Path, other: Path) -> None:
-    here, there = contents(one), contents(other)
-    assert list(here) == list(there) and here
-    assert [name for name in here if not here[name].equals(there[name])] == []
-    assert made_how_often(one) == made_how_often(other)
 
 
 def test_the_tables_are_those_of_one_machine(

@@ -9,7 +9,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -54,6 +54,8 @@ KNOCK_SECONDS = 10.0
 """Longest wait for the cluster's port."""
 ENDING_SECONDS = 10.0
 """What worker processes are given to end when their driver or their call has ended."""
+LOOK_SECONDS = 1.0
+"""Between two looks at which nodes are alive, while calls are under way."""
 NODE_SECONDS = 120.0
 """Longest wait for the answer of a node that Ray takes for alive."""
 
@@ -97,6 +99,7 @@ class RayPool:
         self._free = threading.Semaphore(self._width)
         self._lock = threading.Lock()
         self._under_way: set[Any] = set()
+        self._looked: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
         self._closed = False
         self._variables: dict[str, str] = {CREW_VARIABLE: self.crew}
         self._history: Any = None
@@ -215,19 +218,36 @@ class RayPool:
                     num_gpus=gpus,
                     resources={SANDBOX: needs.sandbox} if needs.sandbox else {},
                     max_retries=0,
+                    num_returns="streaming",
                     scheduling_strategy="SPREAD",
                 )
                 .remote(work, arguments)
             )
             self._under_way.add(call)
         try:
-            answer: bytes = ray.get(call)
+            node = str(ray.get(next(call)))
+            while not ray.wait([call], timeout=LOOK_SECONDS)[0]:
+                # Of a machine that is gone, with its network, nobody tells Ray that the connection has ended:
+                # the answer of a node that Ray itself takes for dead would be waited for long.
+                if node in self._lost_nodes():
+                    raise WorkerDied(f"node {node[:12]} of the cluster is lost")
+            answer: bytes = ray.get(next(call))
             return answer
+        except StopIteration:
+            raise WorkerDied("the call ended without an answer") from None
         except LOST as error:
             raise WorkerDied((str(error).splitlines() or [""])[0] or type(error).__name__) from None
         finally:
             with self._lock:
                 self._under_way.discard(call)
+
+    def _lost_nodes(self) -> frozenset[str]:
+        """Return the nodes that the cluster takes for dead; asked for once for all calls."""
+        with self._lock:
+            if time.monotonic() > self._looked[0] + LOOK_SECONDS:
+                lost = frozenset(str(node["NodeID"]) for node in ray.nodes() if not node["Alive"])
+                self._looked = (time.monotonic(), lost)
+            return self._looked[1]
 
     def bury(self, home: Home) -> list[str]:
         """Strike out the dead of other machines: the cluster knows lost nodes, a living node its own dead."""
@@ -308,9 +328,13 @@ class _Raised:
         self.error = error
 
 
-def _answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    """Call a function on a node; what it raises is an answer too, so that only losses are Ray's to report."""
-    os.environ[NODE_VARIABLE] = ray.get_runtime_context().get_node_id()
+def _answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Iterator[str | bytes]:
+    """Call a function on a node: say first which node it is, then what the function returned.
+
+    What it raises is an answer too, so that only losses are Ray's to report.
+    """
+    os.environ[NODE_VARIABLE] = node = ray.get_runtime_context().get_node_id()
+    yield node
     answer: Any
     try:
         answer = work(*arguments)
@@ -321,9 +345,10 @@ def _answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     finally:
         withdraw()  # an idle worker is the cluster's, and may be ended at any time
     try:
-        return pickle.dumps(answer)
+        sent = pickle.dumps(answer)
     except (TypeError, AttributeError, ValueError, pickle.PicklingError) as error:
-        return pickle.dumps(_Raised(RuntimeError(f"the answer cannot be sent: {error}")))
+        sent = pickle.dumps(_Raised(RuntimeError(f"the answer cannot be sent: {error}")))
+    yield sent
 
 
 def _knock(address: str) -> None:

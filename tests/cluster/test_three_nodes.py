@@ -1,0 +1,137 @@
+"""A diagnosis on three nodes that share a folder and nothing else: its tables, and what a lost node costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from homes import DESKS, run, same, simulation_files
+from namespaces import why_not
+from three_nodes import ThreeNodes
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeNodes]:
+    """Three nodes, the first of which has the head."""
+    pytest.importorskip("ray", reason="the extra `cluster` (Ray) is not installed")
+    if reason := why_not():
+        pytest.skip(reason)
+    cluster = ThreeNodes(tmp_path_factory.mktemp("shared"), tmp_path_factory.mktemp("logs"))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="module")
+def files(nodes: ThreeNodes) -> list[str]:
+    return simulation_files(nodes.shared, DESKS)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, files: list[str]) -> Path:
+    """A home made by the local pool, on the machine that the nodes are part of."""
+    home = tmp_path_factory.mktemp("alone") / "home"
+    run(home, "ingest", *files)
+    run(home, "diagnose")
+    return home
+
+
+def finished(process: subprocess.Popen[str], seconds: float = 600) -> str:
+    said, _ = process.communicate(timeout=seconds)
+    assert process.returncode == 0, said
+    return said
+
+
+def ingested(nodes: ThreeNodes, name: str, files: list[str]) -> Path:
+    """Return a home on the shared folder with the trajectories in it."""
+    home = nodes.shared / name
+    finished(nodes.trace(home, "ingest", *files, TRACE__CLUSTER__ENGINE="local"))
+    return home
+
+
+def holders(home: Path) -> dict[Path, dict[str, Any]]:
+    """Return who makes what, by the file of the item's lock; also who was killed and never let go."""
+    found = {}
+    for lock in (home / "locks" / "items").glob("*.lock"):
+        with suppress(OSError, ValueError):  # half written, or let go
+            found[lock] = json.loads(lock.read_text())
+    return found
+
+
+def wait_while(process: subprocess.Popen[str], look: Callable[[], bool], seconds: float = 600) -> bool:
+    """Look again and again until something is so; say whether it was while a process went on."""
+    give_up = time.monotonic() + seconds
+    while not look():
+        if process.poll() is not None or time.monotonic() > give_up:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def test_every_node_can_take_part_and_none_sees_what_is_not_shared(nodes: ThreeNodes) -> None:
+    home = nodes.shared / "looked-at"
+    said = json.loads(finished(nodes.trace(home, "cluster", "check", "--json")))
+    assert said["ok"]
+    hosts = {node["report"]["host"]: node["report"] for node in said["nodes"]}
+    assert set(hosts) == {"n1", "n2", "n3"}
+    assert len({report["boot"] for report in hosts.values()}) == 3
+    private = nodes.shared.parent / "of-this-machine"
+    private.mkdir()
+    seen = nodes.run("test", "-e", str(private))
+    assert seen.wait(60) == 1
+
+
+def test_the_tables_of_three_nodes_are_those_of_one_machine(
+    nodes: ThreeNodes, files: list[str], alone: Path
+) -> None:
+    home = ingested(nodes, "three", files)
+    began = time.monotonic()
+    process = nodes.trace(home, "diagnose")
+    hosts: set[str] = set()
+
+    def seen() -> bool:
+        hosts.update(one["host"] for one in holders(home).values())
+        return False
+
+    wait_while(process, seen)
+    finished(process)
+    same(alone, home)
+    assert hosts & {"n2", "n3"}, hosts
+    seconds = time.monotonic() - began
+    print(f"\ndiagnosis of {len(files)} batches on three nodes: {seconds:.0f} s, on {sorted(hosts)}")
+
+
+def test_the_item_of_a_killed_node_begins_anew_on_another(
+    nodes: ThreeNodes, files: list[str], alone: Path
+) -> None:
+    home = ingested(nodes, "killed", files)
+    process = nodes.trace(home, "diagnose")
+    struck: dict[Path, dict[str, Any]] = {}
+
+    def at_work() -> bool:
+        struck.update({lock: one for lock, one in holders(home).items() if one["host"] in ("n2", "n3")})
+        return bool(struck)
+
+    assert wait_while(process, at_work), finished(process)
+    lock, before = next(iter(struck.items()))
+    began = time.monotonic()
+    nodes.network.machines[before["host"]].kill()
+    assert holders(home).get(lock) == before, "it had ended before its node was killed"
+    assert wait_while(process, lambda: holders(home).get(lock, before) != before), finished(process)
+    seconds = time.monotonic() - began
+    after = holders(home).get(lock)
+    said = finished(process)
+    assert after is None or after["host"] != before["host"], said
+    same(alone, home)
+    print(f"\n{before['what']} began anew {seconds:.1f} s after the loss of {before['host']}")
+    nodes.start(before["host"])
+    nodes.wait_for(3)
