@@ -91,7 +91,7 @@ def test_the_variables_are_asked_for(release: Path, monkeypatch: pytest.MonkeyPa
         LiteLLMRouting.from_environment(release)
     monkeypatch.setenv("TRACE_UPSTREAM", "http://127.0.0.1:1/v1")
     monkeypatch.setenv("TRACE_ROUTER", "dice")
-    with pytest.raises(InputError, match="label_logits or classifier"):
+    with pytest.raises(InputError, match="classifier or label_logits"):
         LiteLLMRouting.from_environment(release)
 
 

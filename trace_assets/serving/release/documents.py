@@ -86,7 +86,8 @@ def texts(release: Release, launch: Launch, tested: Sequence[ArmSummary], versio
         "models": (
             "routed",
             release.base.name,
-            *(one.served_as for one in (*release.adapters, *release.together)),
+            *(one.served_as for one in release.adapters),
+            *(one.served_as for one in release.together),
         ),
         "package": f"trace-assets{'[train]' if release.router.router == 'classifier' else ''}=={version}",
     }

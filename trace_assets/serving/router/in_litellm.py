@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from trace_assets.errors import InputError, TraceError
 from trace_assets.serving.router.app import ROUTED, RouterName, open_decider, routing_of_release
@@ -66,14 +66,15 @@ class LiteLLMRouting:
         Raises:
             InputError: The address is not set, or the router is none.
         """
-        upstream, router = os.environ.get(UPSTREAM, ""), os.environ.get(ROUTER)
+        upstream, named = os.environ.get(UPSTREAM, ""), os.environ.get(ROUTER, "")
         if not upstream:
             raise InputError(
                 f"{UPSTREAM} is not set: give the model server's address, such as http://127.0.0.1:8000/v1."
             )
-        if router not in (None, "", "label_logits", "classifier"):
-            raise InputError(f"{ROUTER} is '{router}'; it may be label_logits or classifier.")
-        return cls(release, upstream, router or None, os.environ.get(UPSTREAM_KEY, ""))
+        if named and named not in get_args(RouterName):
+            raise InputError(f"{ROUTER} is '{named}'; it may be {' or '.join(get_args(RouterName))}.")
+        router = next((one for one in get_args(RouterName) if one == named), None)
+        return cls(release, upstream, router, os.environ.get(UPSTREAM_KEY, ""))
 
     async def model_for(self, request: Mapping[str, Any]) -> str | None:
         """Return the model that a chat request goes to; None where it does not ask to be routed.
