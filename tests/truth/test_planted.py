@@ -75,7 +75,7 @@ def test_without_a_policy_no_rule_of_it_is_broken() -> None:
 
 STRANGE_FOUND, STRANGE_N = 14, 15
 """Planted capabilities of the strange domains that are found, of how many."""
-STRANGE_ACCUSED, STRANGE_OTHERS = 16, 31
+STRANGE_ACCUSED, STRANGE_OTHERS = 30, 31
 """Planted faults of other parties there that are found, of how many."""
 
 

@@ -9,6 +9,7 @@ from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves, records_in
+from trace_assets.diagnosis.detectors.wording import last_name, plain_name
 from trace_assets.records import ActionDiff, ExpectedAction
 
 _EXCEPTION = re.compile(
@@ -55,7 +56,8 @@ def tool_exception(case: Case) -> Ruling | None:
 def lost_write(case: Case) -> Ruling | None:
     """A tool reported a change as made, a later look at the object shows it unmade, and all else is right.
 
-    Looked at are texts under the argument's own name in the object's record, before any other change of it.
+    Looked at are texts and numbers under the argument's own name in the object's record, before any other
+    change of it.
     """
     if case.diffs != []:
         return None
@@ -63,7 +65,11 @@ def lost_write(case: Case) -> Ruling | None:
     for step in steps:
         if step.failed or step.tool not in case.writes or step.answer is None:
             continue
-        given = {name: value for name, value in step.arguments.items() if isinstance(value, str)}
+        given = {
+            plain_name(name): value
+            for name, value in step.arguments.items()
+            if isinstance(value, str | int | float) and not isinstance(value, bool)
+        }
         look = next(
             (
                 other
@@ -75,12 +81,26 @@ def lost_write(case: Case) -> Ruling | None:
         if look is None or look.failed or look.tool in case.writes or look.answer is None:
             continue
         shown = records_in(look.result)
-        fields = shown[0] if len(shown) == 1 else {}
+        fields = {last_name(name): value for name, value in shown[0].items()} if len(shown) == 1 else {}
         for name, value in given.items():
-            if name in fields and normal(fields[name]) != normal(value):
+            if name in fields and not _same_value(fields[name], value):
                 detail = f"{step.tool} set {name} to {value!r}, and {look.tool} then showed {fields[name]!r}"
                 return Ruling("environment", "lost_write", (step.index, look.answer), detail)
     return None
+
+
+def _same_value(shown: str, given: str | float) -> bool:
+    """Tell whether a record shows what a call gave, numbers as numbers.
+
+    >>> _same_value("900.0", 900), _same_value("#K1", "k1"), _same_value("500", 900)
+    (True, True, False)
+    """
+    if isinstance(given, str):
+        return normal(shown) == normal(given)
+    try:
+        return float(shown) == float(given)
+    except ValueError:
+        return False
 
 
 # Rules on the task's ground truth: it asks for what cannot or must not be, and the run fails on just that.

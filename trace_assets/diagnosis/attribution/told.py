@@ -13,6 +13,7 @@ from typing import Any
 from trace_assets.diagnosis.attribution.case import CONTROL, Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.unsupported_argument import date_words
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import ActionDiff
@@ -29,6 +30,7 @@ _REFUSED = re.compile(
     r"unfortunately|not authori[sz]ed|don't have (?:access|the ability)|i'?m sorry|i am sorry)\b",
     re.IGNORECASE,
 )
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[ T]|\Z)")
 _GIVEN = 3
 """Characters from which a text value is told from chance words."""
 
@@ -142,9 +144,15 @@ def _stands_in(value: Any, text: str) -> bool:
 
     >>> _stands_in(14, "for 14 days"), _stands_in(14, "in 2014"), _stands_in("#W12", "order W12.")
     (True, False, True)
+    >>> _stands_in("2030-05-26 10:00", "on May 26th, at ten"), _stands_in("2030-05-26", "on May 2")
+    (True, False)
     """
     if isinstance(value, int | float):
         return any(number == float(value) for number in _numbers(text))
+    if date := _DATE.match(str(value)):
+        # A moment counts as said with its day: people tell the hour in too many ways.
+        day = date_words(*(int(part) for part in date.groups()))
+        return day.search(text.lower()) is not None
     words = re.escape(normal(value))
     return re.search(rf"(?<![\w-]){words}(?![\w-])", normal(text)) is not None
 

@@ -121,6 +121,10 @@ class Corpus:
             name for one in self.transcripts for step in one.calls(tool) for name in step.arguments
         )
 
+    def given_to(self, tool: str) -> dict[str, set[str]]:
+        """Return the texts that a tool is called with, by argument."""
+        return {name: set(by_tool.get(tool, ())) for name, by_tool in self._values.items() if tool in by_tool}
+
     def object_argument(self, tool: str) -> str | None:
         """Return the argument that names what a tool acts on, the first in order of calling."""
         for argument, by_tool in self._values.items():

@@ -49,6 +49,7 @@ _MOST = re.compile(rf"\b(?:at most|no more than|not more than|up to) {_NUMBER}\b
 _MORE = re.compile(rf"\b(?:more than|above|over) {_NUMBER}\b")
 _LEAST = re.compile(rf"\b(?:at least|no fewer than) {_NUMBER}\b")
 _PASSED = re.compile(r"\b(?:passed|over|ended|expired|elapsed|in the past|run out|finished)\b")
+_IS = re.compile(r"\b(?:is|are|was|were) (?:not )?['\"]?(?P<value>[a-z-]{3,})['\"]?\s*\Z")
 _HOURS = {"hour": 1, "day": 24, "week": 168}
 _YES, _NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
 _TIMES = frozenset({"at", "by", "date", "end", "ends", "on", "time", "until", "is", "has", "was"})
@@ -174,6 +175,8 @@ def read_atom(text: str, values: Mapping[str, Collection[str]], tool: str = "") 
     {'field': 'keptUntil', 'past': True, 'not': True}
     >>> read_atom("it was moved fewer than two times", known)
     {'field': 'moved', 'least': None, 'most': 1}
+    >>> read_atom("its state is lost", known)
+    {'field': 'state', 'value': 'lost', 'not': False}
     """
     words = WORD.findall(text)
     dated = {field for field, own in values.items() if own and all(time_of(one) is not None for one in own)}
@@ -214,6 +217,15 @@ def read_atom(text: str, values: Mapping[str, Collection[str]], tool: str = "") 
         said = [pair for pair in said if len(pair[1]) == longest]
         field = _named(words, {field for field, _ in said}) or (said[0][0] if len(said) == 1 else "")
         return {"field": field, "value": dict(said)[field], "not": negated} if field else {}
+    stated = _IS.search(text)
+    states = {
+        field
+        for field, own in values.items()
+        if own and all(categorical(one) and one.lower() not in _YES | _NO for one in own)
+    }
+    if stated and (field := _named(WORD.findall(text[: stated.start()]), states)):
+        # A value that no run has seen.
+        return {"field": field, "value": stated["value"], "not": negated}
     flags = {field for field, own in values.items() if own and {one.lower() for one in own} <= _YES | _NO}
     field = _named(words, flags)
     return {"field": field, "yes": True, "not": negated} if field else {}

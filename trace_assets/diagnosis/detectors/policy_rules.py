@@ -15,7 +15,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
 from trace_assets.diagnosis.detectors.values import categorical
-from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.verb_forms import same_verb, speaks_of_change, things, verb_of
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
 
 _EXCEPTION = re.compile(
@@ -27,15 +27,22 @@ _ONLY_THOSE = re.compile(r"^only (.+?) (?:can|may|are|is|will)\b")
 _QUOTED = re.compile(r"['\"‘“]([^'\"’”]{2,40})['\"’”]")
 _NEGATED = re.compile(r"\b(not|no|never|without)\b|n't\b")
 _WORD = re.compile(r"[a-z]+")
+_TO = r"\b(?:to|into|for|with|as|by) (?:the |a |an )?{}\b"
+"""How a sentence says what something is changed to, or done with."""
 _GENERIC = frozenset({"make", "create", "add", "set", "place", "submit", "open", "do", "post", "put", "send"})
 """Verbs that say nothing of what is done: the thing does."""
+_GIVING = frozenset({"give", "grant", "hand", "issue", "offer", "pay", "provide", "send"})
+_GETS = re.compile(r"\b(?:get|gets|receive|receives|entitled to|eligible for)\b")
+"""What somebody does to whom something is given."""
 _MOST = re.compile(
-    r"(?:\b(?:at most|no more than|not more than|up to|a maximum of|maximum of|limited to|"
+    r"(?:\b(?:at most|no more than|not more than|up to|a maximum of|maximum of|limited to|larger than|"
     r"(?:may|can|must|should)(?:not| not) exceed|cannot exceed|not exceed|exceeding|more than|above|over)\s+)"
     r"(?P<sign>[$€£])?\s?(?P<number>\d[\d,]*(?:\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twelve)"
     r"\s?(?P<noun>[a-z%€]+(?: [a-z]+)?)?"
 )
-_BEYOND = re.compile(r"\b(exceeding|more than|above|over)\s")
+_BEYOND = re.compile(r"\b(exceeding|larger than|more than|above|over)\s")
+_UNITS = frozenset({"gb", "kb", "kg", "km", "mb", "tb"})
+"""Short words that arguments name what they count by."""
 _PER = re.compile(r"\b(?:per|each|every|times|multiplied by|for each)\s+(?:the )?([a-z]+)")
 _NUMBERS = {
     word: float(number)
@@ -87,16 +94,22 @@ class Ban:
         field: Of the object's record, dotted.
         values: As said, lower case.
         only: Whether these are the only ones that are allowed.
+        given: Of these values one must be given to the tool for the sentence to apply; empty: it always does.
     """
 
     sentence: str
     field: str
     values: tuple[str, ...]
     only: bool
+    given: frozenset[str] = frozenset()
 
-    def forbids(self, fields: Mapping[str, str]) -> bool:
+    def forbids(self, fields: Mapping[str, str], arguments: Mapping[str, Any] | None = None) -> bool:
         """Tell whether an object with these fields may not be used so; what is not known forbids nothing."""
         value = fields.get(self.field)
+        if self.given and arguments is not None:
+            told = {spoken(one) for one in arguments.values() if isinstance(one, str)}
+            if told.isdisjoint(self.given):
+                return False
         return value is not None and (spoken(value) in self.values) != self.only
 
 
@@ -127,13 +140,20 @@ class Most:
         return None
 
 
-def bans(policy: PolicyText, tool: str, values: Mapping[str, Collection[str]]) -> list[Ban]:
+def bans(
+    policy: PolicyText,
+    tool: str,
+    values: Mapping[str, Collection[str]],
+    given: Mapping[str, Collection[str]] | None = None,
+) -> list[Ban]:
     """Return what a policy forbids to do with a tool, by a value of the object's record.
 
     Args:
         policy: The policy.
         tool: Its name.
         values: By field, the values that records of its objects have in any run.
+        given: By argument, the values that the tool is called with: a sentence that names one of them, beside
+            one of a record, forbids only calls with it.
 
     >>> said = "Shipped orders cannot be cancelled. Bills can only be paid if the status is 'open'."
     >>> text = PolicyText(said)
@@ -141,35 +161,55 @@ def bans(policy: PolicyText, tool: str, values: Mapping[str, Collection[str]]) -
     [(('shipped',), False)]
     >>> [(one.values, one.only) for one in bans(text, "pay_bill", {"status": ["open", "closed"]})]
     [(('open',), True)]
+    >>> text = PolicyText("Trade accounts cannot be switched to the Family plan.")
+    >>> [one] = bans(text, "switch_account", {"kind": ["trade"]}, {"plan": ["Family", "Night"]})
+    >>> [one.forbids({"kind": "trade"}, {"plan": plan}) for plan in ("Family", "Night")]
+    [True, False]
     """
     known = {
         field: {spoken(value) for value in own if categorical(value) and len(value) > 2}
         for field, own in values.items()
     }
     found = []
+    told_values = {
+        spoken(one) for own in (given or {}).values() for one in own if categorical(one) and len(one) > 2
+    }
     for sentence in policy.sentences:
-        if not _speaks_of(sentence, tool):
+        if not (_speaks_of(sentence, tool) or speaks_of_change(sentence.text, tool, given or ())):
             continue
         told = _only(sentence.text)
         if told is not None:
             found += [Ban(sentence.text, *one, only=True) for one in _named(told, known, True, tool)]
         elif FORBIDS.search(sentence.text) and not _EXCEPTION.search(sentence.text):
-            found += [
-                Ban(sentence.text, *one, only=False) for one in _named(sentence.text, known, False, tool)
-            ]
+            named = list(_named(sentence.text, known, False, tool))
+            of_records = {value for _, own in named for value in own}
+            asked = frozenset(
+                one
+                for one in _said(sentence.text, told_values - of_records)
+                if not _is_tools(one, tool) and re.search(_TO.format(re.escape(one)), sentence.text)
+            )
+            found += [Ban(sentence.text, *one, only=False, given=asked) for one in named]
     return found
 
 
-def limits(policy: PolicyText, tool: str) -> list[Most]:
+def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list[Most]:
     """Return the numbers beyond which a policy does not allow an argument of a tool.
+
+    A sentence on how large the thing itself may be counts where an argument has its unit.
 
     >>> text = PolicyText("A pass can be issued for up to 30 days.")
     >>> [(one.number, one.noun) for one in limits(text, "issue_pass")]
     [(30.0, 'days')]
+    >>> text = PolicyText("A disk must not be larger than 40 GB.")
+    >>> [(one.number, one.noun) for one in limits(text, "grow_disk", ["disk", "new_size_gb"])]
+    [(40.0, 'gb')]
     """
     found = []
+    units = {part for one in arguments for part in spoken(one).split()} & _UNITS
     for sentence in policy.sentences:
-        if not _speaks_of(sentence, tool) or _EXCEPTION.search(sentence.text):
+        speaks = _speaks_of(sentence, tool)
+        of_thing = bool(units and things(tool)) and all(_has(sentence.words, one) for one in things(tool))
+        if not (speaks or of_thing) or _EXCEPTION.search(sentence.text):
             continue
         for match in _MOST.finditer(sentence.text):
             if _BEYOND.match(match.group(0)) and not FORBIDS.search(sentence.text):
@@ -181,7 +221,7 @@ def limits(policy: PolicyText, tool: str) -> list[Most]:
             number = _NUMBERS[said] if said in _NUMBERS else float(said.replace(",", ""))
             noun = (match["noun"] or "").split(" ")[0]
             money = bool(match["sign"]) or noun in _MONEY or noun == "€"
-            if money or len(noun) > 2:
+            if noun in units or (speaks and (money or len(noun) > 2)):
                 found.append(Most(sentence.text, number, "" if money else noun))
     return found
 
@@ -277,7 +317,7 @@ def _speaks_of(sentence: Sentence, tool: str) -> bool:
     thing = not about or any(_has(sentence.words, one) or _has(heading, one) for one in about)
     if any(same_verb(verb, word) for word in sentence.words):
         return thing or any(same_verb(verb, word) for word in heading)
-    if verb in _GENERIC and about:
+    if (verb in _GENERIC or (verb in _GIVING and _GETS.search(sentence.text))) and about:
         return all(_has(sentence.words, one) for one in about)
     return bool(about) and any(same_verb(verb, word) for word in heading) and _has(sentence.words, about[-1])
 
@@ -325,7 +365,7 @@ def _said(text: str, values: Iterable[str]) -> Iterator[str]:
     for value in sorted(values, key=lambda one: (-len(one), one)):
         if value not in text:
             continue
-        text, count = re.subn(rf"(?<![\w-]){re.escape(value)}(?![\w-])", " ", text)
+        text, count = re.subn(rf"(?<![\w-]){re.escape(value)}(?:s|es)?(?![\w-])", " ", text)
         if count and value not in ("yes", "no", "true", "false", "none"):
             yield value
 
@@ -342,7 +382,9 @@ def _is_tools(value: str, tool: str) -> bool:
 
 def _is_noun(name: str, noun: str) -> bool:
     stem = noun.rstrip("s")
-    return len(stem) > 2 and any(word.rstrip("s") == stem for word in spoken(name).split())
+    return (len(stem) > 2 or stem in _UNITS) and any(
+        word.rstrip("s") == stem for word in spoken(name).split()
+    )
 
 
 def _has(words: Iterable[str], wanted: str) -> bool:

@@ -141,9 +141,15 @@ def speaks_of_change(text: str, tool: str, arguments: Iterable[str]) -> bool:
     if not acted or not any(has_stem(words, one) for one in acted):
         return False
     parts = {part for one in arguments for part in spoken(one).split()} - {*acted}
-    return any(
-        same_verb(part, word) or (word.startswith("re") and same_verb(part, word[2:]))
-        for part in parts
-        if len(part) >= _SHORT
-        for word in words
-    )
+    done = {form for part in parts if len(part) >= _SHORT for form in _participles(part)}
+    return any(word in done or word.removeprefix("re") in done for word in words)
+
+
+def _participles(word: str) -> tuple[str, str]:
+    """Return what is said of something whose size, price or name is changed.
+
+    >>> _participles("size"), _participles("label")
+    (('sized', 'sizing'), ('labeled', 'labeling'))
+    """
+    stem = word.removesuffix("e")
+    return f"{stem}ed", f"{stem}ing"

@@ -48,7 +48,7 @@ class WriteAgainstRule:
             argument = argument_of(corpus, tool) if corpus.agent_tools[tool] >= MIN_USES else None
             if argument is None:
                 continue
-            for most in limits(corpus.policy, tool):
+            for most in limits(corpus.policy, tool, corpus.arguments_of(tool)):
                 rule: dict[str, Any] = {"kind": "most", "number": most.number, "noun": most.noun}
                 words = f"with more than {most.number:g} {most.noun}".strip()
                 one = _proposal(tool, argument, rule, words, most.sentence, (f"{most.number:g}", most.noun))
@@ -85,7 +85,7 @@ class WriteAgainstRule:
                 or (given is not None and normal(given) != normal(seen.fields.get(args["field"])))
             ):
                 continue  # what is not known accuses nobody; nor does a change of the very field
-            if _forbids(args, seen.fields):
+            if _forbids(args, seen.fields, step.arguments):
                 why = f"{args['tool']} on {name} with {spoken(args['field'])} {seen.fields[args['field']]}"
                 return lacking(why, seen.index, step.index)
         asked = min(
@@ -113,13 +113,16 @@ def _of_bans(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[
     for one in records:
         for field, value in one.fields.items():
             values.setdefault(field, set()).add(value)
-    for ban in bans(corpus.policy, tool, values):
+    for ban in bans(corpus.policy, tool, values, corpus.given_to(tool)):
         said = " or ".join(ban.values)
         words = (
             f"unless its {noun(ban.field)} is {said}" if ban.only else f"when its {noun(ban.field)} is {said}"
         )
         rule = {"kind": "state", "field": ban.field, "values": list(ban.values), "only": ban.only}
-        yield rule, words, ban.sentence, (ban.field, *ban.values)
+        if ban.given:
+            rule |= {"given": sorted(ban.given)}
+            words += f" and {' or '.join(sorted(ban.given))} is asked for"
+        yield rule, words, ban.sentence, (ban.field, *ban.values, *sorted(ban.given))
 
 
 def _of_past(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[Rule]:
@@ -205,7 +208,9 @@ def last_seen(transcript: Transcript, name: str, argument: str, before: int) -> 
     )
 
 
-def _forbids(args: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
+def _forbids(
+    args: Mapping[str, Any], fields: Mapping[str, str], given: Mapping[str, Any] | None = None
+) -> bool:
     value = fields.get(args["field"])
     if value is None:
         return False
@@ -213,7 +218,8 @@ def _forbids(args: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
         return bool(value[:10] < args["now"])
     if args["kind"] == "window":
         return _outside(args, value)
-    return Ban("", args["field"], tuple(args["values"]), bool(args["only"])).forbids(fields)
+    asked = frozenset(args.get("given", ()))
+    return Ban("", args["field"], tuple(args["values"]), bool(args["only"]), asked).forbids(fields, given)
 
 
 def _outside(args: Mapping[str, Any], value: str) -> bool:

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
+from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses
 from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits
 from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.detectors.transcript import Transcript
@@ -45,6 +46,7 @@ class Facts:
         self._expected: dict[str, list[tuple[int, ExpectedAction]]] = {}
         self._bans: dict[str, list[Ban]] = {}
         self._limits: dict[str, list[Most]] = {}
+        self._clauses: dict[tuple[str, tuple[str, ...]], Clauses | None] = {}
 
     def transcript(self, one: Trajectory) -> Transcript:
         """Return a run's calls and results."""
@@ -138,14 +140,41 @@ class Facts:
     def bans(self, tool: str) -> list[Ban]:
         """Return what the policy forbids to do with a tool, by values that records have."""
         if tool not in self._bans:
-            self._bans[tool] = bans(self.policy, tool, self.values)
+            self._bans[tool] = bans(self.policy, tool, self.values, self.given[tool])
         return self._bans[tool]
 
     def limits(self, tool: str) -> list[Most]:
         """Return the numbers beyond which the policy does not allow an argument of a tool."""
         if tool not in self._limits:
-            self._limits[tool] = limits(self.policy, tool)
+            self._limits[tool] = limits(self.policy, tool, self.given[tool])
         return self._limits[tool]
+
+    @cached_property
+    def given(self) -> Mapping[str, Mapping[str, set[str]]]:
+        """By tool and argument, the texts that tasks want it to be given and that it was given."""
+        found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        wanted = ((one.name, one.arguments) for task in self.tasks.values() for one in task.expected_actions)
+        made = (
+            (step.tool, step.arguments)
+            for one in self.runs
+            for step in self.transcript(one).steps
+            if step.tool in self.writes
+        )
+        for tool, arguments in (*wanted, *made):
+            for name, value in arguments.items():
+                found[tool][name].update([value] if isinstance(value, str) else ())
+        return found
+
+    def clauses(self, tool: str, fields: Mapping[str, str]) -> Clauses | None:
+        """Return what the policy makes a tool depend on, read by records with the same fields."""
+        key = (tool, tuple(sorted(fields)))
+        if key not in self._clauses:
+            values: dict[str, set[str]] = defaultdict(set)
+            for record in self.records_like(fields):
+                for field, value in record.items():
+                    values[field].add(value)
+            self._clauses[key] = clauses(self.policy, tool, values, self.given[tool])
+        return self._clauses[key]
 
     def records_like(self, fields: Mapping[str, str]) -> list[Mapping[str, str]]:
         """Return the records of any run that have the same fields."""

@@ -139,7 +139,9 @@ def banned_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
         for ban in facts.bans(action.name):
             given = action.arguments.get(ban.field)
             # A call that changes the very field is not judged by the value that it does away with.
-            if (given is None or normal(given) == normal(fields.get(ban.field))) and ban.forbids(fields):
+            if (given is None or normal(given) == normal(fields.get(ban.field))) and ban.forbids(
+                fields, action.arguments
+            ):
                 detail = (
                     f"{action.name} is to be called on what has {spoken(ban.field)} "
                     f"{fields[ban.field]!r}, but the policy says: '{ban.sentence}'"
@@ -187,6 +189,29 @@ def no_condition_holds(facts: Facts, task_id: str) -> Iterator[Doubt]:
             continue
         detail = f"{action.name} is expected, but none of the policy's conditions holds: {'; '.join(listed)}"
         yield Doubt("wrong", "no_condition_holds", detail, (place,))
+
+
+def clauses_broken(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """The policy makes an expected call depend on several conditions, and they do not hold for certain.
+
+    Where the call itself changes a field that they read, they must not hold with its new value either.
+    """
+    for place, action, fields in _first_writes(facts, task_id):
+        rule = facts.clauses(action.name, fields)
+        if rule is None or not rule.broken_by(fields, facts.policy.now):
+            continue
+        given = {field: action.arguments.get(field.rpartition(".")[2]) for field in rule.fields}
+        after = {**fields, **{field: str(value) for field, value in given.items() if value is not None}}
+        if not rule.broken_by(after, facts.policy.now):
+            continue
+        shown = ", ".join(
+            f"{spoken(field.rpartition('.')[2])} {fields[field]}" for field in rule.fields if field in fields
+        )
+        detail = (
+            f"{action.name} is to be called on what has {shown}, but the policy says: "
+            f"'{' '.join(rule.sentences)}'"
+        )
+        yield Doubt("wrong", "clauses_broken", detail, (place,))
 
 
 def _is_told(words: list[str], tool: str, told: str) -> bool:

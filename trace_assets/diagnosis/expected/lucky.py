@@ -76,7 +76,7 @@ def lucky_passes(
 
 BREAKING = frozenset(
     {"protected_field", "past_object", "missing_prerequisite", "refused_demand"}
-    | {"banned_object", "beyond_limit", "no_condition_holds"}
+    | {"banned_object", "beyond_limit", "no_condition_holds", "clauses_broken"}
 )
 """Doubts about a task that say: whoever passes it has broken the policy."""
 

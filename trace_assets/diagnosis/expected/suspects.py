@@ -26,11 +26,13 @@ from trace_assets.diagnosis.expected.facts import (
 from trace_assets.diagnosis.expected.forbidden import (
     banned_object,
     beyond_limit,
+    clauses_broken,
     missing_prerequisite,
     no_condition_holds,
     past_object,
     protected_field,
 )
+from trace_assets.diagnosis.expected.unknowable import agreed_otherwise, told_nowhere
 from trace_assets.records import SuspectTask, Trajectory
 
 ALIKE = 3
@@ -175,6 +177,9 @@ DOUBTERS: tuple[Doubter, ...] = (
     banned_object,
     beyond_limit,
     no_condition_holds,
+    clauses_broken,
+    told_nowhere,
+    agreed_otherwise,
     refused_demand,
     done_and_failed,
     not_granted,

@@ -1,0 +1,80 @@
+"""Doubts about a task whose values nobody could know: no record has them, and no run could give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
+from trace_assets.diagnosis.expected.doubt import Doubt
+from trace_assets.diagnosis.expected.facts import Facts, is_number, names_number
+from trace_assets.records import ExpectedAction
+
+MIN_RUNS = 3
+"""Runs of a task, by at least two policies, which made the call and all gave another value."""
+
+
+def told_nowhere(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call has an identifier that stands nowhere, of a kind that no look shows.
+
+    A name that a look would have shown (a flight, a variant) may only not have been looked for. So the
+    argument must be one that no record of any run has a field for, and several runs must have made the call
+    and failed for it.
+    """
+    for place, action, name, value, given in _missed_values(facts, task_id):
+        if not isinstance(value, str) or not looks_like_id(value) or facts.is_known(task_id, value):
+            continue
+        if any(last_name(field) == plain_name(name) for field in facts.values):
+            continue
+        detail = (
+            f"{action.name} is to be called with {spoken(name)} {value!r}, which stands nowhere; "
+            f"{len(given)} runs made the call, and none could know it"
+        )
+        yield Doubt("wrong", "told_nowhere", detail, (place,), (name,))
+
+
+def agreed_otherwise(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """All runs give one number that was told or shown; the one that is expected stands nowhere."""
+    for place, action, name, value, given in _missed_values(facts, task_id):
+        if not is_number(value) or len({normal(one) for one in given}) > 1:
+            continue
+        texts = _texts(facts, task_id)
+        agreed = given[0]
+        if names_number(texts, value) or not is_number(agreed) or not names_number(texts, agreed):
+            continue
+        detail = (
+            f"{action.name} is to be called with {spoken(name)} {value:g}, which stands nowhere; all "
+            f"{len(given)} runs gave {agreed:g}, as they were told or shown"
+        )
+        yield Doubt("wrong", "agreed_otherwise", detail, (place,), (name,))
+
+
+def _missed_values(facts: Facts, task_id: str) -> Iterator[tuple[int, ExpectedAction, str, Any, list[Any]]]:
+    """Yield (place, call, argument, value, what runs gave) where enough runs made the call, all otherwise."""
+    if any(one.success for one in facts.of_task[task_id]):
+        return
+    for place, action in facts.expected_writes(task_id):
+        for name, value in action.arguments.items():
+            given: list[Any] = []
+            policies = set[str]()
+            for one in facts.of_task[task_id]:
+                made = [
+                    step for step in facts.transcript(one).calls(action.name, ok=True) if not step.by_user
+                ]
+                if made:
+                    given.append(made[-1].arguments.get(name))
+                    policies.add(one.policy)
+            if len(given) < MIN_RUNS or len(policies) < 2:
+                continue
+            if all(one is not None and normal(one) != normal(value) for one in given):
+                yield place, action, name, value, given
+
+
+def _texts(facts: Facts, task_id: str) -> str:
+    """Return all that was told or shown in a task's runs, by others than the agent."""
+    task = facts.tasks.get(task_id)
+    texts = [task.instruction if task else "", facts.policy.text]
+    for one in facts.of_task[task_id]:
+        texts += [said.content for said in one.messages if said.role != "assistant" and said.content]
+    return "\n".join(texts)
