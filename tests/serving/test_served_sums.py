@@ -11,7 +11,7 @@ import pytest
 
 from trace_assets.assets import evaluation, routing
 from trace_assets.errors import InputError
-from trace_assets.records import CompositionChoice, Interference
+from trace_assets.records import CompositionChoice, Interference, SetEffect, SetRule
 from trace_assets.routing.sets import models_for
 from trace_assets.serving.router.decisions import Decisions
 from trace_assets.study import Study
@@ -107,6 +107,68 @@ def test_the_proxy_sends_an_opening_to_the_sum_that_it_calls_for(
 def test_sums_need_a_model_for_every_single_choice_all_the_same() -> None:
     with pytest.raises(InputError, match="may choose 'multi'"):
         Decisions(Sure(), {"cancel": "c", "none": "base", "cancel+multi": "both"})
+
+
+def test_what_acts_in_sums_only_has_the_base_model_in_its_place() -> None:
+    models = models_for(
+        "composed", {"cancel": "c", "multi": "m"}, {"cancel+multi": "both"}, {}, "base", ["cancel"]
+    )
+    assert models == {"cancel": "base", "multi": "m", "cancel+multi": "both", "none": "base"}
+
+    def sent(set_cost: float | None = None, **row: float) -> tuple[str, str]:
+        decision = asyncio.run(Decisions(Sure(**row), models, set_cost=set_cost).of("hello", {}))
+        return decision.choice, decision.model
+
+    assert sent(cancel=0.5, multi=0.45, none=0.05) == ("cancel+multi", "both")
+    assert sent(cancel=0.9, multi=0.02, none=0.08) == ("none", "base")
+    # A lower cost calls for the second adapter too, and so for the sum that the first acts in.
+    assert sent(0.01, cancel=0.9, multi=0.02, none=0.08) == ("cancel+multi", "both")
+    routed = {name: models[name] for name in ("cancel", "multi", "none")}
+    decision = asyncio.run(Decisions(Sure(cancel=0.5, multi=0.3, none=0.2), routed).of("hello", {}))
+    assert (decision.choice, decision.model) == ("multi", "m")
+
+
+def effect(choice: str, adapter: str, *, alone: bool, served: bool) -> SetEffect:
+    figures = dict.fromkeys(("rate", "rate_without", "delta", "delta_low", "delta_high"), 0.2)
+    return SetEffect(
+        choice=choice,
+        adapter=adapter,
+        without="none",
+        alone=alone,
+        n_tasks=60,
+        confidence=0.95,
+        verdict="helps" if served else "harms",
+        served=served,
+        reason="",
+        **figures,
+    )
+
+
+def test_the_server_holds_the_sums_that_validation_let_act_at_the_scale_that_it_chose(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "usable_adapters", lambda study: ["multi", "window"])
+    monkeypatch.setattr(routing, "accepted_adapters", lambda study: list(NAMES))
+    rows = [
+        effect("cancel+multi", "cancel", alone=False, served=True),
+        effect("cancel+window", "cancel", alone=False, served=False),
+        effect("multi+window", "multi", alone=True, served=False),
+        effect("cancel+multi+window", "cancel", alone=False, served=False),
+    ]
+    study.store.write(rows, SetEffect)
+    whole = routing.served_sums(study)[0]
+    assert set(whole) == {"cancel+multi"}
+    may = routing.permitted(study)
+    assert (may.alone, may.choices) == (["multi", "window"], list(NAMES)) and may.rule.scale == 1.0
+    figures = dict.fromkeys(
+        ("pass_rate", "pass_rate_low", "pass_rate_high", "ahead", "ahead_low", "ahead_high")
+    )
+    study.store.write(
+        [SetRule(cost=0.02, scale=0.5, chosen=True, several=9, n_tasks=9, n_trials=9, **figures)], SetRule
+    )
+    half = routing.served_sums(study)[0]
+    assert set(half) == {"cancel+multi"} and half != whole, "another scale is another content"
+    assert routing.permitted(study).rule == (0.02, 0.5)
 
 
 def choose(study: Study, arm: str) -> None:

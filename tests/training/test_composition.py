@@ -87,6 +87,18 @@ def test_the_engine_plays_the_sum(made: tuple[Path, dict[str, Path]], tmp_path: 
         assert torch.allclose(value, wanted[name], atol=1e-5), name
 
 
+def test_a_sum_at_a_scale_is_that_share_of_every_change(
+    made: tuple[Path, dict[str, Path]], tmp_path: Path
+) -> None:
+    base, adapters = made
+    before, whole = load_model(base).state_dict(), summed(base, list(adapters.values())).state_dict()
+    identity, folder = compose_adapters(base, adapters, tmp_path, scale=0.5)
+    for name, value in merge_folder(load_model(base), folder).items():
+        half = before[name] + 0.5 * (whole[name] - before[name])
+        assert torch.allclose(value, half, atol=1e-5), name
+    assert identity != compose_adapters(base, adapters, tmp_path)[0]
+
+
 def test_ranks_add_up_and_the_name_follows_from_the_content(
     made: tuple[Path, dict[str, Path]], tmp_path: Path
 ) -> None:
