@@ -11,20 +11,22 @@ from typing import Any, cast
 import pytest
 from typer.testing import CliRunner
 
-from tests.tournament.test_spending import adapter
+from tests.tournament.test_spending import adapter, episodes
 from tests.tournament.test_tournament import RATES, planned, scripted
 from tests.training.conftest import base, words
 from trace_assets.cli.main import app
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.records import Adapter, BaseCheckpoint, Evaluation
+from trace_assets.records import Adapter, BaseCheckpoint, Evaluation, SelectedCapability
 from trace_assets.settings import Settings
-from trace_assets.store import Home, folder_version
+from trace_assets.settings.settings import load_settings
+from trace_assets.store import Home, Store, folder_version
 from trace_assets.study import Study
 from trace_assets.tournament import arms
 from trace_assets.tournament.arms.protocol import Arm, Made, Meter, PlayedWorld
 from trace_assets.tournament.entries import add_arm, read_entries
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, Plan, default_plan, read_plan, write_plan
+from trace_assets.tournament.process import own_settings
 from trace_assets.tournament.results import RESULTS, result_file
 from trace_assets.tournament.run import is_finished, run
 from trace_assets.tournament.score import score
@@ -221,3 +223,71 @@ def test_without_an_adapter_there_is_no_budget_to_be_equal_to(
 ) -> None:
     world = world_of_words(tmp_path, words, base, budget=0)
     assert "no adapter was trained" in arms.ARMS["rft"].refusal(world)
+
+
+def decided(world: PlayedWorld, kept: tuple[str, ...], rejected: tuple[str, ...]) -> PlayedWorld:
+    """Write the diagnosis's choice into a world."""
+    target = world.study.settings.targets.name
+    rows = [
+        SelectedCapability(
+            capability_id=name,
+            target=target,
+            name=name,
+            kept=name in kept,
+            rank=1,
+            reason="r",
+            marginal_coverage=None,
+        )
+        for name in (*kept, *rejected)
+    ]
+    world.study.store.write(rows, SelectedCapability)
+    return world
+
+
+def test_a_random_choice_is_drawn_among_the_rejected_and_played_as_a_loop_of_its_own(
+    tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of_words(tmp_path / "world", words, base, budget=40)
+    decided(world, ("a", "b"), ("c", "d", "e"))
+    world = PlayedWorld(1, world.study, ("training.seed=3", "training.mixed_arm=true"), "composed")
+    asked: list[str] = []
+
+    def play(folder: Path, items: list[str], what: str) -> None:
+        asked[:] = items
+        store = Store.of(Home.open(folder / "home"))
+        arms = {"base": 3, "routed": 4, "composed": 5}
+        store.write(episodes("test", arms), Evaluation, "test")
+        store.write([adapter("c", "capability", 77)], Adapter, "c")
+
+    monkeypatch.setattr("trace_assets.tournament.arms.placebo.play_home", play)
+    arm = arms.ARMS["random_capability"]
+    assert arm.refusal(world) == ""
+    made = arm.play(world, tmp_path / "arm")
+    settings = load_settings(own_settings(tmp_path / "arm"), asked, environment={})
+    drawn = set(settings.selection.overrides)
+    assert len(drawn) == 2 and drawn <= {"c", "d", "e"}
+    assert settings.selection.min_gap == 1 and not settings.training.mixed_arm and settings.training.seed == 3
+    assert {row.arm for row in made.rows} == {"random_capability"} and len(made.rows) == 5
+    assert {row["kind"]: row["marginal"] for row in made.spent}["training"] == 77
+    assert made.note.startswith(f"drew {', '.join(sorted(drawn))}")
+    assert json.loads((world.study.home.path / "test_split.json").read_text())[0]["adapters"]
+
+
+def test_a_random_choice_of_which_nothing_was_taught_stands_at_the_base_model(
+    tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = decided(world_of_words(tmp_path / "world", words, base, budget=40), ("a", "b"), ("c",))
+    world.study.store.write(episodes("test", {"base": 6, "routed": 9}), Evaluation, "test")
+    monkeypatch.setattr(
+        "trace_assets.tournament.arms.placebo.play_home", lambda folder, *_: Home.open(folder / "home")
+    )
+    made = arms.ARMS["random_capability"].play(world, tmp_path / "arm")
+    assert [row.arm for row in made.rows] == ["random_capability"] * 6
+    assert made.note == "drew c (2 were kept, no more were rejected); 0 of 1 had an adapter trained"
+
+
+def test_without_another_choice_none_is_drawn(tmp_path: Path, words: ModuleType, base: Path) -> None:
+    arm = arms.ARMS["random_capability"]
+    world = world_of_words(tmp_path, words, base, budget=40)
+    assert "kept no capability" in arm.refusal(decided(world, (), ("c",)))
+    assert "rejected no candidate" in arm.refusal(decided(world, ("a",), ()))
