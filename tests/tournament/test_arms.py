@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from typer.testing import CliRunner
 
-from tests.tournament.test_spending import adapter
+from tests.tournament.test_spending import adapter, booked, episodes
 from tests.tournament.test_tournament import RATES, planned, scripted
 from tests.training.conftest import base, words
 from trace_assets.cli.main import app
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.records import Adapter, BaseCheckpoint, Evaluation
+from trace_assets.policies.chat_template import ChatTemplate
+from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
+from trace_assets.records import (
+    Adapter,
+    BaseCheckpoint,
+    Capability,
+    Evaluation,
+    Label,
+    Message,
+    SelectedCapability,
+    Trajectory,
+)
 from trace_assets.settings import Settings
-from trace_assets.store import Home, folder_version
+from trace_assets.settings.settings import load_settings
+from trace_assets.store import Home, Store, folder_version
+from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
 from trace_assets.tournament import arms
+from trace_assets.tournament.arms.prompted import Advice, FewShot, Hints, advised, reads_system
 from trace_assets.tournament.arms.protocol import Arm, Made, Meter, PlayedWorld
 from trace_assets.tournament.entries import add_arm, read_entries
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, Plan, default_plan, read_plan, write_plan
+from trace_assets.tournament.process import own_settings
 from trace_assets.tournament.results import RESULTS, result_file
 from trace_assets.tournament.run import is_finished, run
 from trace_assets.tournament.score import score
@@ -221,3 +238,230 @@ def test_without_an_adapter_there_is_no_budget_to_be_equal_to(
 ) -> None:
     world = world_of_words(tmp_path, words, base, budget=0)
     assert "no adapter was trained" in arms.ARMS["rft"].refusal(world)
+
+
+def decided(world: PlayedWorld, kept: tuple[str, ...], rejected: tuple[str, ...]) -> PlayedWorld:
+    """Write the diagnosis's choice into a world."""
+    target = world.study.settings.targets.name
+    rows = [
+        SelectedCapability(
+            capability_id=name,
+            target=target,
+            name=name,
+            kept=name in kept,
+            rank=1,
+            reason="r",
+            marginal_coverage=None,
+        )
+        for name in (*kept, *rejected)
+    ]
+    world.study.store.write(rows, SelectedCapability)
+    found = [
+        Capability(capability_id=name, target=target, name=name, description="w3", analyst="detectors")
+        for name in (*kept, *rejected)
+    ]
+    world.study.store.write(found, Capability)
+    return world
+
+
+def test_a_random_choice_is_drawn_among_the_rejected_and_played_as_a_loop_of_its_own(
+    tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of_words(tmp_path / "world", words, base, budget=40)
+    decided(world, ("a", "b"), ("c", "d", "e"))
+    world = PlayedWorld(1, world.study, ("training.seed=3", "training.mixed_arm=true"), "composed")
+    asked: list[str] = []
+
+    def play(folder: Path, items: list[str], what: str) -> None:
+        asked[:] = items
+        store = Store.of(Home.open(folder / "home"))
+        arms = {"base": 3, "routed": 4, "composed": 5}
+        store.write(episodes("test", arms), Evaluation, "test")
+        store.write([adapter("c", "capability", 77)], Adapter, "c")
+
+    monkeypatch.setattr("trace_assets.tournament.arms.placebo.play_home", play)
+    arm = arms.ARMS["random_capability"]
+    assert arm.refusal(world) == ""
+    made = arm.play(world, tmp_path / "arm")
+    settings = load_settings(own_settings(tmp_path / "arm"), asked, environment={})
+    drawn = set(settings.selection.overrides)
+    assert len(drawn) == 2 and drawn <= {"c", "d", "e"}
+    assert settings.selection.min_gap == 1 and not settings.training.mixed_arm and settings.training.seed == 3
+    assert {row.arm for row in made.rows} == {"random_capability"} and len(made.rows) == 5
+    assert {row["kind"]: row["marginal"] for row in made.spent}["training"] == 77
+    assert made.note.startswith(f"drew {', '.join(sorted(drawn))}")
+    assert json.loads((world.study.home.path / "test_split.json").read_text())[0]["adapters"]
+
+
+def test_a_random_choice_of_which_nothing_was_taught_stands_at_the_base_model(
+    tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = decided(world_of_words(tmp_path / "world", words, base, budget=40), ("a", "b"), ("c",))
+    world.study.store.write(episodes("test", {"base": 6, "routed": 9}), Evaluation, "test")
+    monkeypatch.setattr(
+        "trace_assets.tournament.arms.placebo.play_home", lambda folder, *_: Home.open(folder / "home")
+    )
+    made = arms.ARMS["random_capability"].play(world, tmp_path / "arm")
+    assert [row.arm for row in made.rows] == ["random_capability"] * 6
+    assert made.note == "drew c (2 were kept, no more were rejected); 0 of 1 had an adapter trained"
+
+
+def test_without_another_choice_none_is_drawn(tmp_path: Path, words: ModuleType, base: Path) -> None:
+    arm = arms.ARMS["random_capability"]
+    world = world_of_words(tmp_path, words, base, budget=40)
+    assert "kept no capability" in arm.refusal(decided(world, (), ("c",)))
+    assert "rejected no candidate" in arm.refusal(decided(world, ("a",), ()))
+
+
+def reading_base(base: Path, folder: Path) -> Path:
+    """Return the model of the words with a template that shows it what a system message says."""
+    shutil.copytree(base, folder)
+    file = next(one for one in folder.iterdir() if "tokenizer_config" in one.name)
+    said = json.loads(file.read_text())
+    template = folder / "chat_template.jinja"
+    text = template.read_text() if template.is_file() else said["chat_template"]
+    assert "m.role == 'assistant'" in text
+    text = (
+        "{% for m in messages %}{{ {'assistant': '<bot> '}.get(m.role, '<user> ') }}" + text.split("}}", 1)[1]
+    )
+    (template if template.is_file() else file).write_text(
+        text if template.is_file() else json.dumps({**said, "chat_template": text})
+    )
+    return folder
+
+
+def silent_base(base: Path, folder: Path) -> Path:
+    """Return the model with a template that leaves system messages out, as the tiny agent's does."""
+    reading_base(base, folder)
+    template = folder / "chat_template.jinja"
+    template.write_text(
+        template.read_text().replace("in messages %}", "in messages if m.role != 'system' %}", 1)
+    )
+    return folder
+
+
+class Follows:
+    """A policy that says the last word it was first told, and keeps what it was shown."""
+
+    name, version = "follows", "1"
+    seen: ClassVar[list[list[Message]]] = []
+
+    async def act(self, conversation: Conversation) -> Reply:
+        self.seen.append(list(conversation.messages))
+        conversation.tokens = TokenTrace([1], [1], [0.0])
+        return Reply(Message(role="assistant", content=(conversation.messages[0].content or "").split()[-1]))
+
+    async def forget(self, conversation: Conversation) -> None:
+        self.seen.append([])
+
+    async def close(self) -> None:
+        pass
+
+
+def test_words_stand_in_what_the_policy_reads_and_in_nothing_else() -> None:
+    Follows.seen.clear()
+    policy = advised(Follows, "Say red.", "user")
+    talk = Conversation("c", (), [Message(role="user", content="Hello.")])
+
+    async def talked() -> None:
+        await policy.act(talk)
+        talk.messages += [Message(role="assistant", content="x"), Message(role="user", content="Go on.")]
+        await policy.act(talk)
+        await policy.forget(talk)
+
+    asyncio.run(talked())
+    assert [one.content for one in Follows.seen[0]] == ["Hello. Say red."]
+    assert [one.content for one in Follows.seen[1]] == ["Hello. Say red.", "x", "Go on."]
+    assert Follows.seen[2] == [] and talk.messages[0].content == "Hello."
+    assert talk.tokens == TokenTrace([1], [1], [0.0])
+    assert policy.version != advised(Follows, "Say blue.", "user").version
+
+
+def test_a_model_that_reads_no_system_message_is_not_told_anything(
+    tmp_path: Path, words: ModuleType, base: Path
+) -> None:
+    silent, reading = silent_base(base, tmp_path / "silent"), reading_base(base, tmp_path / "reading")
+    assert reads_system(reading) and not reads_system(silent)
+    hints = arms.ARMS["hints"]
+    world = decided(world_of_words(tmp_path / "world", words, silent, budget=0), ("a",), ())
+    assert "leaves system messages out" in hints.refusal(world)
+    world = decided(world_of_words(tmp_path / "other", words, reading, budget=0), ("a",), ())
+    assert hints.refusal(world) == ""
+    assert "nothing to say" in hints.refusal(decided(world, (), ("a",)))
+    assert "nothing to show" in arms.ARMS["few_shot"].refusal(world)
+    assert "no success shows" in arms.ARMS["few_shot"].refusal(decided(world, ("a",), ()))
+
+
+@pytest.mark.train
+def test_hints_are_played_by_the_base_model_and_rest_on_the_diagnosis(
+    tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    world = world_of_words(tmp_path / "world", words, reading_base(base, tmp_path / "base"), budget=0)
+    decided(world, ("a",), ())
+    booked(world.study.store, "trajectories", "all", rollouts=120.0)
+    seen: list[str] = []
+
+    def watching(self: ChatTemplate, messages: Sequence[Message], tools: Any) -> list[int]:
+        seen.append(messages[0].content or "")
+        return original(self, messages, tools)
+
+    original = ChatTemplate.opening
+    monkeypatch.setattr(ChatTemplate, "opening", watching)
+    monkeypatch.setattr("trace_assets.tournament.arms.protocol.PROCESSES", 1)
+    made = arms.ARMS["hints"].play(world, tmp_path / "arm")
+    assert set(seen) == {"Take care of the following.\n- w3"}
+    assert len(made.rows) == 50 * world.study.settings.evaluation.trials
+    assert {(row.arm, row.adapter) for row in made.rows} == {("hints", None)}
+    spent = {row["kind"]: (row["marginal"], row["all_in"]) for row in made.spent}
+    assert spent["training"] == (0, 0) and spent["discovery"] == (0, 120)
+    assert spent["rollouts in all"] == (0, 120) and spent["cpu"][1] is None
+    assert made.note == "7 words on 1 capability, the same on every task"
+
+
+def test_successes_that_show_a_kept_capability_are_written_into_the_context(
+    tmp_path: Path, words: ModuleType, base: Path
+) -> None:
+    world = world_of_words(tmp_path, words, base, budget=0)
+    decided(world, ("a",), ("b",))
+    runs = [
+        Trajectory(
+            trajectory_id=name,
+            task_id=name,
+            target=world.study.settings.targets.name,
+            task_batch=world.study.live_batch,
+            policy="p",
+            success=success,
+            reward=float(success),
+            messages=(Message(role="user", content="ask"), Message(role="assistant", content=f"by {name}")),
+        )
+        for name, success in (("failed", False), ("lacks", True), ("shows", True), ("other", True))
+    ]
+    write_trajectories(world.study.store, runs, world.study.live_batch)
+    labels = [
+        Label(trajectory_id=name, capability_id=of, label=label, labeller="d", labelling_pass=0)
+        for name, of, label in (
+            ("failed", "a", "PRESENT"),
+            ("lacks", "a", "LACKING"),
+            ("shows", "a", "PRESENT"),
+            ("other", "b", "PRESENT"),
+        )
+    ]
+    world.study.store.write(labels, Label, "all")
+    found = FewShot().words(world)
+    assert isinstance(found, Advice)
+    assert found.text == "Example 1:\nuser: ask\nassistant: by shows" and found.of == 1
+
+
+def test_the_desk_has_advice_of_its_own_where_its_agent_was_shown_some(tmp_path: Path) -> None:
+    for desk, text in (
+        ("a", "Look at the status first. Do both. Look at the window first."),
+        ("c", "window"),
+    ):
+        settings = Settings.model_validate({"targets": {"options": {"hints": True, "desk": desk}}})
+        world = PlayedWorld(1, Study.of(Home.open(tmp_path / desk), settings), ())
+        found = Hints().words(world)
+        assert isinstance(found, Advice) and found.place == "user" and not found.is_diagnosed
+        assert set(found.text.split()) >= set(text.split()[:3]) and found.text.count("window") == 1
+        plain = PlayedWorld(1, Study.of(Home.open(tmp_path / desk), Settings()), ())
+        assert Hints().words(plain) == "the diagnosis kept no capability, so there is nothing to say"

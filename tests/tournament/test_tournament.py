@@ -21,6 +21,7 @@ from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Evaluation, LedgerEntry
 from trace_assets.store import Home
 from trace_assets.study import Study
+from trace_assets.tournament.claims import standings
 from trace_assets.tournament.page import page, sentence
 from trace_assets.tournament.plan import PLAN, Comparison, Plan, Prediction, World, default_plan, write_plan
 from trace_assets.tournament.results import RESULTS, result_file
@@ -103,6 +104,44 @@ def test_a_loss_is_said_as_plainly_as_a_win(tmp_path: Path) -> None:
     assert [scored.held(one) for one in scored.plan.predictions] == [False]
     assert sentence(scored.primary[0], scored.plan).startswith("`routed` was worse than `mixed_grpo` by 5")
     assert scored.arms[0].arm == "mixed_grpo"
+
+
+def claims(folder: Path, rates: dict[str, float], **plan: object) -> dict[str, str]:
+    write_plan(folder, Plan.model_validate({**default_plan(4, 5, {}).model_dump(), **plan}))
+    run(folder, play=scripted(rates))
+    scored = score(folder)
+    rows = {one.claim.says: one.standing for one in standings(scored)}
+    assert all(f"| {says} | {standing} | " in page(scored) for says, standing in rows.items())
+    return rows
+
+
+def test_a_claim_stands_as_its_primary_comparison_does(tmp_path: Path) -> None:
+    direct = "better than GRPO on the target's own tasks"
+    won = claims(tmp_path / "won", {"base": 0.3, "routed": 0.9, "mixed_grpo": 0.5})
+    assert won["better than the base model"] == won[direct] == "supported"
+    lost = claims(tmp_path / "lost", {"base": 0.3, "routed": 0.5, "mixed_grpo": 0.9})
+    assert (lost["better than the base model"], lost[direct]) == ("supported", "contradicted")
+    same = claims(tmp_path / "same", {"base": 0.3, "routed": 1.0, "mixed_grpo": 1.0}, margin=0.2)
+    assert same[direct] == "contradicted", "a tie within the margin is not better"
+    assert claims(tmp_path / "gone", {"base": 0.3, "routed": 0.9})[direct] == "not tested"
+
+
+def test_a_claim_without_a_primary_comparison_is_not_tested(tmp_path: Path) -> None:
+    secondary = (Comparison(arm="routed", rival="joint").model_dump(),)
+    rates = {"base": 0.3, "routed": 0.9, "mixed_grpo": 0.5, "joint": 0.2}
+    found = claims(tmp_path, rates, secondary=secondary)
+    assert {says for says, standing in found.items() if standing != "not tested"} == {
+        "better than the base model",
+        "better than GRPO on the target's own tasks",
+    }
+    assert "a secondary comparison, without a verdict" in page(score(tmp_path))
+
+
+def test_of_several_merges_the_one_that_speaks_against_it_counts(tmp_path: Path) -> None:
+    rates = {"base": 0.3, "routed": 0.6, "merged:ties": 0.1, "merged:linear": 0.9}
+    merges = tuple({"arm": "routed", "rival": name} for name in ("merged:ties", "merged:linear"))
+    found = claims(tmp_path, rates, primary=merges, predictions=(), secondary=())
+    assert found["better than merged adapters"] == "contradicted"
 
 
 def test_no_test_figure_is_shown_before_all_worlds_are_played(tmp_path: Path) -> None:
@@ -278,6 +317,7 @@ def test_the_command_line_plans_and_reports(tmp_path: Path) -> None:
     page_file = tmp_path / "page.md"
     told = runner.invoke(app, ["tournament", "report", folder, "--json", "--page", str(page_file)])
     assert json.loads(told.stdout)["verdicts"][1]["verdict"] == "better"
+    assert json.loads(told.stdout)["claims"][0]["stands"] == "supported"
     assert page_file.read_text().startswith("# Tournament")
     assert world_home(tmp_path / "study", 1).is_dir()
 

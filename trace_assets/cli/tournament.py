@@ -175,6 +175,7 @@ def report(
 ) -> None:
     """Score what is finished: verdicts first, then arms, comparisons, predictions and spending."""
     from trace_assets.store.files import replacing_file
+    from trace_assets.tournament.claims import standings
     from trace_assets.tournament.page import page as write_page
     from trace_assets.tournament.page import sentence
     from trace_assets.tournament.score import score
@@ -203,6 +204,15 @@ def report(
                             "says": sentence(one, scored.plan),
                         }
                         for one in (scored.primary if due else ())
+                    ],
+                    "claims": [
+                        {
+                            "claim": one.claim.says,
+                            "stands": one.standing,
+                            "comparison": one.shown.comparison.name if one.shown else None,
+                            "because": one.because,
+                        }
+                        for one in (standings(scored) if due else ())
                     ],
                     "spending": scored.spending.drop("place").to_dicts(),
                 },

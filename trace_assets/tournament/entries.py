@@ -18,6 +18,7 @@ from trace_assets.study import Study
 from trace_assets.tournament.arms import arm_named
 from trace_assets.tournament.arms.protocol import PlayedWorld
 from trace_assets.tournament.plan import Plan, World, read_plan, write_plan
+from trace_assets.tournament.process import own_settings
 from trace_assets.tournament.results import RESULTS, SPENDING, TaskResult, result_file, write_rows
 from trace_assets.tournament.spending import Spent
 
@@ -34,12 +35,14 @@ class Entry:
         arm: Its name.
         state: Whether it was played.
         why: Why it does not apply; empty where it was played.
+        note: What is to be known of how it was made.
     """
 
     world: int
     arm: str
     state: State
     why: str = ""
+    note: str = ""
 
 
 def play_entry(folder: Path, plan: Plan, world: World, arm: str, home: Path, items: list[str]) -> Entry:
@@ -57,12 +60,9 @@ def play_entry(folder: Path, plan: Plan, world: World, arm: str, home: Path, ite
     """
     if (found := read_entry(folder, world.number, arm)) is not None:
         return found
-    file = home / "trace.toml"
-    if not file.is_file():  # as where a world is played: a file of the caller's folder has no say
-        with replacing_file(file) as partial:
-            partial.write_text("", encoding="utf-8")
-    settings = load_settings(file, items, environment={})
-    played = PlayedWorld(world.number, Study.of(Home.open(home / "home"), settings), tuple(items))
+    settings = load_settings(own_settings(home), items, environment={})
+    study = Study.of(Home.open(home / "home"), settings)
+    played = PlayedWorld(world.number, study, tuple(items), ours=plan.primary[0].arm)
     chosen = arm_named(arm)
     if why := chosen.refusal(played):
         return _note(folder, Entry(world.number, arm, "does not apply", why))
@@ -75,7 +75,7 @@ def play_entry(folder: Path, plan: Plan, world: World, arm: str, home: Path, ite
     results = task_results(plan, world.number, made.rows)
     write_rows(result_file(folder, SPENDING, world.number, arm), Spent, spent)
     write_rows(result_file(folder, RESULTS, world.number, arm), TaskResult, results)
-    return _note(folder, Entry(world.number, arm, "played"))
+    return _note(folder, Entry(world.number, arm, "played", note=made.note))
 
 
 def task_results(plan: Plan, world: int, rows: Iterable[Evaluation]) -> list[TaskResult]:

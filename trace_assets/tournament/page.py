@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from trace_assets.tournament.claims import PAPER, standings
 from trace_assets.tournament.plan import Plan
 from trace_assets.tournament.score import Score, Shown
 from trace_assets.tournament.spending import NOT_RECORDED, cell
@@ -63,11 +64,13 @@ def _lines(scored: Score) -> Iterator[str]:
             yield f"- {sentence(one, plan)}"
         yield ""
         yield from _arms(scored)
-        yield from _without_rate(scored)
+        yield from _own_arms(scored)
         yield ""
         yield from _comparisons(scored)
         yield ""
         yield from _predictions(scored)
+        yield ""
+        yield from _claims(scored)
     yield ""
     yield from _ledger(scored)
     yield ""
@@ -87,8 +90,12 @@ def _arms(scored: Score) -> Iterator[str]:
         yield f"| `{one.arm}` | {words} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
 
 
-def _without_rate(scored: Score) -> Iterator[str]:
-    """Say which arms have no rate, and why: that is no rate of 0."""
+def _own_arms(scored: Score) -> Iterator[str]:
+    """Say how the plan's own arms were made, which have no rate, and why: that is no rate of 0."""
+    for one in scored.entries:
+        if one.note and one.arm not in scored.waiting:
+            yield ""
+            yield f"`{one.arm}` in world {one.world}: {one.note}."
     for arm, left in scored.waiting.items():
         yield ""
         yield f"`{arm}` is still to be played in {left} of {len(scored.plan.worlds)} worlds: no figure yet."
@@ -122,6 +129,18 @@ def _predictions(scored: Score) -> Iterator[str]:
     for one in scored.plan.predictions:
         held = {True: "yes", False: "no", None: "not decided"}[scored.held(one)]
         yield f"| `{one.comparison}` is {one.says} | {one.because} | {held} |"
+
+
+def _claims(scored: Score) -> Iterator[str]:
+    ours = scored.plan.primary[0].arm
+    yield f"What the paper ({PAPER}) claims of one adapter a capability and a router, here `{ours}`:"
+    yield ""
+    yield "| claim | stands | by |"
+    yield "|---|---|---|"
+    for one in standings(scored):
+        by = f"`{one.shown.comparison.name}` {interval(one.shown.found)}" if one.shown else ""
+        said = "; ".join(part for part in (by, one.because) if part)
+        yield f"| {one.claim.says} | {one.standing} | {said} |"
 
 
 def _ledger(scored: Score) -> Iterator[str]:

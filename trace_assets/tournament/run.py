@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trace_assets.errors import InputError, Unavailable
+from trace_assets.errors import InputError
 from trace_assets.records import Evaluation, LedgerEntry
 from trace_assets.store import Home
 from trace_assets.store.files import make_folder, replacing_file
@@ -20,6 +17,7 @@ from trace_assets.study import Study
 from trace_assets.tournament.controls import routing_controls
 from trace_assets.tournament.entries import Entry, play_entry, read_entry, task_results
 from trace_assets.tournament.plan import Plan, World, read_plan
+from trace_assets.tournament.process import play_home, toml
 from trace_assets.tournament.results import (
     COSTS,
     RESULTS,
@@ -144,58 +142,13 @@ def play_demo(plan: Plan, world: World, home: Path) -> None:
     Raises:
         Unavailable: It did not end well.
     """
-    config = home / "trace.toml"
-    if not config.is_file():
-        with replacing_file(config) as partial:
-            partial.write_text("", encoding="utf-8")
-    options = [part for item in overrides_of(plan, world) for part in ("--set", item)]
-    # The caller's own output is the tournament's.
-    ended = _trace(home, ["demo", "--keep", *options], stdout=sys.stderr.fileno())
-    # A failed check exits with 1 too: an environment that its audit rejects is a world's result like another.
-    if ended.returncode == 1 and not _due(home, options):
-        return
-    if ended.returncode:
-        raise Unavailable(
-            f"world {world.number} ended with exit code {ended.returncode}; what it made is kept in {home}, "
-            "and the same command goes on."
-        )
+    play_home(home, overrides_of(plan, world), f"world {world.number}")
 
 
 def overrides_of(plan: Plan, world: World) -> list[str]:
     """Return the settings of a world as items `section.key=value`."""
     values: Mapping[str, Any] = {**plan.settings, **world.overrides()}
     return [f"{name}={toml(value)}" for name, value in values.items()]
-
-
-def toml(value: object) -> str:
-    """Write a value as TOML, in one line.
-
-    >>> toml({"a": [1, 2.5, True], "b c": "x"})
-    '{"a" = [1, 2.5, true], "b c" = "x"}'
-    """
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(key)} = {toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return json.dumps(value)
-
-
-def _due(home: Path, options: Sequence[str]) -> bool:
-    """Whether anything of a world is still to be made; what cannot be told is."""
-    looked = _trace(home, ["sync", "--dry-run", "--json", *options], stdout=subprocess.PIPE)
-    return looked.returncode != 0 or bool(json.loads(looked.stdout)["due"])
-
-
-def _trace(home: Path, words: Sequence[str], stdout: int) -> subprocess.CompletedProcess[bytes]:
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("TRACE_")}
-    surroundings |= {name: os.environ[name] for name in ("TRACE_DOCKER_DIR",) if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-m", "trace_assets", *words, "--config", str(home / "trace.toml")],
-        env={**surroundings, "TRACE_HOME": str(home / "home")},
-        cwd=home,
-        stdout=stdout,
-        check=False,
-    )
 
 
 def collect(folder: Path, plan: Plan, world: int) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trace_assets.tournament.arms.imitated import Rft
+from trace_assets.tournament.arms.placebo import RandomCapability
+from trace_assets.tournament.arms.prompted import FewShot, Hints
 from trace_assets.tournament.arms.protocol import Arm
 
-ARMS: Mapping[str, Arm] = {arm.name: arm for arm in (Rft(),)}
+ARMS: Mapping[str, Arm] = {arm.name: arm for arm in (Rft(), Hints(), FewShot(), RandomCapability())}
 """Every arm that a plan may name, or `trace tournament add-arm` adds."""
 
 

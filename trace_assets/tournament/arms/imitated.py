@@ -60,7 +60,7 @@ class Rft:
             with replacing_file(done) as partial:
                 partial.write_text(json.dumps(found) + "\n", encoding="utf-8")
         meter = Meter(**json.loads(done.read_bytes()))
-        rows = world.on_test(self.name, folder, (adapter_id(path), path))
+        rows = world.on_test(self.name, folder, adapter_id(path), adapter=path)
         return Made(rows, meter.spent(len(rows)))
 
 

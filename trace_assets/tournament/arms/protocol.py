@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from trace_assets.evaluation.arms import evaluate_sums
+from trace_assets.errors import InputError
+from trace_assets.evaluation.arms import PROCESSES, ROUTED, compose
 from trace_assets.evaluation.test_set_log import Configuration, open_test_split
-from trace_assets.evaluation.variants import Limits, PolicyMaker
-from trace_assets.records import Adapter, Evaluation
+from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
+from trace_assets.records import NO_ADAPTER, Adapter, Evaluation
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
 from trace_assets.study import Study
 
@@ -30,11 +31,13 @@ class PlayedWorld:
         number: Of the world.
         study: Its home and settings. Nothing is written there but that the test split was opened.
         items: Its settings, each `section.key=value`.
+        ours: The arm that the study is for.
     """
 
     number: int
     study: Study
     items: Sequence[str]
+    ours: str = ROUTED
 
     @property
     def budget(self) -> int:
@@ -42,43 +45,74 @@ class PlayedWorld:
         return sum(row.rollouts for row in self.study.store.read(Adapter) if row.kind == "capability")
 
     def on_test(
-        self, arm: str, folder: Path, adapter: tuple[str, Path], maker: PolicyMaker | None = None
+        self,
+        arm: str,
+        folder: Path,
+        identity: str,
+        *,
+        adapter: Path | None = None,
+        maker: PolicyMaker | None = None,
     ) -> list[Evaluation]:
-        """Play one adapter on the world's test tasks, with the trials and seeds of its other arms.
+        """Play an arm on the world's test tasks, with the trials and seeds of its other arms.
 
         Args:
-            arm: Name of the arm.
+            arm: Its name.
             folder: Of the arm; finished episodes are kept there.
-            adapter: Its content hash and its PEFT folder.
+            identity: Content hash of what acts.
+            adapter: PEFT folder of the adapter that acts on all tasks; None for the base model.
             maker: Makes who acts; None for the engine of the world's evaluation.
         """
-        identity, path = adapter
         study, section = self.study, self.study.settings.evaluation
         self.open_test_tasks({arm: identity})
-        limits = Limits(section.max_turns, section.max_new_tokens, section.concurrency)
-        if maker is None and section.engine == "vllm":
-            maker = partial(
+        variant = arm if adapter else NO_ADAPTER
+        tasks = list(study.target.tasks("test"))
+        if not tasks:
+            raise InputError(f"target '{study.target.name}' has no test tasks: there is nothing to play.")
+        played = play_variants(
+            study.target,
+            tasks,
+            [variant],
+            maker or self.policy_maker({arm: adapter} if adapter else {}),
+            section,
+            folder / "episodes",
+            # vLLM's engine is one batch, and takes all cores or the accelerator.
+            processes=1 if section.engine == "vllm" else PROCESSES,
+            limits=self._limits,
+        )
+        choices = dict.fromkeys((task.task_id for task in tasks), variant)
+        return compose(arm, choices, tasks, section.trials, played)
+
+    def policy_maker(self, adapters: Mapping[str, Path]) -> PolicyMaker:
+        """Return what makes the engine of the world's evaluation.
+
+        Args:
+            adapters: Name to PEFT folder.
+        """
+        study, section, limits = self.study, self.study.settings.evaluation, self._limits
+        if section.engine == "vllm":
+            return partial(
                 open_vllm,
                 study,
                 section,
-                {arm: path},
+                adapters,
                 max_new_tokens=limits.max_new_tokens,
                 concurrency=limits.concurrency,
                 seed=section.seed,
             )
-        rows, _ = evaluate_sums(
-            study.target,
+        return partial(
+            transformers_policy,
             base_folder(study),
-            {arm: path},
-            section,
-            folder / "episodes",
-            **({"processes": 1} if maker is not None else {}),
-            split="test",
-            limits=limits,
-            make_policy=maker,
-            trials=section.trials,
+            adapters,
+            temperature=section.temperature,
+            max_new_tokens=limits.max_new_tokens,
+            seed=section.seed,
+            dtype=section.dtype,
         )
-        return [row.model_copy(update={"arm": arm}) for row in rows]
+
+    @property
+    def _limits(self) -> Limits:
+        section = self.study.settings.evaluation
+        return Limits(section.max_turns, section.max_new_tokens, section.concurrency)
 
     def open_test_tasks(self, shown: Mapping[str, str]) -> None:
         """Note in the world's home who is about to see its test tasks.
@@ -121,23 +155,39 @@ class Meter:
         self.wall += time.monotonic() - wall
         self.cpu += _cpu_seconds() - cpu
 
-    def spent(self, episodes: int) -> list[dict[str, Any]]:
-        """Return rows as `spending_by_arm` has them; nothing of it is shared.
+    def spent(self, episodes: int, shared: Mapping[str, float | None] | None = None) -> list[dict[str, Any]]:
+        """Return rows as `spending_by_arm` has them.
 
         Args:
             episodes: On test tasks.
+            shared: Kind to what the arm needs of what others need too, None where it is not known; nothing
+                is shared of a kind that is not named.
         """
+        common = dict(shared or {})
         counts: dict[str, float | None] = {kind: self.alone.get(kind) for kind in KINDS}
-        known = [value for value in counts.values() if value is not None]
-        counts["rollouts in all"] = sum(known) if len(known) == len(KINDS) else None
+        everything = [common.get(kind, 0.0) for kind in KINDS]
+        common["rollouts in all"] = _sum(everything)
+        counts["rollouts in all"] = _sum(list(counts.values()))
         counts["evaluation"] = float(episodes)
         rows: list[tuple[str, str, float | None]] = [(kind, "episodes", one) for kind, one in counts.items()]
         rows += [("tokens of the agent", "tokens", None), ("wall", "s", self.wall), ("cpu", "s", self.cpu)]
         places = {"dollars": 17}
         return [
-            {"kind": kind, "unit": unit, "marginal": value, "all_in": value, "place": places.get(kind, n)}
+            {
+                "kind": kind,
+                "unit": unit,
+                "marginal": value,
+                "all_in": _sum([value, common.get(kind, 0.0)]),
+                "place": places.get(kind, n),
+            }
             for n, (kind, unit, value) in enumerate([*rows, ("dollars", "USD", self.dollars)], start=1)
         ]
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Add up; one that is not known leaves the sum so."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _cpu_seconds() -> float:
@@ -152,10 +202,12 @@ class Made:
     Attributes:
         rows: Its test episodes, under its name.
         spent: As `spending_by_arm` has it, without world and arm.
+        note: What is to be known of how it was made, a sentence without its full stop.
     """
 
     rows: Sequence[Evaluation]
     spent: Sequence[Mapping[str, Any]]
+    note: str = ""
 
 
 class Arm(Protocol):

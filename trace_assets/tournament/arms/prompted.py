@@ -1,0 +1,235 @@
+"""Is it a missing skill, or a missing instruction? Arms that train nothing and are told something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from trace_assets.errors import require_extra
+from trace_assets.evaluation.variants import PolicyMaker
+from trace_assets.policies.chat_template import ChatTemplate
+from trace_assets.policies.protocol import Conversation, Policy, Reply
+from trace_assets.records import Capability, Label, LedgerEntry, Message, SelectedCapability, Trajectory
+from trace_assets.resources.policy import base_folder
+from trace_assets.store.content import text_version
+from trace_assets.store.trajectories import read_trajectories
+from trace_assets.targets.embedded.demonstrations import HINTS
+from trace_assets.targets.embedded.generator import MIXES
+from trace_assets.targets.embedded.target import EmbeddedTarget
+from trace_assets.tournament.arms.protocol import Made, Meter, PlayedWorld
+
+Place = Literal["system", "user"]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What the base model is told besides its task.
+
+    Attributes:
+        text: The words.
+        place: In a system message before all others, or at the end of the user's first message.
+        of: How many capabilities it speaks of.
+        is_diagnosed: Whether it comes from the diagnosis, whose rollouts it then rests on.
+    """
+
+    text: str
+    place: Place
+    of: int
+    is_diagnosed: bool
+
+
+class _Prompted:
+    """The base model with some words more; whoever says which words names the arm."""
+
+    name = ""
+    needs = "a model that reads what it is told"
+
+    def words(self, world: PlayedWorld) -> Advice | str:
+        """Return the words, or why there are none."""
+        raise NotImplementedError
+
+    def refusal(self, world: PlayedWorld) -> str:
+        """The base model cannot read the words, or there are none."""
+        found = self.words(world)
+        if isinstance(found, str):
+            return found
+        if found.place == "system" and not reads_system(base_folder(world.study)):
+            return "the base model's chat template leaves system messages out, so it would not read the words"
+        return ""
+
+    def play(self, world: PlayedWorld, folder: Path) -> Made:
+        """Play the base model with the words on the world's test tasks."""
+        require_extra("torch", "train", f"the arm {self.name}")
+        advice = self.words(world)
+        assert isinstance(advice, Advice), "asked for where it does not apply"
+        maker = partial(advised, world.policy_maker({}), advice.text, advice.place)
+        rows = world.on_test(self.name, folder, text_version(advice.place, advice.text), maker=maker)
+        meter = Meter(dict.fromkeys(("training", "audits", "pilots", "gradient probe"), 0.0))
+        meter.alone |= {"discovery": 0.0, "checkpoint looks": 0.0, "validation": 0.0}
+        shared = _discovery(world) if advice.is_diagnosed else {}
+        many = "capability" if advice.of == 1 else "capabilities"
+        told = f"{len(advice.text.split())} words on {advice.of} {many}, the same on every task"
+        return Made(rows, meter.spent(len(rows), shared), told)
+
+
+class Hints(_Prompted):
+    """The capabilities as instructions: the target's own advice where it has some, else the diagnosis's."""
+
+    name = "hints"
+    about = "The base model, told in words what it lacks; nothing is trained."
+
+    def words(self, world: PlayedWorld) -> Advice | str:
+        """Return the instructions."""
+        target = world.study.target
+        if isinstance(target, EmbeddedTarget) and target.options.hints:
+            own = [HINTS[skill] for skill in MIXES[target.desk] if skill in HINTS]
+            sentences = list(dict.fromkeys(own))
+            return Advice(" ".join(sentences), "user", len(own), False)
+        kept = _kept(world)
+        if not kept:
+            return "the diagnosis kept no capability, so there is nothing to say"
+        texts = {row.capability_id: row.description or row.name for row in world.study.store.read(Capability)}
+        lines = "\n".join(f"- {texts[name]}" for name in kept)
+        return Advice(f"Take care of the following.\n{lines}", "system", len(kept), True)
+
+
+class FewShot(_Prompted):
+    """A success for each capability in the context: a discovery run in which it was needed and shown."""
+
+    name = "few_shot"
+    about = "The base model, shown one of its own successes for each capability; nothing is trained."
+
+    def words(self, world: PlayedWorld) -> Advice | str:
+        """Return the successes as text."""
+        kept = _kept(world)
+        if not kept:
+            return "the diagnosis kept no capability, so there is nothing to show"
+        store = world.study.store
+        passed = {
+            row.trajectory_id: row for row in read_trajectories(store, world.study.live_batch) if row.success
+        }
+        shown: dict[str, Trajectory] = {}
+        for row in sorted(store.read(Label), key=lambda row: row.trajectory_id):
+            if row.capability_id in kept and row.label == "PRESENT" and row.trajectory_id in passed:
+                shown.setdefault(row.capability_id, passed[row.trajectory_id])
+        if not shown:
+            return "no success shows any of the kept capabilities"
+        parts = [f"Example {n}:\n{_written(one)}" for n, one in enumerate(shown.values(), start=1)]
+        return Advice("\n\n".join(parts), "system", len(shown), True)
+
+
+def _kept(world: PlayedWorld) -> list[str]:
+    rows = world.study.store.read(SelectedCapability)
+    name = world.study.settings.targets.name
+    return sorted(row.capability_id for row in rows if row.kept and row.target == name)
+
+
+def _discovery(world: PlayedWorld) -> dict[str, float | None]:
+    """Return what words from the diagnosis rest on: its rollouts are known, the rest is not told apart."""
+    booked = [
+        row.quantity
+        for row in world.study.store.read(LedgerEntry)
+        if (row.asset, row.kind) == ("trajectories", "rollouts")
+    ]
+    return {"discovery": sum(booked) if booked else None, "wall": None, "cpu": None, "dollars": None}
+
+
+def _written(one: Trajectory) -> str:
+    lines = []
+    for message in one.messages:
+        if message.role == "system":
+            continue
+        calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+        lines.append(f"{message.role}: {' '.join([message.content or '', *calls]).strip()}")
+    return "\n".join(lines)
+
+
+def reads_system(base: Path) -> bool:
+    """Whether a model's chat template shows it what a system message says.
+
+    Args:
+        base: The model's folder.
+    """
+    template, asked = ChatTemplate(base), [Message(role="user", content="x")]
+    told = [Message(role="system", content="Look first."), *asked]
+    return template.opening(told, ()) != template.opening(asked, ())
+
+
+def advised(make: PolicyMaker, text: str, place: Place) -> Policy:
+    """Make a policy that is told something in every conversation.
+
+    Args:
+        make: Makes who acts.
+        text: The words.
+        place: Where they stand.
+    """
+    policy: Policy = AdvisedPolicy(make(), text, place)
+    return policy
+
+
+class AdvisedPolicy:
+    """Acts on conversations with some words more than they hold; nobody else sees these.
+
+    Args:
+        inner: Who acts.
+        text: The words.
+        place: In a system message, or at the end of the user's first message.
+    """
+
+    def __init__(self, inner: Policy, text: str, place: Place) -> None:
+        self._inner, self._text, self._place = inner, text, place
+        self._told: dict[str, Conversation] = {}
+
+    @property
+    def name(self) -> str:
+        """Of who acts."""
+        return self._inner.name
+
+    @property
+    def version(self) -> str:
+        """Of who acts, and of the words."""
+        return text_version(self._inner.version, self._place, self._text)
+
+    async def act(self, conversation: Conversation) -> Reply:
+        """Hand on the conversation with the words in it."""
+        told = self._told.get(conversation.conversation_id)
+        if told is None:
+            told = replace(conversation, messages=[])
+            self._told[conversation.conversation_id] = told
+        told.messages = with_words(conversation.messages, self._text, self._place)
+        reply = await self._inner.act(told)
+        conversation.tokens = told.tokens
+        return reply
+
+    async def forget(self, conversation: Conversation) -> None:
+        """Drop what is kept for a conversation."""
+        told = self._told.pop(conversation.conversation_id, None)
+        await self._inner.forget(told or conversation)
+
+    async def close(self) -> None:
+        """Close who acts."""
+        await self._inner.close()
+
+
+def with_words(messages: Sequence[Message], text: str, place: Place) -> list[Message]:
+    r"""Put words into a conversation.
+
+    >>> said = [Message(role="system", content="Rules."), Message(role="user", content="Hello.")]
+    >>> [one.content for one in with_words(said, "Look first.", "user")]
+    ['Rules.', 'Hello. Look first.']
+    >>> [one.content for one in with_words(said, "Look first.", "system")]
+    ['Rules.\n\nLook first.', 'Hello.']
+    >>> [one.role for one in with_words(said[1:], "Look first.", "system")]
+    ['system', 'user']
+    """
+    found = list(messages)
+    between: Mapping[Place, str] = {"system": "\n\n", "user": " "}
+    for n, one in enumerate(found):
+        if one.role == place:
+            words = f"{one.content or ''}{between[place]}{text}"
+            found[n] = one.model_copy(update={"content": words})
+            return found
+    return [Message(role="system", content=text), *found]
