@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ import pytest
 from homes import DESKS, run, same, simulation_files
 from namespaces import why_not
 from three_nodes import ThreeNodes
+
+REFUSED = r"\S+ was begun anew elsewhere \(for the [0-9]+\. time; .*? counts\."
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -135,3 +141,64 @@ def test_the_item_of_a_killed_node_begins_anew_on_another(
     print(f"\n{before['what']} began anew {seconds:.1f} s after the loss of {before['host']}")
     nodes.start(before["host"])
     nodes.wait_for(3)
+
+
+def test_what_a_frozen_node_commits_when_it_wakes_is_refused(
+    nodes: ThreeNodes, files: list[str], alone: Path
+) -> None:
+    home = ingested(nodes, "frozen", files)
+    process = nodes.trace(home, "diagnose")
+    struck: dict[Path, dict[str, Any]] = {}
+
+    def at_work() -> bool:
+        struck.update({lock: one for lock, one in holders(home).items() if one["host"] in ("n2", "n3")})
+        return bool(struck)
+
+    assert wait_while(process, at_work), finished(process)
+    lock, before = next(iter(struck.items()))
+    machine = nodes.network.machines[before["host"]]
+    frozen = next(pid for pid in machine.pids() if inner_pid(pid) == before["pid"])
+    machine.send(signal.SIGSTOP)
+    began = time.monotonic()
+    assert holders(home).get(lock) == before, "it had ended before its node was frozen"
+    assert wait_while(process, lambda: holders(home).get(lock, before) != before), finished(process)
+    print(f"\n{before['what']} began anew {time.monotonic() - began:.1f} s after {before['host']} was frozen")
+    # Only the worker wakes: its node would be told by the cluster to end it.
+    os.kill(frozen, signal.SIGCONT)
+    said = finished(process)
+    assert wait_until(lambda: refusals(home), 60), said
+    machine.send(signal.SIGCONT)
+    assert wait_until(lambda: not Path(f"/proc/{frozen}").exists(), 120), "the lost node's worker goes on"
+    same(alone, home)
+    print(refusals(home)[0])
+    machine.kill()
+    nodes.start(before["host"])
+    nodes.wait_for(3)
+
+
+def inner_pid(pid: int) -> int:
+    """Return the number of a process as its own machine counts."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return 0
+
+
+def wait_until(look: Callable[[], object], seconds: float) -> bool:
+    give_up = time.monotonic() + seconds
+    while not look():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def refusals(home: Path) -> list[str]:
+    """Return what runs of a home tell that were refused because their item was begun anew elsewhere."""
+    told = []
+    for database in (home / "dagster" / "history" / "runs").glob("*-*.db"):
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as events:
+            rows = events.execute("select event from event_logs where event like '%STEP_FAILURE%'")
+            told += [found[0] for (text,) in rows if (found := re.search(REFUSED, text))]
+    return told

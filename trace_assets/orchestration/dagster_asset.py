@@ -106,6 +106,7 @@ def dagster_asset(one: Asset) -> dg.AssetsDefinition:
                     if name in AFTERWARDS:
                         AFTERWARDS[name](context.instance, study, partition)
                     left = files.seal(name, partition)
+                lock.lease.confirm()  # nor is anything recorded of an item that was begun anew elsewhere
             except Exception as error:
                 told = error if isinstance(error, TraceError) else explain(error, study.home.path)
                 if told is None:

@@ -7,16 +7,20 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 from trace_assets.store.files import Home, make_folder, sync_file, sync_folder
+from trace_assets.store.leases import Lease, begin, confirm_all, holding, is_struck_out, own_name
 from trace_assets.system.machine import this_machine
 
 INTERRUPTED = "its last materialization was interrupted"
+REPLACING_SECONDS = 1.0
+"""How long one waits for another who replaces a lost item's lock: that takes no time."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Holder:
         since: When it took the lock, ISO 8601 in UTC.
         what: What for.
         boot: Id of that machine's boot; empty where it is not known.
+        name: Under which it announced itself to the home (`store.presence`); empty where it did not.
     """
 
     pid: int
@@ -36,6 +41,7 @@ class Holder:
     since: str
     what: str
     boot: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         return f"{self.what}, process {self.pid} on {self.host} since {self.since}"
@@ -72,18 +78,23 @@ def exclusive(
         if not _try(file.fileno(), fcntl.LOCK_EX):
             waiting(holder(path))
             _wait(file.fileno(), path, patience)
-        file.seek(0)
-        file.truncate()
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        here = this_machine()
-        said = {"pid": os.getpid(), "host": here.host, "since": now, "what": what, "boot": here.boot}
-        json.dump(said, file)
-        file.flush()
+        _say(file, what)
         try:
             yield
         finally:
             file.seek(0)
             file.truncate()
+
+
+def _say(file: IO[str], what: str, name: str = "") -> None:
+    """Write into a lock file who holds it."""
+    file.seek(0)
+    file.truncate()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    here = this_machine()
+    said = {"pid": os.getpid(), "host": here.host, "since": now, "what": what, "boot": here.boot}
+    json.dump({**said, **({"name": name} if name else {})}, file)
+    file.flush()
 
 
 def is_held(path: Path) -> bool:
@@ -112,12 +123,19 @@ class ItemLock:
 
     Attributes:
         marks: Files that say that the item is due; they are there until `settle`.
+        lease: Which beginning of the item this is.
     """
 
     marks: tuple[Path, ...]
+    lease: Lease
 
     def settle(self) -> None:
-        """Say that the materialization is recorded: what made the item due is done with."""
+        """Say that the materialization is recorded: what made the item due is done with.
+
+        Raises:
+            Superseded: The item was begun anew elsewhere: it is due until that is recorded.
+        """
+        self.lease.confirm()
         for mark in self.marks:
             mark.unlink(missing_ok=True)
         for folder in {mark.parent for mark in self.marks}:
@@ -139,6 +157,9 @@ def item_lock(
     Two processes never write the tables of one item at once. From here to `ItemLock.settle` a mark lies in
     the home: whoever finds it without a holder knows that the tables may be newer than what is recorded.
 
+    A holder that was struck out of the processes at work, by a cluster that lost its node, say, is not waited
+    for: it may be stopped, or cut off, and keep its lock for ever. Its lease is over then (`store.leases`).
+
     Args:
         home: The home.
         asset: Asset name, such as `config/labels`.
@@ -151,14 +172,94 @@ def item_lock(
         TimeoutError: Somebody else works on it for longer than that.
     """
     name = _name(asset, partition)
-    with exclusive(_folder(home, "items") / f"{name}.lock", name, waiting=waiting, patience=patience):
+    with _item_held(home, name, waiting, patience) as lease, holding(home.path, lease):
         found = tuple(mark for mark in _marks(home) if _item_of(mark) == name)
-        yield ItemLock((*found, mark_due(home, asset, partition, INTERRUPTED, by)))
+        yield ItemLock((*found, mark_due(home, asset, partition, INTERRUPTED, by)), lease)
+
+
+@contextmanager
+def _item_held(
+    home: Home, name: str, waiting: Callable[[Holder | None], None], patience: float | None
+) -> Iterator[Lease]:
+    path = _item_file(home, name)
+    make_folder(path.parent)
+    give_up = float("inf") if patience is None else time.monotonic() + patience
+    told = False
+    while True:
+        with path.open("a+", encoding="utf-8") as file:
+            if _try(file.fileno(), fcntl.LOCK_EX):
+                if (lease := _begun(home, name, file)) is not None:
+                    try:
+                        yield lease
+                    finally:
+                        file.seek(0)
+                        file.truncate()
+                    return
+            elif _was_struck_out(home, path):
+                _replace_lock(home, path, file)
+            else:
+                if not told:
+                    waiting(holder(path))
+                    told = True
+                if time.monotonic() > give_up:
+                    raise TimeoutError(
+                        f"{path} was held for more than {patience:g} s by {holder(path) or 'another'}"
+                    )
+                time.sleep(0.05)
+
+
+def _begun(home: Home, name: str, file: IO[str]) -> Lease | None:
+    """Begin an item under its locked file; None when another file lies in that one's place by now."""
+    if not _lies_at(file, _item_file(home, name)):
+        return None
+    confirm_all(home.path)  # who has lost one item has no business with others
+    lease = begin(home.path, name)
+    _say(file, name, own_name(home.path))
+    return lease
+
+
+def _replace_lock(home: Home, path: Path, file: IO[str]) -> None:
+    """Lay a new file in the place of one whose holder was struck out and does not let go of it.
+
+    Should somebody just have come to hold the old one after all, or another new one, both begin the item: of
+    the two leases the later counts. So whoever is stopped in here keeps nobody from going on.
+    """
+    with ExitStack() as stack:
+        with suppress(TimeoutError):
+            turn = exclusive(_folder(home, "replacing.lock"), "replacing a lock", patience=REPLACING_SECONDS)
+            stack.enter_context(turn)
+        if _lies_at(file, path):
+            new = path.with_name(f".{path.name}.{uuid4().hex[:8]}.new")
+            new.touch()
+            os.replace(new, path)
+
+
+def _lies_at(file: IO[str], path: Path) -> bool:
+    """Whether an open file is still the one of its name."""
+    mine = os.fstat(file.fileno())
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
+
+def _was_struck_out(home: Home, path: Path) -> bool:
+    return (found := holder(path)) is not None and is_struck_out(home.path, found.name)
+
+
+def _item_file(home: Home, name: str) -> Path:
+    return _folder(home, "items") / f"{name}.lock"
 
 
 def is_item_held(home: Home, asset: str, partition: str = "") -> bool:
     """Whether some process is making an item at this moment."""
-    return is_held(_folder(home, "items") / f"{_name(asset, partition)}.lock")
+    return _is_made_now(home, _name(asset, partition))
+
+
+def _is_made_now(home: Home, name: str) -> bool:
+    path = _item_file(home, name)
+    return is_held(path) and not _was_struck_out(home, path)
 
 
 def mark_due(home: Home, asset: str, partition: str, reason: str, by: str = "") -> Path:
@@ -192,7 +293,7 @@ def due_items(home: Home) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for mark in _marks(home):
         name = _item_of(mark)
-        if not is_held(_folder(home, "items") / f"{name}.lock"):
+        if not _is_made_now(home, name):
             with suppress(FileNotFoundError):
                 found[_parts(name)] = mark.read_text(encoding="utf-8") or INTERRUPTED
     return found

@@ -25,6 +25,7 @@ import msgspec
 
 from trace_assets.errors import InputError
 from trace_assets.store.files import make_folder, replacing_file, sync_file, sync_folder
+from trace_assets.store.leases import confirm_all
 from trace_assets.store.lines import append_lines, read_lines, sealed
 
 MANIFEST = "manifest.jsonl"
@@ -172,10 +173,15 @@ class Manifest:
         Args:
             name: Its name.
             partial: The finished file, under the name that it has before.
+
+        Raises:
+            Superseded: It is of an item that was begun anew elsewhere.
         """
         entry = Entry.of(partial)
         with self._locked():
             yield
+            # A process that was stopped just now: what has no entry is found and made again.
+            confirm_all(self.root)
             self._append({name: entry})
 
     def note(self, entries: Mapping[str, Entry]) -> None:
@@ -353,6 +359,7 @@ class Manifest:
         with self._lock_held():
             if said := self.lost():
                 raise InputError(said)
+            confirm_all(self.root)
             yield
             if not self._together and not self._was_kept() and self.file.exists():
                 sync_folder(self.file.parent)

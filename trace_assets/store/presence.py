@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from trace_assets.errors import Unavailable
 from trace_assets.store.files import Home
+from trace_assets.store.leases import known_as
 from trace_assets.store.locks import is_held
 from trace_assets.system.machine import Machine, booted_at, this_machine
 
@@ -95,6 +96,7 @@ def announce(home: Home) -> str:
             os.close(descriptor)
             raise Unavailable(_refusal(home, strangers[0]))
         _own[mine] = (name, descriptor, crew)
+        known_as(home.path, name)
         if before is not None:
             (folder / before[0]).unlink(missing_ok=True)
             os.close(before[1])
@@ -105,6 +107,7 @@ def withdraw() -> None:
     """Take back what this process announced, on all homes: it works on none any more, for now."""
     for mine in [one for one in _own if one[0] == os.getpid()]:
         name, descriptor, _ = _own.pop(mine)
+        known_as(mine[1], "")
         (mine[1] / "locks" / "processes" / name).unlink(missing_ok=True)
         os.close(descriptor)
 
