@@ -305,9 +305,9 @@ class EvaluationSection(Section):
     compose: bool = True
     """Also play sums of adapters, where there are two or more: on validation tasks each pair and the sum of
     all, once a task; on test tasks the sets that the router and the oracle choose, and the sum of all."""
-    sum_scales: tuple[float, ...] = (0.75, 0.5)
-    """Scales of the summed weight changes that validation tries beside 1, the exact sum: an episode a sum and
-    validation task each. None of them: ()."""
+    sum_scales: tuple[float, ...] = ()
+    """Scales of the summed weight changes that validation tries beside 1, the exact sum, such as .75 and .5:
+    an episode a sum and validation task each."""
     engine: Literal["transformers", "vllm"] = "transformers"
     """Who plays the arms; `vllm` is vLLM's engine in this process, with `serving.kv_cache_gib` and
     `serving.extra`."""
