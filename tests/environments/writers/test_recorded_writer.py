@@ -1,4 +1,4 @@
-"""An environment that a recorded model wrote: its replies are read, patched and audited as they were."""
+"""Environments that a recorded model wrote: its replies are read, patched and audited as they were."""
 
 from __future__ import annotations
 
@@ -16,40 +16,50 @@ from trace_assets.environments.writers.reply import find_mended, find_module
 from trace_assets.records import EnvironmentCheck, EnvironmentVersion
 from trace_assets.study import Study
 
-WRITTEN = Path(__file__).parent / "recordings" / "airline_open_choices.jsonl"
-EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "airline_open_choices.py.txt"
-CAPABILITY = "tau2-airline-model-ask-the-user-for-every-open-choice-of-an-action-inst-7889733d"
+RECORDINGS = Path(__file__).parent / "recordings"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+WRITTEN = {
+    "airline_open_choices": "tau2-airline-model-ask-the-user-for-every-open-choice-of-an-action-inst-7889733d",
+    "retail_every_record": "tau2-retail-model-open-every-record-that-may-hold-the-information-befor-d8efe43e",
+}
+"""Recording -> the capability that it was asked for."""
 REAL = "TRACE_TAU2_DATA"
 
 
-def replies() -> list[str]:
-    rows = [json.loads(line) for line in WRITTEN.read_text("utf-8").splitlines()]
+def replies(name: str) -> list[str]:
+    rows = [json.loads(line) for line in (RECORDINGS / f"{name}.jsonl").read_text("utf-8").splitlines()]
     return [row["text"] for row in rows if "text" in row]
 
 
-def test_a_real_models_module_and_its_patch_are_read_as_they_came() -> None:
-    first, second = replies()
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_real_models_module_and_its_patch_are_read_as_they_came(name: str) -> None:
+    first, second = replies(name)
     drafted = find_module(first)
     assert drafted.source and drafted.source.count("\n") > 1000
     mended = find_mended(second, drafted.source)
     assert mended.source != drafted.source
-    assert mended.source.strip() == EXAMPLE.read_text("utf-8").strip(), "the example in the docs is what came"
+    example = EXAMPLES / f"{name}.py.txt"
+    assert mended.source.strip() == example.read_text("utf-8").strip(), "the example in the docs is what came"
 
 
+@pytest.mark.parametrize("name", WRITTEN)
 @pytest.mark.slow
 @pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
 @pytest.mark.docker
-def test_the_recorded_writer_is_replayed_and_its_environment_accepted(tmp_path: Path) -> None:
-    policy = (Path(os.environ[REAL]).parent / "domains" / "airline" / "policy.md").read_text("utf-8").strip()
+def test_the_recorded_writer_is_replayed_and_its_environment_accepted(name: str, tmp_path: Path) -> None:
+    capability, domain = WRITTEN[name], name.partition("_")[0]
+    policy = (Path(os.environ[REAL]).parent / "domains" / domain / "policy.md").read_text("utf-8").strip()
     recording = tmp_path / "writer.jsonl"
     quoted = json.dumps(policy, ensure_ascii=False)[1:-1]
-    recording.write_text(WRITTEN.read_text("utf-8").replace("{{POLICY}}", quoted), encoding="utf-8")
+    recording.write_text(
+        (RECORDINGS / f"{name}.jsonl").read_text("utf-8").replace("{{POLICY}}", quoted), encoding="utf-8"
+    )
     config = tmp_path / "trace.toml"
     config.write_text(
         "\n".join(
             [
                 settings(DIAGNOSIS),
-                f'[selection]\noverrides = {{"{CAPABILITY}" = "seen by reading"}}',
+                f'[selection]\noverrides = {{"{capability}" = "seen by reading"}}',
                 '[synthesis]\nwriter = "model"\nmodel = "strong-general-model"',
                 f"[writer]\nrecording = {json.dumps(str(recording))}\nreply_tokens = 32768",
             ]
@@ -73,9 +83,9 @@ def test_the_recorded_writer_is_replayed_and_its_environment_accepted(tmp_path: 
         )
         assert done.returncode == 0, done.stdout + done.stderr
     store = Study.open(tmp_path / "home", config).store
-    versions = store.read(EnvironmentVersion, CAPABILITY)
+    versions = store.read(EnvironmentVersion, capability)
     # The audit's seeds are a home's own: with some of them it has nothing against the first draft.
     assert {one.reply for one in versions} == {"module"} and versions[-1].kept
-    checks = store.read(EnvironmentCheck, CAPABILITY)
+    checks = store.read(EnvironmentCheck, capability)
     assert [one.check_id for one in checks if one.status == "fail"] == []
     assert sum(one.status == "pass" for one in checks) >= 50
