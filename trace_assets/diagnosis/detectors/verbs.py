@@ -57,6 +57,12 @@ _METHODS = frozenset({"delete", "get", "patch", "post", "put"})
 """What interfaces of the web call their verbs."""
 _PLAIN = frozenset({"check", "list", "query", "search", "show", "view"})
 """Verbs of tools that are nouns too, and hardly ever what a tool acts on when they come last."""
+_EITHER = frozenset({"check", "list"})
+"""Of these, what is acted on all the same where a name begins with a verb: `join_list`, `leave_list`."""
+_ACTED_ON = frozenset(
+    {"account", "address", "bill", "claim", "deposit", "message", "order", "record", "report", "ticket"}
+)
+"""Things that are verbs too, and that a name rather begins with as things."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -78,6 +84,8 @@ def deed(tool: str) -> str:
 
     >>> deed("cancel_order"), deed("orderCancel"), deed("taxiVoucherIssue"), deed("post_approve")
     ('cancel order', 'cancel order', 'issue taxi voucher', 'approve')
+    >>> deed("join_list"), deed("order_list"), deed("leave_list"), deed("book_check")
+    ('join list', 'list order', 'leave list', 'book check')
     >>> deed("bill_show"), deed("show_bill"), deed("run_speed_test"), deed("frobnicate_order")
     ('show bill', 'show bill', 'run speed test', 'frobnicate order')
     """
@@ -94,7 +102,8 @@ def _comes_last(first: str, last: str) -> bool:
     if _is_sure(first) or first in _PLAIN:
         return False
     if first in READING | WRITING:
-        return _is_sure(last) or last in _PLAIN
+        plain = last in _PLAIN and (last not in _EITHER or first in _ACTED_ON)
+        return _is_sure(last) or plain
     return last in _PLAIN or (last in READING | WRITING and last not in THINGS)
 
 

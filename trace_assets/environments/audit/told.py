@@ -244,8 +244,9 @@ def _lengths(subject: Subject, cases: Sequence[Decided], pair: tuple[str, str]) 
     if len(plain) == 0 or foretold(plain, [one.kind for one in cases]) < SURE:
         return None
     real = {name for one in (subject.purpose.runs if subject.purpose else ()) for name in one.shown}
-    rows = {
-        one.seed: {k: v for k, v in row.items() if k.endswith("#") and k not in real}
+    rows: dict[int, Row] = {
+        # Lists within a list have as many lengths.
+        one.seed: {k: repr(v) for k, v in row.items() if k.endswith("#") and k not in real}
         for one, row in zip(cases, shown, strict=True)
     }
     return _told(rows, cases, pair)

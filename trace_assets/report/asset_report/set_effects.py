@@ -47,7 +47,11 @@ def effects_exhibit(rows: Sequence[SetEffect], rules: Sequence[SetRule], names: 
 
 
 def effects_table(rows: Sequence[SetEffect], names: Mapping[str, str]) -> list[Row]:
-    """Return one line a set and member, for people."""
+    """Return one line a set and member, for people; those that no task was sent to say nothing.
+
+    >>> effects_table([], {})
+    []
+    """
     return [
         {
             "sum": set_words(row.choice, names),
@@ -59,6 +63,7 @@ def effects_table(rows: Sequence[SetEffect], names: Mapping[str, str]) -> list[R
             "the sum": "may act" if row.served else "refused",
         }
         for row in rows
+        if row.n_tasks
     ]
 
 
