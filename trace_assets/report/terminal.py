@@ -57,7 +57,7 @@ def print_loop(data: ReportData, console: Console) -> None:
         (data.adapters, adapter_table),
         (data.rounds, rounds_table),
         (data.summary, evaluation_table),
-        (data.set_effects, effects_table),
+        ([row for row in data.set_effects if row.n_tasks], effects_table),
         (data.choices, choice_table),
         (data.ledger, cost_table),
     ):
