@@ -374,11 +374,11 @@ class Cover:
         if lacking[beyond].mean() < (lacking[within].mean() if within.any() else 0.0):
             return False
         tasks = int(self.matrix.tasks.max()) + 1
-        sides = [
-            np.bincount(self.matrix.tasks[mask & ~aside], minlength=tasks)
+        lf, rf, lp, rp = (
+            np.bincount(self.matrix.tasks[mask & ~aside], minlength=tasks).astype(np.int64)
             for mask in (lacking & failed, relevant & failed, lacking & ~failed, relevant & ~failed)
-        ]
-        p_value = gap_p_value(*sides, SHUFFLES, np.random.default_rng(0))
+        )
+        p_value = gap_p_value(lf, rf, lp, rp, SHUFFLES, np.random.default_rng(0))
         return p_value is not None and p_value <= self.section.max_chance
 
     def _cause(self, fit: Sequence[Contrast], explained: NDArray[np.bool_]) -> Contrast:
