@@ -13,7 +13,7 @@ from trace_assets.environments.templates.requests import CLOSINGS, FRAMES, OPENI
 DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
 FEATURES = (
     "around",
-    "conditions",
+    "at_once",
     "copies",
     "instead_keyless",
     "keyless",
@@ -144,8 +144,6 @@ def _with_features(
     if ground.plain_errors:
         features.add("plain_errors")
     conditions = [one["guard"] for one in wishes if one["guard"]]
-    if conditions:
-        features.add("conditions")
     if any(one["guard"] and one["tool"] in content["refusals"] for one in wishes):
         features.add("refusals")
     if any(not one["instead"] for one in conditions):

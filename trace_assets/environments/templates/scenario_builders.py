@@ -89,11 +89,16 @@ def at_once(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     wishes = [_decided(ground, guard) for guard in asked]
     if not any(one["guard"] for one in wishes):
         raise thin(spec, "users were not seen to ask for two things at once that conditions decide")
-    return plan(ground, wishes)
+    filled = plan(ground, wishes)
+    return replace(filled, features=filled.features | {"at_once"})
 
 
 def _decided(ground: Ground, guard: Guard) -> dict[str, Any]:
-    """Return a wish with the condition that decides it, where one is known and what is done otherwise."""
+    """Return a wish with the condition that decides it, where one is known and what is done otherwise.
+
+    What is done otherwise is held to its arguments where successful runs agree on them: several conditions
+    are answered by the same tool here, and its arguments say which one it was.
+    """
     wished = wish(ground, guard)
     if (
         guard.field
@@ -105,6 +110,8 @@ def _decided(ground: Ground, guard: Guard) -> dict[str, Any]:
         wished["guard"] = condition(
             ground, guard.field, guard.allowed, guard.forbidden, guard.instead, guard.instead_arguments
         )
+        needed = set(ground.contract.tool(guard.instead).parameters.get("required", ()))
+        wished["guard"]["exact"] = needed <= {ground.key, *guard.instead_arguments}
     return wished
 
 
