@@ -61,7 +61,7 @@ def plan(
     else:
         settings: dict[str, object] = dict(SMALL) if quick else {}
         if desk != "a":
-            settings |= {"targets.options.desk": desk, "training.single_arms": ["joint", "sequential"]}
+            settings |= {"targets.options.desk": desk, "training.single_arms": ["joint", "joining"]}
             settings |= {"training.pilot": "warn"}  # one skill alone passes few of these tasks
         made = default_plan(worlds, first_seed, settings)
     seen = sum(is_finished(folder, world.number) for world in made.worlds)
