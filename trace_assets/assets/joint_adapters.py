@@ -10,6 +10,7 @@ from statistics import fmean
 from trace_assets.assets.adapter import CHECKS, parity_of, read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.curriculum import taught
+from trace_assets.assets.environment_audit import samples_of
 from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.environments.audit.battery import audit, verdict_of
@@ -27,7 +28,7 @@ from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.joint import JOINT, SEQUENTIAL, train_joining, train_joint, train_sequential
-from trace_assets.workflows.permutations import permutation_for, seeds_fingerprint
+from trace_assets.workflows.permutations import keep_audited, permutation_for, seeds_fingerprint
 
 OnPoint = Callable[[TrainingPoint], None]
 PART = "joint_adapters"
@@ -82,14 +83,17 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
     require_extra("torch", "train", "training an adapter")
     trained, curve, fresh = [], list[TrainingPoint](), 0
     pages: dict[str, str] = {}
-    problems, left_out = [], list[str]()
+    problems, left_out, together = [], list[str](), None
     for kind in _asked(study):
         told: list[TrainingPoint] = []
-        if kind == JOINING and (why := _not_joined(study)):
-            left_out.append(f"joining: {why}")
-            continue
+        if kind == JOINING:
+            if why := _not_joined(study):
+                left_out.append(f"joining: {why}")
+                continue
+            together, why = environment_of_all(study)
+            left_out += [f"joining, in the capabilities' own environments alone: {why}"] if why else []
         adapter, own = make_joint(
-            study, kind, names, told.append if on_point is None else _both(told, on_point)
+            study, kind, names, told.append if on_point is None else _both(told, on_point), together
         )
         trained.append(adapter)
         curve += own
@@ -142,20 +146,21 @@ def _why_not(study: Study, names: list[str]) -> str:
 
 
 def make_joint(
-    study: Study, kind: str, names: list[str], on_point: OnPoint
+    study: Study, kind: str, names: list[str], on_point: OnPoint, together: Environment | None = None
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train one adapter into its folder, or read it there; no table is written.
 
     Args:
         study: The study.
-        kind: `joint` or `sequential`.
+        kind: `joint`, `sequential` or `joining`.
         names: The capabilities, in order.
         on_point: Told of each iteration as it is made.
+        together: For `joining`: where several capabilities are needed at once.
     """
     section, base = study.settings.training, base_checkpoint(study)
     members = members_of_sum(study) if kind == JOINING else {}
     environments = {name: read_environment(study, name) for name in members or names}
-    if kind == JOINING and (together := environment_of_all(study)) is not None:
+    if kind == JOINING and together is not None:
         environments[JOINING] = together
     ids = {name: one.environment_id for name, one in environments.items()}
     budget = len(names) * section.iterations * section.tasks_per_iteration * section.group_size
@@ -223,8 +228,8 @@ def _not_joined(study: Study) -> str:
     return " ".join(why for pair, why in opposed(study).items() if pair <= members)
 
 
-def environment_of_all(study: Study) -> Environment | None:
-    """Write an environment in which all that was taught is needed at once; None where none can be had.
+def environment_of_all(study: Study) -> tuple[Environment | None, str]:
+    """Write an environment in which all that was taught is needed at once; else return why there is none.
 
     It is held to what an audit asks of a module, but for the base policy's pass rate in it: the sum of the
     adapters acts there, not the base policy.
@@ -232,12 +237,20 @@ def environment_of_all(study: Study) -> Environment | None:
     contract = read_contract(study, study.settings.targets.name)
     try:
         found = write_together(JOINING, contract)
-    except InputError:
-        return None
+    except InputError as error:
+        return None, str(error)
     permutation = permutation_for(study, found.environment_id)
     with sandbox_pool(study) as pool:
-        checks = audit(found, pool, contract, study.settings.synthesis, permutation=permutation)
-    return found if verdict_of(checks)[0] else None
+        checks = audit(
+            found,
+            pool,
+            contract,
+            study.settings.synthesis,
+            permutation=permutation,
+            recorded=lambda kept: keep_audited(study, found.environment_id, samples_of(kept)),
+        )
+    accepted, reasons = verdict_of(checks)
+    return (found, "") if accepted else (None, f"the audit rejects the other ({'; '.join(reasons)})")
 
 
 def _folder(study: Study, kind: str, ids: dict[str, str]) -> Path:
