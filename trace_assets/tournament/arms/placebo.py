@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from trace_assets.evaluation.arms import BASE, ROUTED
-from trace_assets.records import Adapter, Evaluation, SelectedCapability
+from trace_assets.records import Adapter, Evaluation
 from trace_assets.resources.policy import trained_folder
 from trace_assets.store import Home, Store
 from trace_assets.store.content import text_version
@@ -30,7 +30,7 @@ class RandomCapability:
 
     def refusal(self, world: PlayedWorld) -> str:
         """Nothing was kept, or nothing was rejected: then there is no other choice to be compared with."""
-        kept, rejected = _candidates(world)
+        kept, rejected = world.candidates(kept=True), world.candidates(kept=False)
         if not kept:
             return "the diagnosis kept no capability, so there is no choice to compare with"
         if not rejected:
@@ -39,7 +39,7 @@ class RandomCapability:
 
     def play(self, world: PlayedWorld, folder: Path) -> Made:
         """Play the loop on what is drawn, and read its own arm off it."""
-        kept, rejected = _candidates(world)
+        kept, rejected = world.candidates(kept=True), world.candidates(kept=False)
         lots = random.Random(f"{world.study.settings.training.seed}/{self.name}")
         drawn = sorted(lots.sample(rejected, min(len(kept), len(rejected))))
         world.open_test_tasks({self.name: text_version(*drawn)})
@@ -73,14 +73,6 @@ class RandomCapability:
             played = [row for row in world.study.store.read(Evaluation) if row.split == "test"]
             chosen = BASE
         return [row.model_copy(update={"arm": self.name}) for row in played if row.arm == chosen]
-
-
-def _candidates(world: PlayedWorld) -> tuple[list[str], list[str]]:
-    """Return the kept and the rejected candidates of the world's own target."""
-    rows = world.study.store.read(SelectedCapability)
-    own = [row for row in rows if row.target == world.study.settings.targets.name]
-    kept = sorted(row.capability_id for row in own if row.kept)
-    return kept, sorted(row.capability_id for row in own if not row.kept)
 
 
 def _lend_base(world: PlayedWorld, home: Path) -> None:
