@@ -31,7 +31,7 @@ PLACE = "trace_assets.tournament.arms.placebo.play_home"
 
 def world(folder: Path, kept: tuple[str, ...], others: tuple[str, ...]) -> PlayedWorld:
     """A finished world of target `t` whose base model passes 3 of its tests and whose own arm passes 8."""
-    study = Study.of(Home.open(folder / "home"), load_settings(None, ["targets.name=\"t\""], environment={}))
+    study = Study.of(Home.open(folder / "home"), load_settings(None, ['targets.name="t"'], environment={}))
     vars(study)["target"] = type("Target", (), {"name": "t", "version": "1"})()
     names = (*kept, *others)
     study.store.write(

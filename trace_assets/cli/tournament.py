@@ -36,6 +36,10 @@ def plan(
     worlds: Annotated[int, typer.Option(min=1, help="Replications: everything anew from other seeds.")] = 6,
     first_seed: Annotated[int, typer.Option(min=0, help="Seeds are counted up from it.")] = 100,
     desk: Annotated[str, typer.Option(help="Which order desk: a, b, c or d (see `trace demo`).")] = "a",
+    look: Annotated[
+        int | None,
+        typer.Option(min=2, help="After so many worlds, stop if every primary comparison is clear by then."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer tasks and iterations a world.")] = False,
     file: Annotated[
         Path | None, typer.Option(help="A plan.json of your own, in the place of the other options.")
@@ -63,7 +67,9 @@ def plan(
         if desk != "a":
             settings |= {"targets.options.desk": desk, "training.single_arms": ["joint", "sequential"]}
             settings |= {"training.pilot": "warn"}  # one skill alone passes few of these tasks
-        made = default_plan(worlds, first_seed, settings)
+        if look is not None and look >= worlds:
+            raise InputError(f"--look {look} is no look on the way to {worlds} worlds: name fewer.")
+        made = default_plan(worlds, first_seed, settings, look)
     seen = sum(is_finished(folder, world.number) for world in made.worlds)
     newest = write_plan(folder, made, why=amend, worlds_seen=seen)[-1]
     if as_json:
@@ -89,9 +95,15 @@ def run(
 ) -> None:
     """Play the worlds that are not finished; the same command goes on after an interruption."""
     from trace_assets.tournament.run import run as play
+    from trace_assets.tournament.score import score
 
     console = make_console(stderr=as_json)
-    done = play(folder, most_hours=hours, tell=lambda words: console.print(words, soft_wrap=True))
+    done = play(
+        folder,
+        most_hours=hours,
+        is_decided=lambda: score(folder).stopped,
+        tell=lambda words: console.print(words, soft_wrap=True),
+    )
     if as_json:
         print(json.dumps({"finished": done}))
         return

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from trace_assets.tournament.claims import PAPER, standings
+from trace_assets.tournament.looks import level_at
 from trace_assets.tournament.plan import Plan
 from trace_assets.tournament.score import Score, Shown
 from trace_assets.tournament.spending import NOT_RECORDED, cell
@@ -58,11 +59,14 @@ def _lines(scored: Score) -> Iterator[str]:
     yield ""
     if not scored.is_due:
         yield f"{len(scored.finished)} of {len(plan.worlds)} worlds are played. No figure of a test task is"
-        yield "shown before all of them are: a look on the way would be another study than this one."
+        yield "shown before all of them are: a look that was not planned would be another study."
     else:
         for one in scored.primary:
             yield f"- {sentence(one, plan)}"
         yield ""
+        if scored.stopped:
+            yield f"The look after {plan.look} of {len(plan.worlds)} worlds ended the study."
+            yield ""
         yield from _arms(scored)
         yield from _own_arms(scored)
         yield ""
@@ -98,7 +102,7 @@ def _own_arms(scored: Score) -> Iterator[str]:
             yield f"`{one.arm}` in world {one.world}: {one.note}."
     for arm, left in scored.waiting.items():
         yield ""
-        yield f"`{arm}` is still to be played in {left} of {len(scored.plan.worlds)} worlds: no figure yet."
+        yield f"`{arm}` is still to be played in {left} of {len(scored.finished)} worlds: no figure yet."
     reasons: dict[tuple[str, str], list[int]] = {}
     for one in scored.entries:
         if one.why:
@@ -110,7 +114,10 @@ def _own_arms(scored: Score) -> Iterator[str]:
 
 
 def _comparisons(scored: Score) -> Iterator[str]:
-    yield "| comparison | difference in points [95 %] | p (Holm) | p of a tie (Holm) | verdict | by world |"
+    level = f"{100 * scored.confidence:.3g} %"
+    yield (
+        f"| comparison | difference in points [{level}] | p (Holm) | p of a tie (Holm) | verdict | by world |"
+    )
     yield "|---|---|--:|--:|---|---|"
     for one in (*scored.primary, *scored.secondary):
         worlds = ", ".join(f"{100 * value:+.1f}" for _, value in sorted(one.by_world.items()))
@@ -213,6 +220,12 @@ def forecast(plan: Plan) -> Iterator[str]:
         f"Power of {n} worlds at a spread of {100 * plan.sd:.1f} points between them, after Holm over "
         f"{len(plan.primary)}: {chances}."
     )
+    if plan.look is not None:
+        first = level_at(plan.alpha, plan.look / n, plan.look / n)
+        yield (
+            f"One look on the way, after {plan.look} worlds, at a level of {first:.2g} before Holm (O'Brien "
+            "and Fleming); p-values and intervals count it."
+        )
 
 
 def _p(value: float | None) -> str:
