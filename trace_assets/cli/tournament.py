@@ -183,17 +183,25 @@ def status(folder: Folder, as_json: Json = False) -> None:
 def report(
     folder: Folder,
     page: Annotated[Path | None, typer.Option(help="Write the page there, too.")] = None,
+    budget: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another study of the same worlds at another budget: then both stand as a curve."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score what is finished: verdicts first, then arms, comparisons, predictions and spending."""
     from trace_assets.store.files import replacing_file
+    from trace_assets.tournament.budgets import curves
     from trace_assets.tournament.claims import standings
+    from trace_assets.tournament.page import over_budgets, sentence
     from trace_assets.tournament.page import page as write_page
-    from trace_assets.tournament.page import sentence
     from trace_assets.tournament.score import score
 
     scored = score(folder)
     text = write_page(scored)
+    found = curves([folder, *budget]) if budget else []
+    if found:
+        text += "\n" + over_budgets(found)
     if page is not None:
         with replacing_file(page) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -227,6 +235,17 @@ def report(
                         for one in (standings(scored) if due else ())
                     ],
                     "spending": scored.spending.drop("place").to_dicts(),
+                    "budgets": [
+                        {
+                            "comparison": one.comparison.name,
+                            "worlds": one.worlds,
+                            "rollouts": [point.rollouts for point in one.budgets],
+                            "differences": [vars(point.difference) for point in one.budgets],
+                            "area": vars(one.area),
+                            "gain": vars(one.gain),
+                        }
+                        for one in found
+                    ],
                 },
                 indent=2,
             )

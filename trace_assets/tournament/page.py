@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
+from trace_assets.tournament.budgets import Curve
 from trace_assets.tournament.claims import PAPER, standings
 from trace_assets.tournament.looks import level_at
 from trace_assets.tournament.plan import Plan
@@ -87,11 +88,14 @@ def _arms(scored: Score) -> Iterator[str]:
     yield "| arm | pass rate over worlds [95 %] | worlds | judged tasks | not played |"
     yield "|---|---|--:|--:|--:|"
     for one in scored.arms:
-        rate = one.rate
-        words = f"{100 * (rate.mean or 0):.1f}"
-        if rate.low is not None and rate.high is not None:
-            words += f" [{100 * max(0.0, rate.low):.1f}, {100 * min(1.0, rate.high):.1f}]"
-        yield f"| `{one.arm}` | {words} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
+        yield f"| `{one.arm}` | {_rate(one.rate)} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
+
+
+def _rate(rate: Across) -> str:
+    words = f"{100 * (rate.mean or 0):.1f}"
+    if rate.low is not None and rate.high is not None:
+        words += f" [{100 * max(0.0, rate.low):.1f}, {100 * min(1.0, rate.high):.1f}]"
+    return words
 
 
 def _own_arms(scored: Score) -> Iterator[str]:
@@ -208,6 +212,27 @@ def _registration(scored: Score) -> Iterator[str]:
         yield f"Worlds {names} were played under an earlier plan."
     yield f"Seeds of the worlds: {', '.join(str(one.base_seed) for one in plan.worlds)}."
     yield from forecast(plan)
+
+
+def over_budgets(found: Sequence[Curve]) -> str:
+    """Return the same worlds at several budgets as Markdown."""
+    return "\n".join(_over_budgets(found)) + "\n"
+
+
+def _over_budgets(found: Sequence[Curve]) -> Iterator[str]:
+    for place, one in enumerate(found):
+        ours, rival = one.comparison.arm, one.comparison.rival
+        yield from ("",) if place else ()
+        yield f"| training rollouts | `{ours}` [95 %] | `{rival}` [95 %] | `{one.comparison.name}`, points |"
+        yield "|--:|---|---|---|"
+        for point in one.budgets:
+            rates = " | ".join(_rate(point.rates[arm]) for arm in (ours, rival))
+            yield f"| {point.rollouts:,.0f} | {rates} | {interval(point.difference)} |"
+        yield ""
+        yield (
+            f"Mean difference over log rollouts {interval(one.area)}; from the smallest budget to the "
+            f"largest `{ours}` gains {interval(one.gain)} more than `{rival}`. Secondary: no verdict."
+        )
 
 
 def forecast(plan: Plan) -> Iterator[str]:
