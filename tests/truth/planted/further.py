@@ -1,0 +1,14 @@
+"""Four more strange domains, written when the first three had been mended: did mending generalise?
+
+A programmer in a repository, an agent at a data warehouse, a German parcel service and insurance claims among
+several agents. Written whole before the code had seen any of them.
+"""
+
+from __future__ import annotations
+
+from tests.truth.planted import claims, paket, repo, warehouse
+from tests.truth.planted.domain import Domain
+from tests.truth.planted.lacks import LackDomain
+
+FURTHER_LACKS: tuple[LackDomain, ...] = (repo.LACKS, warehouse.LACKS, paket.LACKS, claims.LACKS)
+FURTHER_FAULTS: tuple[Domain, ...] = (repo.FAULTS, warehouse.FAULTS, paket.FAULTS, claims.FAULTS)
