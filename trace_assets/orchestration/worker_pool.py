@@ -74,6 +74,8 @@ class WorkerPool:
         return {
             # Two torches on all cores are slower than one; whoever has said how many threads is obeyed.
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(1, whole_cores() // self._width)),
+            # Threads that spin while they wait bring a machine to a halt that others work on too.
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY") or "PASSIVE",
         }
 
     def bury(self, home: Home) -> list[str]:
