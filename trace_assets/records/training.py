@@ -28,7 +28,7 @@ class BaseCheckpoint(Record):
     seconds: float = 0.0
 
 
-AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated"]
+AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated", "joining"]
 """What an adapter was trained on: one capability's environment, the target itself, the environments of all
 capabilities together, or one after another; `consolidated` was taught by the composed agent on both."""
 
@@ -61,6 +61,8 @@ class Adapter(Record):
     """Episodes of the environment's oracle that its training began with; 0 where it began with GRPO."""
     warm_rollouts: int = 0
     """Episodes played for these, and to find the tasks that are never solved; part of `rollouts`."""
+    scale: float = 1.0
+    """What the adapters that it was trained on top of are multiplied by where it acts with them."""
     validation_before: float
     validation_before_low: float
     validation_before_high: float

@@ -140,10 +140,12 @@ class Training(Section):
     mixed_rollouts: int = Field(0, ge=0)
     """Most rollouts of that adapter, which is one run however many machines there are. 0: as many as all
     capabilities have together, of eight of them at most, and those of later rounds."""
-    single_arms: tuple[Literal["joint", "sequential", "consolidated"], ...] = ()
+    single_arms: tuple[Literal["joint", "sequential", "consolidated", "joining"], ...] = ()
     """Also train one adapter for all capabilities: with as many rollouts as theirs together in their
     environments at once (`joint`), or in one after another (`sequential`); or, with the rollouts of one of
-    them, taught by the composed agent (`consolidated`). Needs two capabilities."""
+    them, taught by the composed agent (`consolidated`). `joining` is one that acts in the sum of all alone:
+    trained on top of it, with as many rollouts as they had together, so that what was learned apart acts
+    together; GRPO on the target then has as many more. Needs two capabilities."""
     interference: bool = True
     """Compare the capabilities' policy gradients before any is trained, where there are two or more: one
     iteration's worth of rollouts each. Where two pull apart their adapters are never added up."""
