@@ -1,7 +1,8 @@
 """A process that takes itself for one of another machine, whose locks are not seen from here.
 
 `python other_machine.py HOME WHAT [BOOT [HOST [SECONDS AGO]]]`. WHAT is `come`: announce, or print
-why that was refused, and end; or `stay`: announce, then do what is said, `go on` with what it was at, or come anew.
+why that was refused, and end; or `stay`: announce, then do what is said, `go on` with what it was
+at, or come anew.
 """
 
 from __future__ import annotations
