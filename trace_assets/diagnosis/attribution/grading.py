@@ -8,17 +8,43 @@ from collections.abc import Sequence
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.transcript import Step
 from trace_assets.diagnosis.detectors.values import leaves, records_in
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name
 from trace_assets.records import ActionDiff, ExpectedAction
 
+_BROKEN = (
+    r"no space left on device|disk quota exceeded|read-only file system|too many open files|"
+    r"(?:container|sandbox|pod|virtual machine)\b[^.\n]{0,60}\b(?:is not running|not found|has died|died|"
+    r"crashed|was killed|is gone|unavailable)|"
+    r"(?:terminating|server closed the|lost|closed the) connection\b|connection (?:to [^\n]{1,40} )?"
+    r"(?:was |is |has been )?(?:lost|closed|dropped|broken)|ORA-031(?:13|14)|SQLSTATE (?:08|57P|58)\w+|"
+    r"no healthy upstream|upstream connect error|remote end closed|"
+    r"(?:worker|process|server|service|backend)\b[^.\n]{0,40}\b(?:crashed|died|was killed|has gone away)|"
+    r"\w*crashed: |exited with (?:signal|code 1(?:37|39))|"
+    r"verbindung\b[^.\n]{0,40}\b(?:verloren|unterbrochen|abgebrochen|getrennt)|"
+    r"vor\u00fcbergehend nicht (?:erreichbar|verf\u00fcgbar)|interner (?:server)?fehler|"
+    r"conexi\u00f3n\b[^.\n]{0,40}\b(?:perdida|cerrada|interrumpida|rechazada)|"
+    r"error interno del servidor|temporalmente (?:fuera de servicio|no disponible)|"
+    r"connexion\b[^.\n]{0,40}\b(?:perdue|interrompue|refus\u00e9e|ferm\u00e9e)|erreur interne du serveur|"
+    r"temporairement indisponible"
+)
+"""What a machine says that no agent's call can bring about; also in German, Spanish and French."""
+_UNAVAILABLE = (
+    r"Internal (?:Server )?Error|(?:Service|Temporarily)[ _]Unavailable|upstream[ _]unavailable|Bad Gateway|"
+    r"Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)"
+)
 _EXCEPTION = re.compile(
-    r"Traceback \(most recent call last\)|Internal Server Error|Segmentation fault|Service Unavailable|"
-    r"Bad Gateway|Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|"
+    rf"Traceback \(most recent call last\)|Segmentation fault|{_UNAVAILABLE}|{_BROKEN}|"
     # What a bug raises. ValueError, TypeError and their like are left out: tools refuse with them.
     r"\b(?:Key|Attribute|Index|Name|ZeroDivision|Runtime|Assertion|Recursion|Memory|Connection|Timeout|"
-    r"JSONDecode|Operational|UnboundLocal|NotImplemented|ModuleNotFound|Import)(?:Error|Exception)\b"
+    r"JSONDecode|Operational|UnboundLocal|NotImplemented|ModuleNotFound|Import)(?:Error|Exception)\b",
+    re.IGNORECASE,
 )
+_MACHINE = re.compile(_BROKEN, re.IGNORECASE)
+_PROGRAM = frozenset({"bash", "cmd", "command", "commands", "program", "script", "shell", "sql"})
+"""Arguments in which the agent writes what is run: what that raises is its own."""
+_PROGRAM_TEXT = re.compile(r"\n|[=({]|\bselect\b", re.IGNORECASE)
 _START = 400
 """Characters of a result in which an exception is looked for: longer results are data."""
 
@@ -41,16 +67,28 @@ def tool_exception(case: Case) -> Ruling | None:
     for step in transcript.steps:
         if step.answer is None:
             continue
-        found = _EXCEPTION.search(step.result[:_START])
-        if found is None or not (
-            step.failed or step.result.lstrip().startswith(("Traceback", found.group(0)))
-        ):
+        text = step.result[:_START]
+        found = (_MACHINE if _runs_programs(step) else _EXCEPTION).search(text)
+        if found is None or not (step.failed or text.lstrip().startswith(("Traceback", found.group(0)))):
             continue
         if any(later.index > step.index for later in transcript.calls(step.tool, ok=True)):
             continue
         detail = f"{step.tool} broke: {step.result[:_START].strip().splitlines()[-1][:200]}"
         return Ruling("environment", "tool_exception", (step.index, step.answer), detail)
     return None
+
+
+def _runs_programs(step: Step) -> bool:
+    """Tell whether a call runs what the agent wrote: an error is its own then, unless the machine's.
+
+    >>> _runs_programs(Step(0, 1, "shell", {"command": "ls"}, False, False, "", frozenset()))
+    True
+    """
+    return any(
+        name.lower() in _PROGRAM
+        or (name.lower() in ("code", "query", "python") and _PROGRAM_TEXT.search(str(value)))
+        for name, value in step.given.items()
+    )
 
 
 def lost_write(case: Case) -> Ruling | None:

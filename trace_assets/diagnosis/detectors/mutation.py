@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.verbs import NOUNS, READING, WRITING, deed
 from trace_assets.records import ToolSpec
 
@@ -21,8 +22,8 @@ def mutating_tools(
 
     A specification that says so decides; then the verb in the name; a tool without a telling verb counts
     when the same read, made before and after it with no other unknown or writing call between, often
-    answers differently. Where nothing was read so, one of `names` counts: what a ground truth or a policy
-    asks for by such a name is done, not looked up.
+    answers differently, or when its answers say nothing but that it was done. Where nothing was read so, one
+    of `names` counts: what a ground truth or a policy asks for by such a name is done, not looked up.
     """
     known = {spec.name: spec.mutates for spec in specs if spec.mutates is not None}
     asked = frozenset(names)
@@ -70,9 +71,36 @@ def _by_effect(
             last[key] = step.result
     return {
         name: differ[name] >= CHANGED_SHARE * (differ[name] + same[name])
-        and (differ[name] > 0 or name in asked)
+        and (differ[name] > 0 or name in asked or _acknowledges(transcripts, name))
         for name in unknown
     }
+
+
+ACKNOWLEDGED = 3
+"""Calls with different arguments that must be answered alike for the answer to say nothing but `done`."""
+_LONGEST = 80
+"""Characters of an answer that says no more than that."""
+
+
+def _acknowledges(transcripts: Sequence[Transcript], tool: str) -> bool:
+    """Tell whether a tool answers every call in the same few words, what it was given and figures aside.
+
+    A look shows how things stand, which differs from one thing to the next; who has done something says so.
+    """
+    asked, shapes = set[str](), set[str]()
+    for one in transcripts:
+        for step in one.calls(tool, ok=True):
+            shape = step.result.lower()
+            if len(shape) > _LONGEST or shape.count('":') > 2:
+                return False
+            for value in sorted({str(value).lower() for _, value in leaves(step.arguments)}, key=len)[::-1]:
+                shape = shape.replace(value, "")
+            shapes.add(_FIGURES.sub("0", shape))
+            asked.add(repr(sorted(step.arguments.items(), key=str)))
+    return len(asked) >= ACKNOWLEDGED and len(shapes) == 1
+
+
+_FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 _MOVED = re.compile(

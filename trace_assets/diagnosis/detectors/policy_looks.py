@@ -11,6 +11,7 @@ from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.verb_forms import (
     WORD,
     has_stem,
+    is_deed,
     same_verb,
     speaks_of_change,
     things,
@@ -89,7 +90,7 @@ def _parts(sentence: Sentence) -> list[tuple[str, str]]:
 
 def _is_done(text: str, sentence: Sentence, tool: str, arguments: tuple[str, ...]) -> bool:
     words, acted = WORD.findall(text), things(tool)
-    if any(same_verb(verb_of(tool), word) for word in words):
+    if is_deed(tool, words):
         return not acted or any(
             has_stem([*sentence.words, *WORD.findall(sentence.heading)], one) for one in acted
         )
@@ -101,6 +102,8 @@ def _is_looked(text: str, read: str, tool: str) -> bool:
         return True
     about = [one for one in things(read) if one not in _NOTHING_OF]
     words = WORD.findall(text)
+    if not things(read):
+        return bool(_LOOKS.search(text)) and any(same_verb(verb_of(read), word) for word in words)
     # What the tool itself acts on is named in the sentence anyway.
     own = [one for one in about if not has_stem(things(tool), one)]
     return bool(_LOOKS.search(text) and own) and all(has_stem(words, one) for one in about)

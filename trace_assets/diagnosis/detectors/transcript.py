@@ -14,6 +14,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.values import (
     categorical,
+    flat,
     leaves,
     records_in,
     scalars,
@@ -56,6 +57,11 @@ class Step:
     failed: bool
     result: str
     objects: frozenset[str]
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """Its arguments, those in objects by their own names however deep they stand."""
+        return flat(self.arguments)
 
     @property
     def end(self) -> int:

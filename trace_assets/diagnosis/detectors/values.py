@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -31,11 +33,17 @@ _ENVELOPE = frozenset(
 _LINE = re.compile(r"^[ \t*-]*([A-Za-z][\w ]{1,30}?)[ \t]*:[ \t]+(\S[^\n]{0,79})$", re.MULTILINE)
 _TITLE = re.compile(r"\A[ \t]*([A-Za-z][A-Za-z ]{1,20}) (#?[\w-]{3,40})[ \t]*$", re.MULTILINE)
 """The first line of a record in plain text: what it is, and its name."""
+_COLUMN = re.compile(r"[^\W\d][\w.#%()/-]*(?: [\w.#%()/-]+)?\Z")
+"""What a column of a table may be called."""
+_WHOLE = 20_000
+"""Characters of a text that are read as a table."""
 _HOLDS = frozenset(
     {"body", "content", "data", "item", "items", "payload", "record", "records", "response", "result"}
 )
 """Under what names answers hold what was asked for; under another name it must have an identifier."""
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:,?[ T]+(\d{1,2})[:.](\d{2}))?(?![\d.])")
+"""A date with points has its day first."""
 
 
 def strings(value: object) -> list[str]:
@@ -57,6 +65,33 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(item, path)
     else:
         yield path, value
+
+
+def flat(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return arguments with those that stand in objects beside the others, by the last part of their path.
+
+    Where two have the same last part the path tells them apart. Lists stay as they are.
+
+    >>> flat({"payment": {"claim": {"ref": "K1"}, "amount": {"value": 5}}, "note": "x"})
+    {'ref': 'K1', 'value': 5, 'note': 'x'}
+    >>> flat({"from": {"id": "A1"}, "to": {"id": "B2"}})
+    {'from.id': 'A1', 'to.id': 'B2'}
+    """
+    if not any(isinstance(value, Mapping) for value in arguments.values()):
+        return arguments
+    found = list(_pairs(arguments))
+    last = Counter(path.rpartition(".")[2] for path, _ in found)
+    return {
+        path if last[path.rpartition(".")[2]] > 1 else path.rpartition(".")[2]: value for path, value in found
+    }
+
+
+def _pairs(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _pairs(item, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", item
 
 
 def scalars(text: str) -> dict[str, str] | None:
@@ -112,10 +147,14 @@ def records_in(text: str) -> list[dict[str, str]]:
     ([{'no': 'P1'}, {'no': 'P2'}], [{'id': 'L21'}])
     >>> records_in("Ticket K1\nStatus: void\nHolder: Ann")
     [{'Status': 'void', 'Holder': 'Ann'}]
+    >>> records_in("month | state\n----------\n2041-04 | open\n(1 row)")
+    [{'month': '2041-04', 'state': 'open'}]
     >>> records_in('{"order": "K4821", "items": [{"id": "I1"}]}'), records_in("done")
     ([{'order': 'K4821'}], [])
     """
     if not text.lstrip().startswith(("{", "[")):
+        if rows := table(text):
+            return rows
         told = dict(_LINE.findall(text[:2000]))
         title = _TITLE.match(text)
         if title and told and looks_like_id(title[2]):
@@ -126,6 +165,29 @@ def records_in(text: str) -> list[dict[str, str]]:
     except ValueError:
         return []
     return [scalars_of(one) for one in outermost(value)]
+
+
+def table(text: str) -> list[dict[str, str]]:
+    r"""Return the rows of a text that is a table: cells parted by bars, tabs, semicolons or commas.
+
+    The first row names the columns; every row has as many cells.
+
+    >>> table("| no | state |\n| --- | --- |\n| P1 | open |")
+    [{'no': 'P1', 'state': 'open'}]
+    >>> table("no,state\nP1,open\nP2,void"), table("Yes, sure\nWell, fine")
+    ([{'no': 'P1', 'state': 'open'}, {'no': 'P2', 'state': 'void'}], [])
+    """
+    lines = [line for line in text[:_WHOLE].splitlines() if re.search(r"\w", line)]
+    for mark in ("|", "\t", ";", ","):
+        rows = [[cell.strip() for cell in line.strip().strip(mark).split(mark)] for line in lines]
+        rows = [row for row in rows if len(row) > 1]
+        if mark in ";," and any(f"{mark} " in line for line in lines):
+            continue  # prose
+        if len(rows) < 2 or len(rows) < len(lines) - 2 or not all(map(_COLUMN.match, rows[0])):
+            continue
+        if len({len(row) for row in rows}) == 1 and len(set(rows[0])) == len(rows[0]):
+            return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    return []
 
 
 def outermost(value: Any) -> list[Mapping[str, Any]]:
@@ -160,10 +222,18 @@ def time_of(value: object) -> datetime | None:
 
     >>> time_of("2024-05-15T15:00:00"), time_of("2025-01-31"), time_of("20250131"), time_of("soon")
     (datetime.datetime(2024, 5, 15, 15, 0), datetime.datetime(2025, 1, 31, 0, 0), None, None)
+    >>> time_of("31.01.2025"), time_of("31.01.2025, 9:30 Uhr")
+    (datetime.datetime(2025, 1, 31, 0, 0), datetime.datetime(2025, 1, 31, 9, 30))
     """
-    if not isinstance(value, str) or not _TIME.match(value):
+    if not isinstance(value, str):
+        return None
+    if (found := _DAY_FIRST.match(value)) is not None:
+        day, month, year, hour, minute = (int(part or 0) for part in found.groups())
+    elif not _TIME.match(value):
         return None
     try:
+        if found is not None:
+            return datetime(year, month, day, hour, minute)
         return datetime.fromisoformat(value).replace(tzinfo=None)
     except ValueError:
         return None
@@ -174,7 +244,41 @@ def categorical(value: str) -> bool:
     return 0 < len(value) <= 24 and not any(character.isdigit() for character in value)
 
 
+_ERRORS = frozenset({"error", "errors", "erreur", "exception", "fault", "fehler", "fehlermeldung"})
+_STATUS = frozenset({"code", "status", "statuscode", "status_code", "http_status"})
+_SAYS_ERROR = re.compile(
+    r"(?:error|exception|traceback|fatal\b|fehler\b|erreur\b|panic:|[a-z_.]+(?:error|exception)\b ?[:\[(])"
+)
+
+
 def tells_error(text: str) -> bool:
-    """Tell whether a result is an error although it was not marked as one."""
-    start = text[:40].lstrip().lower()
-    return start.startswith(("error", '{"error"', "exception", "traceback"))
+    """Tell whether a result is an error although it was not marked as one.
+
+    >>> tells_error("FATAL:  terminating connection"), tells_error("OSError: [Errno 28] No space left")
+    (True, True)
+    >>> tells_error('{"meta": {"status": 503}, "error": {"detail": "down"}}'), tells_error('{"error": null}')
+    (True, False)
+    """
+    start = text[:80].lstrip().lower()
+    if start.startswith("{"):
+        return _is_refusal(text)
+    return _SAYS_ERROR.match(start) is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_refusal(text: str) -> bool:
+    """Tell whether a JSON object says that something went wrong rather than anything else."""
+    try:
+        value = from_json(text)
+    except ValueError:
+        return text.lstrip()[:12].lower().startswith('{"error')
+    for part in (value, *(one for one in value.values() if isinstance(one, Mapping))):
+        for key, item in part.items():
+            name = str(key).lower()
+            if name in _ERRORS and isinstance(item, str | Mapping | list) and item:
+                return True
+            # A record may have a figure called `code`: beside nothing but words it tells how the call went.
+            beside = part is not value or all(isinstance(one, str) for one in part.values() if one != item)
+            if name in _STATUS and isinstance(item, int) and 400 <= item < 600 and beside:
+                return True
+    return False

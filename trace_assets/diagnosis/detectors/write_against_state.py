@@ -84,7 +84,7 @@ class WriteAgainstState:
         for step in transcript.calls(args["tool"]):
             if step.by_user:
                 continue
-            name = normal(step.arguments.get(args["argument"]))
+            name = normal(step.given.get(args["argument"]))
             state = transcript.state(name, field, step.index)
             if state is not None and state[1] == value:
                 reason = f"{step.tool} was called on {name} although {field}={value} had been seen"
@@ -98,7 +98,7 @@ class WriteAgainstState:
             return None
         about = transcript.asked_about(args.get("cues"))
         argument = args["argument"]
-        written = {normal(step.arguments.get(argument)) for step in transcript.calls(args["tool"])}
+        written = {normal(step.given.get(argument)) for step in transcript.calls(args["tool"])}
         for name in transcript.observations:
             if about is not None and name not in about:
                 continue
@@ -115,15 +115,13 @@ class WriteAgainstState:
 
     def _is_target(self, transcript: Transcript, name: str, argument: str) -> bool:
         """Tell whether an object was named to some call by X's argument: it is of the kind X acts on."""
-        return any(normal(step.arguments.get(argument)) == name for step in transcript.steps)
+        return any(normal(step.given.get(argument)) == name for step in transcript.steps)
 
     def _states(self, corpus: Corpus, argument: str) -> list[tuple[str, str]]:
         """Return the states (field, value) in which objects that an argument names were seen."""
         values: dict[str, Counter[str]] = {}
         for one in corpus.transcripts:
-            names = {
-                normal(s.arguments[argument]) for s in one.steps if isinstance(s.arguments.get(argument), str)
-            }
+            names = {normal(s.given[argument]) for s in one.steps if isinstance(s.given.get(argument), str)}
             found = {
                 (field, value)
                 for name in names
