@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.transcript import Step
-from trace_assets.diagnosis.detectors.values import leaves, records_in
+from trace_assets.diagnosis.detectors.values import leaves, records_in, runs_programs
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name
 from trace_assets.records import ActionDiff, ExpectedAction
 
@@ -42,9 +41,6 @@ _EXCEPTION = re.compile(
     re.IGNORECASE,
 )
 _MACHINE = re.compile(_BROKEN, re.IGNORECASE)
-_PROGRAM = frozenset({"bash", "cmd", "command", "commands", "program", "script", "shell", "sql"})
-"""Arguments in which the agent writes what is run: what that raises is its own."""
-_PROGRAM_TEXT = re.compile(r"\n|[=({]|\bselect\b", re.IGNORECASE)
 _START = 400
 """Characters of a result in which an exception is looked for: longer results are data."""
 
@@ -68,7 +64,7 @@ def tool_exception(case: Case) -> Ruling | None:
         if step.answer is None:
             continue
         text = step.result[:_START]
-        found = (_MACHINE if _runs_programs(step) else _EXCEPTION).search(text)
+        found = (_MACHINE if runs_programs(step.arguments) else _EXCEPTION).search(text)
         if found is None or not (step.failed or text.lstrip().startswith(("Traceback", found.group(0)))):
             continue
         if any(later.index > step.index for later in transcript.calls(step.tool, ok=True)):
@@ -76,19 +72,6 @@ def tool_exception(case: Case) -> Ruling | None:
         detail = f"{step.tool} broke: {step.result[:_START].strip().splitlines()[-1][:200]}"
         return Ruling("environment", "tool_exception", (step.index, step.answer), detail)
     return None
-
-
-def _runs_programs(step: Step) -> bool:
-    """Tell whether a call runs what the agent wrote: an error is its own then, unless the machine's.
-
-    >>> _runs_programs(Step(0, 1, "shell", {"command": "ls"}, False, False, "", frozenset()))
-    True
-    """
-    return any(
-        name.lower() in _PROGRAM
-        or (name.lower() in ("code", "query", "python") and _PROGRAM_TEXT.search(str(value)))
-        for name, value in step.given.items()
-    )
 
 
 def lost_write(case: Case) -> Ruling | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.values import leaves, runs_programs
 from trace_assets.diagnosis.detectors.verbs import NOUNS, READING, WRITING, deed
 from trace_assets.records import ToolSpec
 
@@ -28,7 +28,7 @@ def mutating_tools(
     known = {spec.name: spec.mutates for spec in specs if spec.mutates is not None}
     asked = frozenset(names)
     called = {tool for one in transcripts for tool in one.by_tool} | asked
-    verdicts: dict[str, bool | None] = {name: known.get(name, _by_verb(name)) for name in called}
+    verdicts: dict[str, bool | None] = {name: known.get(name, by_verb(name)) for name in called}
     unknown = {name for name, verdict in verdicts.items() if verdict is None}
     if unknown:
         reads = {name for name, verdict in verdicts.items() if verdict is False}
@@ -36,10 +36,10 @@ def mutating_tools(
     return frozenset(name for name, verdict in verdicts.items() if verdict)
 
 
-def _by_verb(name: str) -> bool | None:
+def by_verb(name: str) -> bool | None:
     """Return whether a tool's verb says that it writes; None when it says nothing.
 
-    >>> _by_verb("get_order"), _by_verb("cancel_order"), _by_verb("frobnicate"), _by_verb("billShow")
+    >>> by_verb("get_order"), by_verb("cancel_order"), by_verb("frobnicate"), by_verb("billShow")
     (False, True, None, False)
     """
     for place, word in enumerate(deed(name).split()):
@@ -90,6 +90,8 @@ def _acknowledges(transcripts: Sequence[Transcript], tool: str) -> bool:
     asked, shapes = set[str](), set[str]()
     for one in transcripts:
         for step in one.calls(tool, ok=True):
+            if runs_programs(step.arguments):
+                return False
             shape = step.result.lower()
             if len(shape) > _LONGEST or shape.count('":') > 2:
                 return False
@@ -109,13 +111,22 @@ _MOVED = re.compile(
 """What is transferred from one place to another, rather than a conversation to somebody."""
 
 
-def hands_over(tool: str) -> bool:
-    """Tell whether a tool hands the conversation to somebody else, by its name.
+_ENDS = re.compile(
+    r"(?:submit|finish|exit|terminate|final answer|submit (?:final )?answer|"
+    r"end (?:conversation|session|episode))\Z"
+)
+"""What ends a run by itself."""
 
-    >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "transfer_funds")]
-    [True, False, False]
+
+def hands_over(tool: str) -> bool:
+    """Tell whether a tool hands the conversation to somebody else, or the work in, by its name.
+
+    >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "transfer_funds", "submit")]
+    [True, False, False, True]
     """
     name = deed(tool)
+    if _ENDS.match(name):
+        return True
     if any(word in name for word in ("escalat", "handoff", "hand off", "hand over", "handover", "human")):
         return True
     before, found, after = name.partition("transfer")

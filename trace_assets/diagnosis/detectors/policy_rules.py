@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
-from trace_assets.diagnosis.detectors.values import categorical
+from trace_assets.diagnosis.detectors.values import categorical, time_of
 from trace_assets.diagnosis.detectors.verb_forms import (
     has_stem,
     is_deed,
@@ -370,6 +371,25 @@ class Window:
         """Return those of some fields that are named after the date."""
         stems = {word[:5] for word in self.what if len(word) > 3}
         return sorted(one for one in names if any(word[:5] in stems for word in spoken(one).split()))
+
+    def is_missed(self, value: str, now: str) -> bool:
+        """Tell whether a date lies too near, or too far behind; where a time of day is not told, days count.
+
+        >>> ahead = Window("", 48, ("exam",), ahead=True)
+        >>> [ahead.is_missed(one, "2030-05-10 15:00") for one in ("2030-05-11", "2030-05-12")]
+        [True, False]
+        """
+        moment, today, span = time_of(value), time_of(now), timedelta(hours=self.hours)
+        if moment is None or today is None:
+            return False
+        if len(value) <= _DAY or len(now) <= _DAY:
+            moment, today = (
+                one.replace(hour=0, minute=0, second=0, microsecond=0) for one in (moment, today)
+            )
+        return moment - today < span if self.ahead else today - moment > span
+
+
+_DAY = len("2030-01-31")
 
 
 def windows(policy: PolicyText, tool: str) -> list[Window]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -282,3 +282,113 @@ def _is_refusal(text: str) -> bool:
             if name in _STATUS and isinstance(item, int) and 400 <= item < 600 and beside:
                 return True
     return False
+
+
+_PROGRAM = frozenset({"bash", "cmd", "command", "commands", "program", "script", "shell", "sql"})
+"""Arguments in which the agent writes what is run."""
+_PROGRAM_TEXT = re.compile(r"\n|[=({]|\bselect\b", re.IGNORECASE)
+_PROGRAM_FAILED = re.compile(
+    r"\b[1-9]\d* (?:failed|failures?|errors?)\b|^(?:FAILED|FAIL|E {3})\b|\bBUILD FAILED\b|"
+    r"\bexit(?:ed with)?(?: code| status)?:? [1-9]|command not found|No such file or directory|"
+    r"\bpermission denied\b|timed out after|^(?:fatal|npm ERR!|error(?:\[\w+\])?:)|"
+    r"^\w*(?:Error|Exception): ",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def runs_programs(arguments: Mapping[str, Any]) -> bool:
+    """Tell whether a call runs what the agent wrote: an error is its own then, unless the machine's.
+
+    >>> runs_programs({"command": "ls"}), runs_programs({"code": "K12-A"}), runs_programs({"code": "x = 1"})
+    (True, False, True)
+    """
+    return any(
+        name.lower() in _PROGRAM
+        or (name.lower() in ("code", "query", "python") and _PROGRAM_TEXT.search(str(value)))
+        for name, value in flat(arguments).items()
+    )
+
+
+_FOREWORDS = re.compile(
+    r"^(?:\s*(?:cd\s+\S+\s*(?:&&|;)|sudo\s|env\s|time\s|timeout\s+\S+\s|\w+=\S*\s|(?:poetry|uv) run\s|npx\s|"
+    r"python[\d.]*\s+-m\s))+"
+)
+
+
+def program_of(arguments: Mapping[str, Any]) -> str:
+    """Return the program that a call runs by a command line; empty where there is none.
+
+    >>> program_of({"command": "cd /app && python -m pytest -q"}), program_of({"order": "K1"})
+    ('pytest', '')
+    """
+    line = next((str(value) for name, value in arguments.items() if name.lower() in _COMMAND), "")
+    words = _FOREWORDS.sub("", line).split()
+    return words[0].rpartition("/")[2].lower() if words else ""
+
+
+_COMMAND = frozenset({"bash", "cmd", "command", "commands", "shell"})
+
+
+def program_failed(text: str) -> bool:
+    r"""Tell whether what a program wrote at its beginning or end says that it, or a test of it, failed.
+
+    >>> program_failed("F...\n1 failed, 3 passed in 0.2s"), program_failed("4 passed"), program_failed("")
+    (True, False, False)
+    """
+    return _PROGRAM_FAILED.search(f"{text[:_SHOWN]}\n{text[-_SHOWN:]}") is not None
+
+
+_SHOWN = 300
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:[.,]\d+)*(?![\w])")
+
+
+def readings(number: str) -> frozenset[float]:
+    """Return what a number can mean: points and commas part thousands or decimals.
+
+    >>> [sorted(readings(one)) for one in ("1.250,10", "1,250", "12,50", "7")]
+    [[1250.1], [1.25, 1250.0], [12.5], [7.0]]
+    """
+    marks = [mark for mark in number if mark in ".,"]
+    if not marks:
+        return frozenset({float(number)})
+    found = set()
+    for decimal in {*marks, ""}:
+        whole, _, rest = number.rpartition(decimal) if decimal else (number, "", "")
+        groups = re.split(r"[.,]", whole.lstrip("+-"))
+        parted = len(groups) == 1 or (all(len(one) == 3 for one in groups[1:]) and 0 < len(groups[0]) < 4)
+        if (
+            parted
+            and (rest.isdigit() or not decimal)
+            and (not decimal or decimal not in whole)
+            and len({*whole} & {".", ","}) < 2
+        ):
+            found.add(float(f"{whole.replace('.', '').replace(',', '')}.{rest or 0}"))
+    return frozenset(found)
+
+
+def numbers_in(text: str) -> Iterator[float]:
+    """Yield what the numbers in a text can mean."""
+    for found in _NUMBER.findall(text):
+        yield from readings(found)
+
+
+def sums(text: str) -> list[float]:
+    r"""Return the sums of the columns of a result: of the numbers that its records have under one name.
+
+    >>> sums('[{"price": 3, "no": 1}, {"price": 4.5, "no": 2}]'), sums("shop | visits\nA | 3\nB | 4")
+    ([7.5, 3.0], [7.0])
+    """
+    columns: dict[str, list[float]] = {}
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            pairs: Iterable[tuple[str, Any]] = leaves(from_json(text))
+        except ValueError:
+            return []
+    else:
+        pairs = [pair for row in table(text) for pair in row.items()]
+    for name, value in pairs:
+        if isinstance(value, str) and _NUMBER.fullmatch(value) and len(readings(value)) == 1:
+            columns.setdefault(name, []).extend(readings(value))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            columns.setdefault(name, []).append(float(value))
+    return [sum(own) for own in columns.values() if len(own) > 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
@@ -13,6 +12,7 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.policy_rules import (
     Ban,
     Most,
+    Window,
     bans,
     dates_meant,
     given_bans,
@@ -29,7 +29,6 @@ from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, sp
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
 MIN_USES = 3
-DAY = len("2030-01-31")
 USUAL = 0.8
 """Share of a tool's calls that are made in one state for it to be the state in which the tool is used."""
 
@@ -256,12 +255,7 @@ def _outside(args: Mapping[str, Any], value: str) -> bool:
     >>> [_outside(rule, one) for one in ("2030-05-11", "2030-05-12", "2030-05-12T14:00:00")]
     [True, False, True]
     """
-    moment, now, span = time_of(value), time_of(args["now"]), timedelta(hours=args["hours"])
-    if moment is None or now is None:
-        return False
-    if len(value) <= DAY or len(args["now"]) <= DAY:
-        moment, now = (one.replace(hour=0, minute=0, second=0, microsecond=0) for one in (moment, now))
-    return moment - now < span if args["ahead"] else now - moment > span
+    return Window("", args["hours"], (), args["ahead"]).is_missed(value, args["now"])
 
 
 def _beyond(transcript: Transcript, args: Mapping[str, Any]) -> Finding:

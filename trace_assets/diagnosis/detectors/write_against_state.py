@@ -10,12 +10,14 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import categorical
+from trace_assets.diagnosis.detectors.values import categorical, strings
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
 
 MIN_USES = 3
 MAX_VALUES = 8
 """A field with more values than this is not a state."""
+MIN_STATES = 2
+"""Tasks with the tool called in another state, where no word of the user tells that it was asked for."""
 INSTEAD_SHARE = 0.5
 """Share of those who refrain that must take the same other way for it to be what is done instead."""
 
@@ -38,10 +40,11 @@ class WriteAgainstState:
         proposals = []
         for tool, argument in corpus.object_writes(MIN_USES):
             cues = corpus.cues(tool)
-            if not cues:
-                continue
             for field, value in self._states(corpus, argument):
-                args = {"tool": tool, "field": field, "value": value, "argument": argument, "cues": cues}
+                args: dict[str, Any] = {"tool": tool, "field": field, "value": value, "argument": argument}
+                args |= {"cues": cues} if cues else {"cues": [], "writes": sorted(corpus.mutating)}
+                if not cues and not self._elsewhere(corpus, args):
+                    continue
                 instead = self._instead(corpus, args)
                 if instead is None:
                     continue
@@ -94,6 +97,12 @@ class WriteAgainstState:
     def _refrained(self, transcript: Transcript, args: Mapping[str, Any]) -> tuple[int, int, str] | None:
         """Return (request, observation, object) where it was asked for in that state and not done."""
         asked = transcript.cue(args.get("cues"))
+        if asked is None and not args.get("cues"):
+            # What asks for it is not known: then a run shows something when it changed nothing at all.
+            writes = set(strings(args.get("writes")))
+            if any(step.tool in writes and not step.failed for step in transcript.steps):
+                return None
+            asked = min(transcript.words.values(), default=None)
         if asked is None:
             return None
         about = transcript.asked_about(args.get("cues"))
@@ -138,6 +147,17 @@ class WriteAgainstState:
             for value, count in sorted(counts.items())
             if count >= MIN_USES
         ]
+
+    def _elsewhere(self, corpus: Corpus, args: Mapping[str, Any]) -> bool:
+        """Tell whether the tool is called on objects in other states too, in several tasks."""
+        tasks = {
+            one.task_id
+            for one in corpus.transcripts
+            for step in one.calls(args["tool"])
+            if (seen := one.state(normal(step.given.get(args["argument"])), args["field"], step.index))
+            and seen[1] != args["value"]
+        }
+        return len(tasks) >= MIN_STATES
 
     def _instead(self, corpus: Corpus, args: dict[str, Any]) -> str | None:
         """Return the tool that those who refrain mostly use, "" for none; None when too few refrain."""
