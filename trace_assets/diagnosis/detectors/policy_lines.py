@@ -9,7 +9,7 @@ from functools import cached_property
 
 ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of (?:the following|these)\b")
 HEADING = re.compile(r"^(?:#+\s*(?=\S)|(?=\*\*[^*]+\*\*:?$))(.+?)\s*$")
-_QUESTION = re.compile(r"^(?:q(?:uestion)?\s*\d*\s*[:.)]\s*)?(\S.*\?)\s*$", re.IGNORECASE)
+_QUESTION = re.compile(r"^(?:q(?:uestion)?\s*\d*\s*[:.)]\s*(?=(.*))|(?=(\S.*\?)\s*\Z)).+", re.IGNORECASE)
 """A line that asks is what the lines under it are about."""
 _ANSWER = re.compile(r"^a(?:nswer)?\s*\d*\s*[:.)]\s+", re.IGNORECASE)
 ITEM = re.compile(r"(?:[-*•]|\(?(?:\d+|[a-z])[.)])\s*(?=\S)")
@@ -59,7 +59,7 @@ def sentences_of(text: str) -> list[Sentence]:
     for line in _whole_lines(text):
         title = HEADING.match(line) or _QUESTION.match(line)
         if title:
-            heading = title.group(1).lower()
+            heading = next(one for one in title.groups() if one is not None).lower()
         else:
             parts = _SENTENCE.split(_ANSWER.sub("", line.strip(" \t-*•")).lower())
             found += [Sentence(part, heading) for part in parts if part]

@@ -60,6 +60,8 @@ _NUMBERS = {
 }
 _MONEY = frozenset({"eur", "euro", "euros", "usd", "dollar", "dollars", "gbp", "pounds", "chf", "yen"})
 _SUMS = re.compile(r"(?:^|_)(?:amount|price|sum|value|total|cost|payment|fee|refund|credit)(?:$|_)")
+_WHO = frozenset({"actor", "agent", "author", "by", "from", "role", "sender", "source"})
+"""Fields that tell who said something, which is no state of what it is about."""
 _SPANS = frozenset(
     {"day", "week", "month", "year", "booking", "order", "request", "call", "time", "transaction"}
 )
@@ -179,6 +181,7 @@ def bans(
     known = {
         field: {spoken(value) for value in own if categorical(value) and len(value) > 2}
         for field, own in values.items()
+        if last_name(field) not in _WHO
     }
     found = []
     told_values = {

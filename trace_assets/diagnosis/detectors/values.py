@@ -37,6 +37,8 @@ _COLUMN = re.compile(r"[^\W\d][\w.#%()/-]*(?: [\w.#%()/-]+)?\Z")
 """What a column of a table may be called."""
 _WHOLE = 20_000
 """Characters of a text that are read as a table."""
+_META = frozenset({"_links", "headers", "links", "meta", "metadata", "paging", "pagination", "request"})
+"""What tells of the answer itself where another part holds what was asked for."""
 _HOLDS = frozenset(
     {"body", "content", "data", "item", "items", "payload", "record", "records", "response", "result"}
 )
@@ -119,6 +121,8 @@ def unwrapped(value: Any) -> Any:
     {'id': 'L1', 'who': {'name': 'Ann'}}
     >>> unwrapped({"loan": {"id": "L21"}}), unwrapped({"id": "K4821", "to": {"city": "Rome"}})
     ({'id': 'L21'}, {'id': 'K4821', 'to': {'city': 'Rome'}})
+    >>> unwrapped({"meta": {"trace": "c0ffee"}, "data": {"loan": {"id": "L21"}}})
+    {'id': 'L21'}
     """
     for _ in range(2):
         if not isinstance(value, Mapping):
@@ -127,6 +131,8 @@ def unwrapped(value: Any) -> Any:
         rest = [
             key for key, item in value.items() if not isinstance(item, Mapping | list) and item is not None
         ]
+        if any(str(key).lower() in _HOLDS for key, _ in held):
+            held = [(key, item) for key, item in held if str(key).lower() not in _META]
         if len(held) != 1 or not all(str(key).lower() in _ENVELOPE for key in rest):
             break
         key, inner = held[0]

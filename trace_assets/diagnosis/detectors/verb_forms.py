@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from trace_assets.diagnosis.detectors.verbs import READING, WRITING, deed, spoken
+from trace_assets.diagnosis.detectors.verbs import READING, RUNS, WRITING, deed, spoken
 
 WORD = re.compile(r"[a-z]+")
 _ALIKE: tuple[frozenset[str], ...] = (
@@ -85,13 +85,9 @@ def is_deed(tool: str, words: Iterable[str]) -> bool:
     """
     verb, acted = verb_of(tool), things(tool)
     verbs = (verb, "change") if verb in _EDITS and not acted else (verb,)
-    if verb in _RUNS and acted:
+    if verb in RUNS and acted:
         verbs = (verb, acted[0])
     return any(same_verb(one, word) for word in words for one in verbs)
-
-
-_RUNS = frozenset({"do", "execute", "make", "perform", "run"})
-"""Verbs of tools whose thing says what is done."""
 
 
 def _is_form(verb: str, word: str) -> bool:

@@ -84,6 +84,8 @@ _PLAIN = frozenset({"check", "list", "query", "search", "show", "view"})
 """Verbs of tools that are nouns too, and hardly ever what a tool acts on when they come last."""
 _EITHER = frozenset({"check", "list"})
 """Of these, what is acted on all the same where a name begins with a verb: `join_list`, `leave_list`."""
+RUNS = frozenset({"do", "execute", "make", "perform", "run"})
+"""Verbs of tools whose thing says what is done: it may be a verb itself."""
 _ACTED_ON = frozenset(
     {"account", "address", "bill", "claim", "deposit", "message", "order", "record", "report", "ticket"}
 )
@@ -113,6 +115,8 @@ def deed(tool: str) -> str:
     ('join list', 'list order', 'leave list', 'book check')
     >>> deed("bill_show"), deed("show_bill"), deed("run_speed_test"), deed("frobnicate_order")
     ('show bill', 'show bill', 'run speed test', 'frobnicate order')
+    >>> deed("run_query"), deed("order_query")
+    ('run query', 'query order')
     """
     words = spoken(tool).split()
     if len(words) > 1 and words[0] in _METHODS and _is_sure(words[1]):
@@ -124,7 +128,7 @@ def deed(tool: str) -> str:
 
 def _comes_last(first: str, last: str) -> bool:
     """Tell whether the last word of a name is its verb, and not the first."""
-    if _is_sure(first) or first in _PLAIN:
+    if _is_sure(first) or first in _PLAIN or first in RUNS:
         return False
     if first in READING | WRITING:
         plain = last in _PLAIN and (last not in _EITHER or first in _ACTED_ON)
