@@ -34,8 +34,8 @@ MIN_VALUES = 3
 class UnsupportedArgument:
     """A value of an argument occurs in no earlier message of user, system or tool: it was made up.
 
-    Dates and numbers are found as people write them, and so is the sum of what one result shows. What the
-    agent said first and the user repeated was made up too.
+    Dates and numbers are found as people write them. The sum of what one result shows is neither said nor
+    made up, and shows nothing either way. What the agent said first and the user repeated was made up too.
 
     Relevant when the argument was given. Arguments: `argument` (dotted path), `tool` (empty for any tool).
     """
@@ -88,6 +88,9 @@ class UnsupportedArgument:
                 if text is None:
                     continue
                 if not _supported(transcript, text, step.index):
+                    # What stands in a list may be a part of a sum, split as nobody can follow.
+                    if path.rpartition(".")[2] in step.given and _adds_up(transcript, text, step.index):
+                        continue
                     return lacking(f"{step.tool} was given {path}={text}, which nobody had said", step.index)
                 given.append(step.index)
         return present(f"every {args['argument']} had been said or seen", *given[:4]) if given else NOT_NEEDED
@@ -116,12 +119,9 @@ def _source(transcript: Transcript, text: str) -> int:
     date = _DATE.match(text)
     ways = date_words(*(int(part) for part in date.groups())) if date else None
     number = readings(text) if _NUMBER.fullmatch(text) else frozenset()
-    total = next((at for at, one in transcript.sums if any(abs(one - own) < _CENT for own in number)), None)
     invented = False
     for index, (message, said) in enumerate(zip(transcript.messages, transcript.lowered, strict=True)):
         role = message.role
-        if index == total:
-            return index
         if not _is_said(text, said, ways, number):
             if date and role == "user" and _RELATIVE.search(said):
                 return index  # a day that was told by its distance cannot be held against a calendar
@@ -130,6 +130,14 @@ def _source(transcript: Transcript, text: str) -> int:
             return index
         invented = invented or role == "assistant"
     return len(transcript.messages)
+
+
+def _adds_up(transcript: Transcript, text: str, before: int) -> bool:
+    """Tell whether a number is the sum of what a result had shown before."""
+    number = readings(text) if _NUMBER.fullmatch(text) else ()
+    return any(
+        abs(total - own) < _CENT for at, total in transcript.sums if number and at < before for own in number
+    )
 
 
 def _is_said(text: str, said: str, ways: re.Pattern[str] | None, number: frozenset[float]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
@@ -18,6 +18,8 @@ MAX_VALUES = 8
 """A field with more values than this is not a state."""
 MIN_STATES = 2
 """Tasks with the tool called in another state, where no word of the user tells that it was asked for."""
+SPECIAL = 0.5
+"""How many times as often, at most, runs may refrain in that other state."""
 INSTEAD_SHARE = 0.5
 """Share of those who refrain that must take the same other way for it to be what is done instead."""
 
@@ -40,10 +42,14 @@ class WriteAgainstState:
         proposals = []
         for tool, argument in corpus.object_writes(MIN_USES):
             cues = corpus.cues(tool)
-            for field, value in self._states(corpus, argument):
+            states = self._states(corpus, argument)
+            known: dict[str, set[str]] = {}
+            for field, value in states:
+                known.setdefault(field, set()).add(value)
+            for field, value in states:
                 args: dict[str, Any] = {"tool": tool, "field": field, "value": value, "argument": argument}
                 args |= {"cues": cues} if cues else {"cues": [], "writes": sorted(corpus.mutating)}
-                if not cues and not self._elsewhere(corpus, args):
+                if not cues and not self._is_special(corpus, args, known[field]):
                     continue
                 instead = self._instead(corpus, args)
                 if instead is None:
@@ -148,16 +154,26 @@ class WriteAgainstState:
             if count >= MIN_USES
         ]
 
-    def _elsewhere(self, corpus: Corpus, args: Mapping[str, Any]) -> bool:
-        """Tell whether the tool is called on objects in other states too, in several tasks."""
-        tasks = {
-            one.task_id
-            for one in corpus.transcripts
-            for step in one.calls(args["tool"])
-            if (seen := one.state(normal(step.given.get(args["argument"])), args["field"], step.index))
-            and seen[1] != args["value"]
-        }
-        return len(tasks) >= MIN_STATES
+    def _is_special(self, corpus: Corpus, args: Mapping[str, Any], values: Collection[str]) -> bool:
+        """Tell whether runs refrain in this state, and hardly in another one in which the tool is called."""
+        left, called = dict.fromkeys(values, 0), {value: set[str]() for value in values}
+        runs = dict.fromkeys(values, 0)
+        for one in corpus.transcripts:
+            for value in values:
+                own = {**args, "value": value}
+                if self._written(one, own):
+                    called[value].add(one.task_id)
+                    runs[value] += 1
+                elif self._refrained(one, own):
+                    left[value] += 1
+                    runs[value] += 1
+        here = args["value"]
+        return any(
+            len(called[value]) >= MIN_STATES
+            and left[value] * runs[here] <= SPECIAL * left[here] * runs[value]
+            for value in values
+            if value != here and left[here]
+        )
 
     def _instead(self, corpus: Corpus, args: dict[str, Any]) -> str | None:
         """Return the tool that those who refrain mostly use, "" for none; None when too few refrain."""
