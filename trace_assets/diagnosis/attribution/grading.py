@@ -31,7 +31,9 @@ _BROKEN = (
 """What a machine says that no agent's call can bring about; also in German, Spanish and French."""
 _UNAVAILABLE = (
     r"Internal (?:Server )?Error|(?:Service|Temporarily)[ _]Unavailable|upstream[ _]unavailable|Bad Gateway|"
-    r"Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)"
+    r"Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|i/o timeout|"
+    r"(?:unable|failed) to connect|(?:could|can) ?not connect|no se pudo conectar|"
+    r"impossible de se connecter|konnte (?:sich )?nicht verb[iu]nden"
 )
 _EXCEPTION = re.compile(
     rf"Traceback \(most recent call last\)|Segmentation fault|{_UNAVAILABLE}|{_BROKEN}|"

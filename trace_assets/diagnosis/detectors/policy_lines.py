@@ -11,7 +11,10 @@ ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of (?:t
 HEADING = re.compile(r"^(?:#+\s*(?=\S)|(?=\*\*[^*]+\*\*:?$))(.+?)\s*$")
 _QUESTION = re.compile(r"^(?:q(?:uestion)?\s*\d*\s*[:.)]\s*(?=(.*))|(?=(\S.*\?)\s*\Z)).+", re.IGNORECASE)
 """A line that asks is what the lines under it are about."""
-_ANSWER = re.compile(r"^a(?:nswer)?\s*\d*\s*[:.)]\s+", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^(?:a(?:nswer)?\s*\d*\s*[:.)]|\[[\w.-]{1,6}\]|\d+(?:\.\d+)*[.)]|\d+\.\d+)\s+(?=\D)", re.IGNORECASE
+)
+"""What a line is numbered or lettered with."""
 ITEM = re.compile(r"(?:[-*•]|\(?(?:\d+|[a-z])[.)])\s*(?=\S)")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _WORD = re.compile(r"[a-z]+")
@@ -53,6 +56,8 @@ def sentences_of(text: str) -> list[Sentence]:
     ['renew a loan: allowed: once']
     >>> [(one.heading, one.text) for one in sentences_of("Q: May loans be renewed?\nA: Only while open.")]
     [('may loans be renewed?', 'only while open.')]
+    >>> [one.text for one in sentences_of("[R1] Be kind.\n3.2 Be short.")]
+    ['be kind.', 'be short.']
     """
     found: list[Sentence] = []
     heading = ""
@@ -61,7 +66,7 @@ def sentences_of(text: str) -> list[Sentence]:
         if title:
             heading = next(one for one in title.groups() if one is not None).lower()
         else:
-            parts = _SENTENCE.split(_ANSWER.sub("", line.strip(" \t-*•")).lower())
+            parts = _SENTENCE.split(_LABEL.sub("", line.strip(" \t-*•")).lower())
             found += [Sentence(part, heading) for part in parts if part]
     return found
 

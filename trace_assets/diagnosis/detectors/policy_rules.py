@@ -193,7 +193,9 @@ def bans(
         told = _only(sentence.text)
         if told is not None:
             found += [Ban(sentence.text, *one, only=True) for one in _named(told, known, True, tool)]
+            found += [Ban(sentence.text, *one, only=True) for one in _switched(told, values)]
         elif FORBIDS.search(sentence.text) and not _EXCEPTION.search(sentence.text):
+            found += [Ban(sentence.text, *one, only=False) for one in _switched(sentence.text, values)]
             had = [one for one in optional if _has_it(sentence.text, one)]
             found += [Ban(sentence.text, one, (), only=True) for one in had]
             named = [] if had else list(_named(sentence.text, known, False, tool))
@@ -205,6 +207,19 @@ def bans(
             )
             found += [Ban(sentence.text, *one, only=False, given=asked) for one in named]
     return found
+
+
+def _switched(text: str, values: Mapping[str, Collection[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield (field, value) of what is on or off, where a text says so.
+
+    >>> list(_switched("while its freeze is on", {"FREEZE": ["on", "off"], "state": ["on"]}))
+    [('FREEZE', ('on',))]
+    """
+    for field, own in values.items():
+        if own and {one.lower() for one in own} <= {"on", "off"}:
+            name = re.escape(spoken(last_name(field)))
+            if (said := re.search(rf"\b{name} (?:is|are) (?:still )?(on|off)\b", text)) is not None:
+                yield field, (said[1],)
 
 
 def _has_it(text: str, field: str) -> bool:

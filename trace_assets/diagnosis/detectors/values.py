@@ -182,10 +182,13 @@ def table(text: str) -> list[dict[str, str]]:
     [{'no': 'P1', 'state': 'open'}]
     >>> table("no,state\nP1,open\nP2,void"), table("Yes, sure\nWell, fine")
     ([{'no': 'P1', 'state': 'open'}, {'no': 'P2', 'state': 'void'}], [])
+    >>> table("NAME    STATUS\nnode-1  Ready")
+    [{'NAME': 'node-1', 'STATUS': 'Ready'}]
     """
     lines = [line for line in text[:_WHOLE].splitlines() if re.search(r"\w", line)]
-    for mark in ("|", "\t", ";", ","):
-        rows = [[cell.strip() for cell in line.strip().strip(mark).split(mark)] for line in lines]
+    for mark in ("|", "\t", ";", ",", "  "):
+        parts = re.compile(r"\s{2,}" if mark == "  " else re.escape(mark))
+        rows = [[cell.strip() for cell in parts.split(line.strip().strip(mark))] for line in lines]
         rows = [row for row in rows if len(row) > 1]
         if mark in ";," and any(f"{mark} " in line for line in lines):
             continue  # prose

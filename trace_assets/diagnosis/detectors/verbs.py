@@ -115,11 +115,11 @@ def deed(tool: str) -> str:
     ('join list', 'list order', 'leave list', 'book check')
     >>> deed("bill_show"), deed("show_bill"), deed("run_speed_test"), deed("frobnicate_order")
     ('show bill', 'show bill', 'run speed test', 'frobnicate order')
-    >>> deed("run_query"), deed("order_query")
-    ('run query', 'query order')
+    >>> deed("run_query"), deed("order_query"), deed("get_freeze")
+    ('run query', 'query order', 'get freeze')
     """
     words = spoken(tool).split()
-    if len(words) > 1 and words[0] in _METHODS and _is_sure(words[1]):
+    if len(words) > 1 and words[0] in _METHODS - {"get"} and _is_sure(words[1]):
         words = words[1:]
     if len(words) > 1 and _comes_last(words[0], words[-1]):
         words = [words[-1], *words[:-1]]

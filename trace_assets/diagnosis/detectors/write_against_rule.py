@@ -64,17 +64,19 @@ class WriteAgainstRule:
                 one = _proposal(tool, ban.argument, rule, words, ban.sentence, (ban.argument, *ban.values))
                 proposals.setdefault(one.subject, one)
             argument = argument_of(corpus, tool)
+            for most in limits(corpus.policy, tool, corpus.arguments_of(tool)):
+                rule = {"kind": "most", "number": most.number, "noun": most.noun}
+                words = f"with more than {most.number:g} {most.noun}".strip()
+                one = _proposal(
+                    tool, argument or "", rule, words, most.sentence, (f"{most.number:g}", most.noun)
+                )
+                proposals.setdefault(one.subject, one)
             if argument is None:
                 continue
             for mark in marks(corpus.policy, tool):
                 rule = {"kind": "mark", "word": mark.word}
                 words = f"where a look shows {mark.word}"
                 one = _proposal(tool, argument, rule, words, mark.sentence, (mark.word,))
-                proposals.setdefault(one.subject, one)
-            for most in limits(corpus.policy, tool, corpus.arguments_of(tool)):
-                rule = {"kind": "most", "number": most.number, "noun": most.noun}
-                words = f"with more than {most.number:g} {most.noun}".strip()
-                one = _proposal(tool, argument, rule, words, most.sentence, (f"{most.number:g}", most.noun))
                 proposals.setdefault(one.subject, one)
             records = list(own_records(corpus, argument))
             rules = [
