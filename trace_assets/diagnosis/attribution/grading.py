@@ -30,7 +30,9 @@ _BROKEN = (
 )
 """What a machine says that no agent's call can bring about; also in German, Spanish and French."""
 _UNAVAILABLE = (
-    r"Internal (?:Server )?Error|(?:Service|Temporarily)[ _]Unavailable|upstream[ _]unavailable|Bad Gateway|"
+    r"Internal (?:Server )?Error|(?:Service|Temporarily)[ _](?:Unavailable|not available)|"
+    r"\b(?:controller|server|service|device|backend|database)[ _](?:is )?(?:offline|locked|down)\b|"
+    r"upstream[ _]unavailable|Bad Gateway|"
     r"Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|i/o timeout|"
     r"(?:unable|failed) to connect|(?:could|can) ?not connect|no se pudo conectar|"
     r"impossible de se connecter|konnte (?:sich )?nicht verb[iu]nden"

@@ -17,6 +17,7 @@ from trace_assets.diagnosis.detectors.verb_forms import (
     things,
     verb_of,
 )
+from trace_assets.diagnosis.detectors.wording import spoken
 
 _BEFORE = re.compile(r"\b(?:before|prior to)\b")
 _LOOKS = re.compile(
@@ -124,6 +125,9 @@ def _is_looked(text: str, read: str, tool: str) -> bool:
         return True
     about = [one for one in things(read) if one not in _NOTHING_OF]
     words = WORD.findall(text)
+    named = spoken(read).split()
+    if len(named) > 1 and all(has_stem(words, one) for one in named):
+        return True
     if not things(read):
         return bool(_LOOKS.search(text)) and any(same_verb(verb_of(read), word) for word in words)
     # What the tool itself acts on is named in the sentence anyway.

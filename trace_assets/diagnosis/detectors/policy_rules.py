@@ -464,8 +464,9 @@ def dates_meant(sentence: Sentence, record: Iterable[tuple[str, Any]]) -> list[t
     whole = [pair for pair in named if all(told[pair[0]])]
     if named:
         return whole or named
-    if _BEGUN.search(sentence.text):
-        return [(path, value) for path, value in dates if _BEGINS.search(plain_name(path))]
+    begins = [(path, value) for path, value in dates if _BEGINS.search(plain_name(path))]
+    if _BEGUN.search(sentence.text) and (begins or not _ENDED.search(sentence.text)):
+        return begins
     ends = [(path, value) for path, value in dates if _ENDS.search(plain_name(path))]
     if _ENDED.search(sentence.text) and ends:
         return ends

@@ -27,17 +27,23 @@ from trace_assets.records import Trajectory
 
 _SAYS_NOW = (
     r"(?:current\s+(?:date(?: and time)?|time|day)|today(?:'s date)?|(?:date|time) (?:today|now)|now|"
-    r"(?:reference|simulated|present|system) (?:date|time)|as of|date and time|"
+    r"(?:^|(?<=\. ))date(?=\s*:)|(?:reference|simulated|present|system) (?:date|time)|as of|date and time|"
     r"heute|(?:aktuelles )?datum|hoy|fecha(?: actual)?|aujourd'hui|nous sommes|oggi|hoje|vandaag)"
     r"(?:\s+(?:is|ist|es|le)(?: der| el)?\b|\s*:)?[\s*:]*(?:[^\W\d_]+(?:tag|day),?\s+)?\**"
 )
 """What stands before the date of today, also in other languages."""
-_DATE = r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.\d{4}"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = (
+    r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.\d{4}|"
+    rf"\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH},? \d{{4}}|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}"
+)
 _CLOCK = re.compile(
     rf"\b{_SAYS_NOW}({_DATE})|\bit is (?:[a-z]+day,?\s+)?({_DATE})",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
-_MOMENT = re.compile(rf"\b{_SAYS_NOW}({_DATE})(?:,? |T)(\d{{1,2}}:\d{{2}}(?::\d{{2}})?)", re.IGNORECASE)
+_MOMENT = re.compile(
+    rf"\b{_SAYS_NOW}({_DATE})(?:,? |T)(\d{{1,2}}:\d{{2}}(?::\d{{2}})?)", re.IGNORECASE | re.MULTILINE
+)
 FORBIDS = re.compile(
     r"\b(cannot|can't|can not|not (?:be )?(?:allowed|permitted|possible|eligible)|unable|"
     r"(?:must|may|should|shall|do|does|will) not|mustn't|shouldn't|don't|never|no longer|"
@@ -75,11 +81,16 @@ class After:
 def _iso(date: str) -> str:
     """Return a date with its year first.
 
-    >>> _iso("2030-01-31"), _iso("3.1.2030")
-    ('2030-01-31', '2030-01-03')
+    >>> _iso("2030-01-31"), _iso("3.1.2030"), _iso("5th March 2046"), _iso("March 5, 2046")
+    ('2030-01-31', '2030-01-03', '2046-03-05', '2046-03-05')
     """
     moment = time_of(date)
-    return moment.date().isoformat() if moment else date
+    if moment is not None:
+        return moment.date().isoformat()
+    months = "jan feb mar apr may jun jul aug sep oct nov dec".split()  # noqa: SIM905 - as in `verbs`
+    month = next(n for n, name in enumerate(months, 1) if name in date.lower())
+    day, year = re.findall(r"\d+", date)
+    return f"{year}-{month:02}-{int(day):02}"
 
 
 class PolicyText:

@@ -155,11 +155,15 @@ def records_in(text: str) -> list[dict[str, str]]:
     [{'Status': 'void', 'Holder': 'Ann'}]
     >>> records_in("month | state\n----------\n2041-04 | open\n(1 row)")
     [{'month': '2041-04', 'state': 'open'}]
+    >>> records_in("- name: Noor\n  room: 7\n- name: Ulla\n  room: 9")
+    [{'name': 'Noor', 'room': '7'}, {'name': 'Ulla', 'room': '9'}]
+    >>> records_in("<sample><id>S-12</id><state>frozen</state></sample>")
+    [{'id': 'S-12', 'state': 'frozen'}]
     >>> records_in('{"order": "K4821", "items": [{"id": "I1"}]}'), records_in("done")
     ([{'order': 'K4821'}], [])
     """
     if not text.lstrip().startswith(("{", "[")):
-        if rows := table(text):
+        if rows := table(text) or _listed(text) or _elements(text):
             return rows
         told = dict(_LINE.findall(text[:2000]))
         title = _TITLE.match(text)
@@ -197,6 +201,27 @@ def table(text: str) -> list[dict[str, str]]:
         if len({len(row) for row in rows}) == 1 and len(set(rows[0])) == len(rows[0]):
             return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
     return []
+
+
+def _listed(text: str) -> list[dict[str, str]]:
+    """Return the records of a list whose items have lines of `name: value`."""
+    items = re.split(r"^\s*[-*] (?=\w[\w ]*:)", text[:_WHOLE], flags=re.MULTILINE)
+    return [dict(found) for one in items[1:] if (found := _LINE.findall(one))]
+
+
+def _elements(text: str) -> list[dict[str, str]]:
+    """Return the records of a text in XML: elements that hold others, which hold text alone."""
+    if not text.lstrip().startswith("<"):
+        return []
+    found = []
+    for inner in _HOLDER.findall(text[:_WHOLE]):
+        leaves_of = dict(_ELEMENT.findall(inner[1]))
+        found += [leaves_of] if leaves_of else []
+    return found
+
+
+_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]*)[^<>]*>([^<>]*)</\1>")
+_HOLDER = re.compile(r"<([A-Za-z][\w.:-]*)[^<>]*>((?:\s*<([A-Za-z][\w.:-]*)[^<>]*>[^<>]*</\3>)+)\s*</\1>")
 
 
 def outermost(value: Any) -> list[Mapping[str, Any]]:
@@ -256,14 +281,20 @@ def categorical(value: str) -> bool:
 _ERRORS = frozenset({"error", "errors", "erreur", "exception", "fault", "fehler", "fehlermeldung"})
 _STATUS = frozenset({"code", "status", "statuscode", "status_code", "http_status"})
 _SAYS_ERROR = re.compile(
-    r"(?:error|exception|traceback|fatal\b|fehler\b|erreur\b|panic:|[a-z_.]+(?:error|exception)\b ?[:\[(])"
+    r"<(?:error|failure|fault|refus\w+|reject\w+)\b|"
+    r"[45]\d\d (?:[45]\.\d\.\d |[a-z ]*(?:error|unavailable|not available))|"
+    r"(?:http |status(?: code)?: ?)[45]\d\d\b|(?:not found|refused|rejected|permission denied)\b|"
+    r"(?:error|exception|traceback|fatal\b|fehler\b|erreur\b|panic:|"
+    r"[a-z_.]+(?:error|exception)\b ?[:\[(])"
 )
 
 
 def tells_error(text: str) -> bool:
-    """Tell whether a result is an error although it was not marked as one.
+    r"""Tell whether a result is an error although it was not marked as one.
 
     >>> tells_error("FATAL:  terminating connection"), tells_error("OSError: [Errno 28] No space left")
+    (True, True)
+    >>> tells_error("<refused><reason>full</reason></refused>"), tells_error("status: 502\nBad Gateway")
     (True, True)
     >>> tells_error('{"meta": {"status": 503}, "error": {"detail": "down"}}'), tells_error('{"error": null}')
     (True, False)

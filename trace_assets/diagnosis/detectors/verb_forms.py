@@ -85,7 +85,7 @@ def is_deed(tool: str, words: Iterable[str]) -> bool:
     """
     verb, acted = verb_of(tool), things(tool)
     verbs = (verb, "change") if verb in _EDITS and not acted else (verb,)
-    if verb in RUNS and acted:
+    if verb in {*RUNS, "begin", "launch", "start"} and acted:
         verbs = (verb, acted[0])
     return any(same_verb(one, word) for word in words for one in verbs)
 
