@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calls import a_lock, answer, fail, wait_for
 
+from conftest import NODE
 from trace_assets.errors import Unavailable
 from trace_assets.orchestration.pool import Needs, Pool, WorkerDied, needs_of
 from trace_assets.orchestration.worker_pool import WorkerPool
@@ -113,6 +115,26 @@ def test_what_no_node_has_is_said_and_not_waited_for(ray_cluster: object) -> Non
             pool.submit(answer, 1, needs=Needs(1, 0, 1)).result(600)
         # Without any GPU in the cluster work is done on processors, as on one machine.
         assert pool.submit(answer, 1, needs=Needs(1, 4, 0)).result(600) == 1
+
+
+@pytest.mark.slow
+def test_calls_sent_to_a_node_that_is_lost_before_they_begin_are_made_on_others(
+    ray_cluster: Any, tmp_path: Path
+) -> None:
+    from trace_assets.orchestration.cluster.ray_pool import RayPool
+
+    node = ray_cluster.add_node(**NODE)
+    ray_cluster.wait_for_nodes()
+    raylet = node.all_processes["raylet"][0].process
+    try:
+        with RayPool(Cluster(address=ray_cluster.address)) as pool:
+            assert pool.width == 4
+            os.kill(raylet.pid, signal.SIGSTOP)  # its connections stay open, and nobody answers
+            calls = [pool.submit(answer, n) for n in range(4)]
+            assert [call.result(100) for call in calls] == list(range(4))
+    finally:
+        os.kill(raylet.pid, signal.SIGCONT)
+        ray_cluster.remove_node(node)
 
 
 @pytest.mark.slow

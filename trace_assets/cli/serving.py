@@ -249,18 +249,15 @@ def router(
     """
     import uvicorn
 
-    from trace_assets.serving.router.app import RouterProxy, open_decider, routing_of_release
-    from trace_assets.serving.router.decisions import Decisions
+    from trace_assets.serving.router.app import RouterProxy, open_decisions, routing_of_release
     from trace_assets.serving.router.limits import own_names, server_settings
     from trace_assets.serving.router.upstream import Upstream
 
     server = Upstream(upstream)
     routing = routing_of_release(bundle, which) if bundle is not None else _of_study(which, config, overrides)
-    decider = open_decider(routing, server)
     file = record or Home.open().path / "serving" / "decisions.jsonl"
-    decisions = Decisions(
-        decider, routing.models, file, unneeded_cost=routing.unneeded_cost, set_cost=routing.set_cost
-    )
+    decisions = open_decisions(routing, server, file)
+    decider = decisions.decider
     proxy = RouterProxy(server, decisions, own_names(host, allow_host or ()))
     console = make_console()
     with _listening(host, port) as listener:

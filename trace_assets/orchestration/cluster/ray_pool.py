@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,7 +21,13 @@ import dagster as dg
 
 from trace_assets.errors import Unavailable, require_extra
 from trace_assets.orchestration.cluster.history import ACTOR, History, open_history
-from trace_assets.orchestration.cluster.nodes import Node, compare_nodes, node_report, probe_home
+from trace_assets.orchestration.cluster.nodes import (
+    Node,
+    compare_clocks,
+    compare_nodes,
+    node_report,
+    probe_home,
+)
 from trace_assets.orchestration.pool import SANDBOX, Needs, WorkerDied
 from trace_assets.orchestration.worker_pool import HISTORY_VARIABLE
 from trace_assets.settings.cluster import Cluster
@@ -56,8 +63,40 @@ ENDING_SECONDS = 10.0
 """What worker processes are given to end when their driver or their call has ended."""
 LOOK_SECONDS = 1.0
 """Between two looks at which nodes are alive, while calls are under way."""
+SETTLED_SECONDS = 2.0
+"""After its loss is known a node may still be sent calls by others that have not heard of it."""
 NODE_SECONDS = 120.0
 """Longest wait for the answer of a node that Ray takes for alive."""
+
+
+class Losses:
+    """Which nodes the cluster takes for dead, looked up once a second for all who wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._looked = time.monotonic()
+        self._since: dict[str, float] = dict.fromkeys(_dead(), float("-inf"))
+
+    def nodes(self, since: float = float("-inf")) -> frozenset[str]:
+        """Return the nodes whose loss was learnt of after some time (`time.monotonic`)."""
+        with self._lock:
+            if time.monotonic() > self._looked + LOOK_SECONDS:
+                for node in _dead():
+                    self._since.setdefault(node, time.monotonic())
+                self._looked = time.monotonic()
+            return frozenset(node for node, when in self._since.items() if when >= since)
+
+    def answer(self, call: Any, node: str) -> Any:
+        """Wait for what a call on a node returns.
+
+        Raises:
+            WorkerDied: The node was lost, or gave no answer for long.
+        """
+        give_up = time.monotonic() + NODE_SECONDS
+        while not ray.wait([call], timeout=LOOK_SECONDS)[0]:
+            if node in self.nodes() or time.monotonic() > give_up:
+                raise WorkerDied(f"node {node[:12]} of the cluster is lost, or too slow to answer")
+        return ray.get(call)
 
 
 class RayPool:
@@ -99,7 +138,7 @@ class RayPool:
         self._free = threading.Semaphore(self._width)
         self._lock = threading.Lock()
         self._under_way: set[Any] = set()
-        self._looked: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
+        self._losses = Losses()
         self._closed = False
         self._variables: dict[str, str] = {CREW_VARIABLE: self.crew}
         self._history: Any = None
@@ -160,13 +199,17 @@ class RayPool:
                 }
                 name = f"{node['NodeName']} ({node['NodeManagerAddress']})"
                 try:
-                    asked_at = time.time()
-                    report = ray.get(asked[node["NodeID"]], timeout=NODE_SECONDS)
-                    found.append(Node.of(node["NodeID"], name, resources, report, probe, asked_at))
+                    report = self._losses.answer(asked[node["NodeID"]], node["NodeID"])
+                    clock = compare_clocks(partial(self._time_on, node["NodeID"]))
+                    found.append(Node.of(node["NodeID"], name, resources, report, probe, clock))
                 except Exception as error:
                     said = (str(error).splitlines() or [type(error).__name__])[0]
                     found.append(Node(node["NodeID"], name, resources, f"gave no answer: {said}"))
             return found
+
+    def _time_on(self, node: str) -> float:
+        ask = ray.remote(_now).options(num_cpus=0, max_retries=0, scheduling_strategy=_on(node))
+        return float(self._losses.answer(ask.remote(), node))
 
     def submit(self, work: Callable[..., T], /, *arguments: Any, needs: Needs = Needs()) -> Future[T]:  # noqa: B008
         """Call a function of a module on a node; see `Pool.submit`."""
@@ -202,6 +245,24 @@ class RayPool:
                 f"no node of the cluster has {needs} at once; `trace cluster check` lists what each has: "
                 f"add a node (with a sandbox: `ray start --address=... --resources='{{\"{SANDBOX}\": 4}}'`)."
             )
+        options = {
+            "num_cpus": needs.cpus,
+            "num_gpus": gpus,
+            "resources": {SANDBOX: needs.sandbox} if needs.sandbox else {},
+        }
+        while (answer := self._try(work, arguments, options)) is None:
+            pass
+        return answer
+
+    def _try(
+        self, work: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> bytes | None:
+        """Make a call; None where it may have been sent to a node that was lost before it began there.
+
+        Of a machine that is gone, with its network, nobody tells Ray that the connection has ended: neither
+        the answer of a task there nor the place that it asked for would be given up for minutes, also when
+        Ray itself has long taken the node for dead.
+        """
         with self._lock:
             if self._closed:
                 raise WorkerDied("the pool has been shut down")
@@ -211,25 +272,21 @@ class RayPool:
                     .options(name=ACTOR, num_cpus=0, max_concurrency=16, scheduling_strategy=_on(self._node))
                     .remote(str(self._home.dagster))
                 )
-            call = (
-                ray.remote(_answer)
-                .options(
-                    num_cpus=needs.cpus,
-                    num_gpus=gpus,
-                    resources={SANDBOX: needs.sandbox} if needs.sandbox else {},
-                    max_retries=0,
-                    num_returns="streaming",
-                    scheduling_strategy="SPREAD",
-                )
-                .remote(work, arguments)
+            # A new remote function each time: for one that it knows Ray counts on the places it asked for.
+            task = ray.remote(_answer).options(
+                **options, max_retries=0, num_returns="streaming", scheduling_strategy="SPREAD"
             )
+            sent = time.monotonic()
+            call = task.remote(work, arguments)
             self._under_way.add(call)
         try:
+            while not ray.wait([call], timeout=LOOK_SECONDS)[0]:
+                if self._losses.nodes(sent - SETTLED_SECONDS):
+                    ray.cancel(call, force=True)
+                    return None
             node = str(ray.get(next(call)))
             while not ray.wait([call], timeout=LOOK_SECONDS)[0]:
-                # Of a machine that is gone, with its network, nobody tells Ray that the connection has ended:
-                # the answer of a node that Ray itself takes for dead would be waited for long.
-                if node in self._lost_nodes():
+                if node in self._losses.nodes():
                     raise WorkerDied(f"node {node[:12]} of the cluster is lost")
             answer: bytes = ray.get(next(call))
             return answer
@@ -240,14 +297,6 @@ class RayPool:
         finally:
             with self._lock:
                 self._under_way.discard(call)
-
-    def _lost_nodes(self) -> frozenset[str]:
-        """Return the nodes that the cluster takes for dead; asked for once for all calls."""
-        with self._lock:
-            if time.monotonic() > self._looked[0] + LOOK_SECONDS:
-                lost = frozenset(str(node["NodeID"]) for node in ray.nodes() if not node["Alive"])
-                self._looked = (time.monotonic(), lost)
-            return self._looked[1]
 
     def bury(self, home: Home) -> list[str]:
         """Strike out the dead of other machines: the cluster knows lost nodes, a living node its own dead."""
@@ -260,8 +309,8 @@ class RayPool:
         for node in {one.node for one in strangers} & alive:
             ask = ray.remote(dead_here).options(num_cpus=0, max_retries=0, scheduling_strategy=_on(node))
             try:
-                dead = set(ray.get(ask.remote(home), timeout=NODE_SECONDS))
-            except (*LOST, failures.GetTimeoutError, failures.RayTaskError):
+                dead = set(self._losses.answer(ask.remote(home), node))
+            except (*LOST, WorkerDied, failures.RayTaskError):
                 continue  # whether it lives is not known then
             gone += [one.name for one in strangers if one.node == node and one.name in dead]
         for name in gone:
@@ -358,8 +407,16 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
 
 
+def _dead() -> list[str]:
+    return [str(node["NodeID"]) for node in ray.nodes() if not node["Alive"]]
+
+
 def _alive() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
+
+
+def _now() -> float:
+    return time.time()
 
 
 def _on(node: str) -> NodeAffinitySchedulingStrategy:

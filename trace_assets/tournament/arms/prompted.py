@@ -12,14 +12,14 @@ from trace_assets.errors import require_extra
 from trace_assets.evaluation.variants import PolicyMaker
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.protocol import Conversation, Policy, Reply
-from trace_assets.records import Capability, Label, LedgerEntry, Message, SelectedCapability, Trajectory
+from trace_assets.records import Capability, Label, LedgerEntry, Message, Trajectory
 from trace_assets.resources.policy import base_folder
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.targets.embedded.demonstrations import HINTS
 from trace_assets.targets.embedded.generator import MIXES
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.tournament.arms.protocol import Made, Meter, PlayedWorld
+from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld
 
 Place = Literal["system", "user"]
 
@@ -67,8 +67,7 @@ class _Prompted:
         assert isinstance(advice, Advice), "asked for where it does not apply"
         maker = partial(advised, world.policy_maker({}), advice.text, advice.place)
         rows = world.on_test(self.name, folder, text_version(advice.place, advice.text), maker=maker)
-        meter = Meter(dict.fromkeys(("training", "audits", "pilots", "gradient probe"), 0.0))
-        meter.alone |= {"discovery": 0.0, "checkpoint looks": 0.0, "validation": 0.0}
+        meter = Meter(dict.fromkeys(KINDS, 0.0))
         shared = _discovery(world) if advice.is_diagnosed else {}
         many = "capability" if advice.of == 1 else "capabilities"
         told = f"{len(advice.text.split())} words on {advice.of} {many}, the same on every task"
@@ -88,7 +87,7 @@ class Hints(_Prompted):
             own = [HINTS[skill] for skill in MIXES[target.desk] if skill in HINTS]
             sentences = list(dict.fromkeys(own))
             return Advice(" ".join(sentences), "user", len(own), False)
-        kept = _kept(world)
+        kept = world.candidates(kept=True)
         if not kept:
             return "the diagnosis kept no capability, so there is nothing to say"
         texts = {row.capability_id: row.description or row.name for row in world.study.store.read(Capability)}
@@ -104,7 +103,7 @@ class FewShot(_Prompted):
 
     def words(self, world: PlayedWorld) -> Advice | str:
         """Return the successes as text."""
-        kept = _kept(world)
+        kept = world.candidates(kept=True)
         if not kept:
             return "the diagnosis kept no capability, so there is nothing to show"
         store = world.study.store
@@ -119,12 +118,6 @@ class FewShot(_Prompted):
             return "no success shows any of the kept capabilities"
         parts = [f"Example {n}:\n{_written(one)}" for n, one in enumerate(shown.values(), start=1)]
         return Advice("\n\n".join(parts), "system", len(shown), True)
-
-
-def _kept(world: PlayedWorld) -> list[str]:
-    rows = world.study.store.read(SelectedCapability)
-    name = world.study.settings.targets.name
-    return sorted(row.capability_id for row in rows if row.kept and row.target == name)
 
 
 def _discovery(world: PlayedWorld) -> dict[str, float | None]:
