@@ -305,13 +305,13 @@ _kept: _Opened | None = None
 def _opened() -> _Opened:
     """Open the study that the environment names, or return what was opened before while it is the same."""
     global _kept
-    from trace_assets.definitions import build
+    from trace_assets.definitions import graph
 
     study, history = Study.open(), os.environ.get(HISTORY_VARIABLE) or os.environ.get("DAGSTER_HOME", "")
     if _kept is None or (_kept.study, _kept.history) != (study, history):
         if _kept is not None:
             _kept.instance.dispose()
-        _kept = _Opened(study, build(study), _open_history(), history)
+        _kept = _Opened(study, graph(study), _open_history(), history)
     return _kept
 
 
