@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from calls import a_lock, answer, fail, wait_for
 
-from conftest import NODE
 from trace_assets.errors import Unavailable
 from trace_assets.orchestration.pool import SANDBOX, Needs, Pool, WorkerDied, needs_of
 from trace_assets.orchestration.worker_pool import WorkerPool

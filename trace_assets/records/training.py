@@ -314,11 +314,13 @@ class Pilot(Record):
     hint_p: float | None = None
     """Two-sided sign-flip test over tasks."""
     n_hint_tasks: int = 0
+    """Tasks that were failed lacking it and judged under both wordings."""
     hint_control: float | None = None
     """The same difference on tasks that do not need the capability."""
     hint_control_low: float | None = None
     hint_control_high: float | None = None
     n_hint_control: int = 0
+    """Tasks of the control that were judged under both wordings."""
     hint_rollouts: int = 0
     """Episodes of the target that were played for it."""
 
