@@ -13,7 +13,14 @@ import pytest
 from trace_assets.errors import Unavailable
 from trace_assets.orchestration.cluster import nodes as module
 from trace_assets.orchestration.cluster.history import History, open_history
-from trace_assets.orchestration.cluster.nodes import Node, Probe, compare_nodes, own_report, probe_home
+from trace_assets.orchestration.cluster.nodes import (
+    Node,
+    Probe,
+    compare_clocks,
+    compare_nodes,
+    own_report,
+    probe_home,
+)
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.store import Home
 from trace_assets.store.locks import is_held
@@ -27,7 +34,7 @@ def home(tmp_path: Path) -> Home:
 def judged(probe: Probe, resources: dict[str, float] | None = None, **said: Any) -> Node:
     """Judge a node that reports as this machine would, but for what is given."""
     report = replace(own_report(), host="node-b", **said)
-    return Node.of("n1", "node-b (10.0.0.2)", resources or {"CPU": 4.0}, report, probe, report.time - 0.5)
+    return Node.of("n1", "node-b (10.0.0.2)", resources or {"CPU": 4.0}, report, probe)
 
 
 @pytest.fixture
@@ -40,8 +47,30 @@ def probe(home: Home, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_node_like_this_one_is_taken(home: Home, probe: Probe) -> None:
     node = judged(probe, sandboxes=())
-    assert node.problem == "" and node.clock_ahead == pytest.approx(0.5)
+    assert node.problem == ""
     compare_nodes([node], home)
+
+
+@pytest.mark.parametrize("ahead", [0.0, 90.0, -0.2])
+def test_a_clock_is_not_ahead_by_the_time_of_asking(monkeypatch: pytest.MonkeyPatch, ahead: float) -> None:
+    """One question waits for a process to begin, one takes equally long both ways, one has a slow answer."""
+    now = 1000.0
+    monkeypatch.setattr(module.time, "time", lambda: now)
+    ways = iter([(4.0, 0.1), (0.02, 0.02), (0.1, 2.0)])
+
+    def ask() -> float:
+        nonlocal now
+        there, back = next(ways)
+        now += there
+        told = now + ahead
+        now += back
+        return told
+
+    found = compare_clocks(ask, 3)
+    assert found.ahead == pytest.approx(ahead) and found.within == pytest.approx(0.02)
+    ways = iter([(4.0, 0.1)])
+    late = compare_clocks(ask, 1)
+    assert abs(late.ahead - ahead) < late.within == pytest.approx(2.05)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calls import a_lock, answer, fail, wait_for
 
 from trace_assets.errors import Unavailable
-from trace_assets.orchestration.pool import Needs, Pool, WorkerDied, needs_of
+from trace_assets.orchestration.pool import SANDBOX, Needs, Pool, WorkerDied, needs_of
 from trace_assets.orchestration.worker_pool import WorkerPool
 from trace_assets.settings.cluster import Cluster
 
@@ -113,6 +114,31 @@ def test_what_no_node_has_is_said_and_not_waited_for(ray_cluster: object) -> Non
             pool.submit(answer, 1, needs=Needs(1, 0, 1)).result(600)
         # Without any GPU in the cluster work is done on processors, as on one machine.
         assert pool.submit(answer, 1, needs=Needs(1, 4, 0)).result(600) == 1
+
+
+@pytest.mark.slow
+def test_calls_sent_to_a_node_that_is_lost_before_they_begin_are_made_on_others(
+    ray_cluster: Any, tmp_path: Path
+) -> None:
+    from trace_assets.orchestration.cluster.ray_pool import RayPool
+
+    cluster, offers = (
+        ray_cluster,
+        {"num_cpus": 2, "object_store_memory": 80 * 2**20, "resources": {SANDBOX: 2}},
+    )
+    stopped, other = cluster.add_node(**offers), cluster.add_node(**offers)
+    cluster.wait_for_nodes()
+    raylet = stopped.all_processes["raylet"][0].process
+    try:
+        with RayPool(Cluster(address=cluster.address)) as pool:
+            for last in (4, 6):  # the second time there are connections to both
+                calls = [pool.submit(answer, n, needs=Needs(1, 0, 1)) for n in range(last)]
+                assert [call.result(100) for call in calls] == list(range(last))
+                os.kill(raylet.pid, signal.SIGSTOP)  # its connections stay open, and nobody answers
+    finally:
+        os.kill(raylet.pid, signal.SIGCONT)
+        for node in (stopped, other):
+            cluster.remove_node(node)
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def check(
             report.python if report else "?",
             "[red]✗[/]" if node.problem else "[green]✓[/]",
             ", ".join(report.sandboxes) or "none" if report else "?",
-            f"{node.clock_ahead:+.1f}" if node.clock_ahead is not None else "?",
+            str(node.clock or "?"),
         )
     console.print(table)
     for node in nodes:

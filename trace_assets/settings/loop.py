@@ -85,7 +85,7 @@ class Training(Section):
 
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
-        | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
+        | {"pilot_search", "pilot_min_transfer", "pilot_hint", "wanted_signal", "redraws"}
         | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start", "mixed_rollouts"}
     )
     apart = frozenset(
@@ -216,6 +216,10 @@ class Training(Section):
     """Discovery tasks that are played once to find those."""
     pilot_min_transfer: float = Field(0.25, ge=0, le=1)
     """Share of the reward's gain that the target must be able to show, given its interval."""
+    pilot_hint: bool = False
+    """Before the pilot, tell the base model in words what it lacks, and on the same failed tasks something
+    else of equal length: whether the lack is a cause, and whether words alone mend it. Where neither these
+    words nor the pilot show anything, no run is made, also with `pilot = "warn"`."""
     wanted_signal: float = Field(0.5, gt=0, lt=1)
     """Share of groups with both outcomes for which the needed group size is reported."""
 

@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +23,8 @@ from trace_assets.store import Home
 from trace_assets.store.locks import is_held
 from trace_assets.system.machine import this_machine
 
+QUESTIONS = 5
+"""To a node's clock: some milliseconds each, once a process is there that answers."""
 SEEN_SECONDS = 15.0
 """What a node's file may take to be seen here: a network folder remembers for a while what was in it."""
 
@@ -56,7 +58,6 @@ class Report:
         sees_locks: Whether it saw that the driver holds a lock.
         writes: Why it could not write, empty when it could.
         sandboxes: Programs for a sandbox that are there: `docker`, `bwrap`.
-        time: Its clock, seconds (Unix).
     """
 
     host: str
@@ -68,7 +69,38 @@ class Report:
     sees_locks: bool
     writes: str
     sandboxes: tuple[str, ...]
-    time: float
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far a clock elsewhere is ahead of this machine's.
+
+    Attributes:
+        ahead: Seconds, if question and answer took equally long.
+        within: Seconds that it may be more or less, however long each of the two took.
+    """
+
+    ahead: float
+    within: float
+
+    def __str__(self) -> str:
+        return f"{self.ahead:+.3f} ± {self.within:.3f}"
+
+
+def compare_clocks(ask: Callable[[], float], times: int = QUESTIONS) -> Clock:
+    """Ask a clock elsewhere some times, and take the answer that came soonest, as NTP does.
+
+    Args:
+        ask: Asks for its time, in seconds (Unix).
+        times: Questions: the first ones wait for a process to begin, perhaps.
+    """
+    found = []
+    for _ in range(times):
+        asked = time.time()
+        there = ask()
+        answered = time.time()
+        found.append(Clock(there - (asked + answered) / 2, (answered - asked) / 2))
+    return min(found, key=lambda one: one.within)
 
 
 @dataclass(frozen=True)
@@ -81,8 +113,7 @@ class Node:
         resources: What it offers.
         problem: Why it cannot take part, in words that follow its name; empty when it can.
         report: What it said of itself, None when it did not answer.
-        clock_ahead: Seconds that its clock is ahead of the driver's, more or less the time of the question;
-            shown alone: nothing relies on it.
+        clock: How far its clock is ahead of the driver's; shown alone: nothing relies on it.
     """
 
     node_id: str
@@ -90,7 +121,7 @@ class Node:
     resources: Mapping[str, float] = field(default_factory=dict)
     problem: str = ""
     report: Report | None = None
-    clock_ahead: float | None = None
+    clock: Clock | None = None
 
     @classmethod
     def of(
@@ -100,7 +131,7 @@ class Node:
         resources: Mapping[str, float],
         report: Report,
         probe: Probe,
-        asked_at: float,
+        clock: Clock | None = None,
     ) -> Node:
         """Judge a node's report beside what holds on this machine."""
         here = own_report()
@@ -131,7 +162,7 @@ class Node:
                 f"offers the resource `{SANDBOX}` and has neither docker nor bwrap: install one, or start it "
                 "without the resource"
             )
-        return cls(node_id, name, resources, problem, report, report.time - asked_at)
+        return cls(node_id, name, resources, problem, report, clock)
 
 
 @contextmanager
@@ -185,7 +216,6 @@ def own_report(sees_home: bool = True, sees_locks: bool = True, writes: str = ""
         sees_locks,
         writes,
         tuple(name for name in ("docker", "bwrap") if shutil.which(name)),
-        time.time(),
     )
 
 

@@ -1,16 +1,16 @@
-"""The pool whose workers are the nodes of a Ray cluster. Ray is imported here and nowhere else."""
+"""The pool whose workers are the nodes of a Ray cluster. Ray is imported here and in `ray_tasks`."""
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,44 +20,33 @@ import dagster as dg
 
 from trace_assets.errors import Unavailable, require_extra
 from trace_assets.orchestration.cluster.history import ACTOR, History, open_history
-from trace_assets.orchestration.cluster.nodes import Node, compare_nodes, node_report, probe_home
+from trace_assets.orchestration.cluster.nodes import (
+    Node,
+    compare_clocks,
+    compare_nodes,
+    node_report,
+    probe_home,
+)
 from trace_assets.orchestration.pool import SANDBOX, Needs, WorkerDied
 from trace_assets.orchestration.worker_pool import HISTORY_VARIABLE
 from trace_assets.settings.cluster import Cluster
 from trace_assets.store import Home
-from trace_assets.store.presence import CREW_VARIABLE, NODE_VARIABLE, dead_here, elsewhere, forget, withdraw
+from trace_assets.store.presence import CREW_VARIABLE, NODE_VARIABLE, dead_here, elsewhere, forget
 from trace_assets.study import CONFIG_VARIABLE
 
 require_extra("ray", "cluster", '[cluster] engine = "ray"')
 
 import ray  # noqa: E402
 from ray import exceptions as failures  # noqa: E402
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
+
+from trace_assets.orchestration.cluster.ray_tasks import LOST, MOST_AT_ONCE, Tasks, alive, on_node  # noqa: E402
 
 T = TypeVar("T")
 
-LOST = (
-    failures.WorkerCrashedError,
-    failures.NodeDiedError,
-    failures.OutOfMemoryError,
-    failures.ActorDiedError,
-    failures.ActorUnavailableError,
-    failures.ObjectLostError,
-    failures.LocalRayletDiedError,
-    failures.RaySystemError,
-    failures.TaskCancelledError,
-)
-"""What Ray raises for a call whose process or node is gone."""
-MOST_AT_ONCE = 256
-"""Items under way: each is a thread of the driver and some events of Dagster's history."""
 KNOCK_SECONDS = 10.0
 """Longest wait for the cluster's port."""
 ENDING_SECONDS = 10.0
 """What worker processes are given to end when their driver or their call has ended."""
-LOOK_SECONDS = 1.0
-"""Between two looks at which nodes are alive, while calls are under way."""
-NODE_SECONDS = 120.0
-"""Longest wait for the answer of a node that Ray takes for alive."""
 
 
 class RayPool:
@@ -93,14 +82,12 @@ class RayPool:
                 "address."
             ) from error
         self._node = ray.get_runtime_context().get_node_id()
-        cores = sum(node["Resources"].get("CPU", 0) for node in _alive())
+        cores = sum(node["Resources"].get("CPU", 0) for node in alive())
         self._width = max(1, min(MOST_AT_ONCE, int(cores) if width is None else width))
-        self._has_gpus = any(node["Resources"].get("GPU", 0) for node in _alive())
+        self._has_gpus = any(node["Resources"].get("GPU", 0) for node in alive())
         self._free = threading.Semaphore(self._width)
         self._lock = threading.Lock()
-        self._under_way: set[Any] = set()
-        self._looked: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
-        self._closed = False
+        self._tasks = Tasks()
         self._variables: dict[str, str] = {CREW_VARIABLE: self.crew}
         self._history: Any = None
         self._home: Home | None = None
@@ -147,12 +134,12 @@ class RayPool:
         with probe_home(home) as probe:
             asked = {
                 node["NodeID"]: ray.remote(node_report)
-                .options(num_cpus=0, max_retries=0, scheduling_strategy=_on(node["NodeID"]))
+                .options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node["NodeID"]))
                 .remote(probe)
-                for node in _alive()
+                for node in alive()
             }
             found = []
-            for node in _alive():
+            for node in alive():
                 resources = {
                     name: value
                     for name, value in node["Resources"].items()
@@ -160,13 +147,17 @@ class RayPool:
                 }
                 name = f"{node['NodeName']} ({node['NodeManagerAddress']})"
                 try:
-                    asked_at = time.time()
-                    report = ray.get(asked[node["NodeID"]], timeout=NODE_SECONDS)
-                    found.append(Node.of(node["NodeID"], name, resources, report, probe, asked_at))
+                    report = self._tasks.losses.answer(asked[node["NodeID"]], node["NodeID"])
+                    clock = compare_clocks(partial(self._time_on, node["NodeID"]))
+                    found.append(Node.of(node["NodeID"], name, resources, report, probe, clock))
                 except Exception as error:
                     said = (str(error).splitlines() or [type(error).__name__])[0]
                     found.append(Node(node["NodeID"], name, resources, f"gave no answer: {said}"))
             return found
+
+    def _time_on(self, node: str) -> float:
+        ask = ray.remote(_now).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node))
+        return float(self._tasks.losses.answer(ask.remote(), node))
 
     def submit(self, work: Callable[..., T], /, *arguments: Any, needs: Needs = Needs()) -> Future[T]:  # noqa: B008
         """Call a function of a module on a node; see `Pool.submit`."""
@@ -180,74 +171,38 @@ class RayPool:
     ) -> None:
         with self._free:
             try:
-                answer = pickle.loads(self._call(work, arguments, needs))
+                future.set_result(self._call(work, arguments, needs))
             except BaseException as error:
                 future.set_exception(error)
-                return
-            if isinstance(answer, _Raised):
-                future.set_exception(answer.error)
-            else:
-                future.set_result(answer)
 
-    def _call(self, work: Callable[..., Any], arguments: tuple[Any, ...], needs: Needs) -> bytes:
-        if self._closed:
+    def _call(self, work: Callable[..., Any], arguments: tuple[Any, ...], needs: Needs) -> Any:
+        if self._tasks.is_closed:
             raise WorkerDied("the pool has been shut down")
         gpus = needs.gpus if self._has_gpus else 0
         wanted = {"CPU": needs.cpus, "GPU": gpus, SANDBOX: needs.sandbox}
         wanted = {name: n for name, n in wanted.items() if n}
         if not any(
-            all(node["Resources"].get(name, 0) >= n for name, n in wanted.items()) for node in _alive()
+            all(node["Resources"].get(name, 0) >= n for name, n in wanted.items()) for node in alive()
         ):
             raise Unavailable(
                 f"no node of the cluster has {needs} at once; `trace cluster check` lists what each has: "
                 f"add a node (with a sandbox: `ray start --address=... --resources='{{\"{SANDBOX}\": 4}}'`)."
             )
         with self._lock:
-            if self._closed:
-                raise WorkerDied("the pool has been shut down")
             if self._history is None and self._home is not None:
                 self._history = (
                     ray.remote(History)
-                    .options(name=ACTOR, num_cpus=0, max_concurrency=16, scheduling_strategy=_on(self._node))
+                    .options(
+                        name=ACTOR, num_cpus=0, max_concurrency=16, scheduling_strategy=on_node(self._node)
+                    )
                     .remote(str(self._home.dagster))
                 )
-            call = (
-                ray.remote(_answer)
-                .options(
-                    num_cpus=needs.cpus,
-                    num_gpus=gpus,
-                    resources={SANDBOX: needs.sandbox} if needs.sandbox else {},
-                    max_retries=0,
-                    num_returns="streaming",
-                    scheduling_strategy="SPREAD",
-                )
-                .remote(work, arguments)
-            )
-            self._under_way.add(call)
-        try:
-            node = str(ray.get(next(call)))
-            while not ray.wait([call], timeout=LOOK_SECONDS)[0]:
-                # Of a machine that is gone, with its network, nobody tells Ray that the connection has ended:
-                # the answer of a node that Ray itself takes for dead would be waited for long.
-                if node in self._lost_nodes():
-                    raise WorkerDied(f"node {node[:12]} of the cluster is lost")
-            answer: bytes = ray.get(next(call))
-            return answer
-        except StopIteration:
-            raise WorkerDied("the call ended without an answer") from None
-        except LOST as error:
-            raise WorkerDied((str(error).splitlines() or [""])[0] or type(error).__name__) from None
-        finally:
-            with self._lock:
-                self._under_way.discard(call)
-
-    def _lost_nodes(self) -> frozenset[str]:
-        """Return the nodes that the cluster takes for dead; asked for once for all calls."""
-        with self._lock:
-            if time.monotonic() > self._looked[0] + LOOK_SECONDS:
-                lost = frozenset(str(node["NodeID"]) for node in ray.nodes() if not node["Alive"])
-                self._looked = (time.monotonic(), lost)
-            return self._looked[1]
+        options = {
+            "num_cpus": needs.cpus,
+            "num_gpus": gpus,
+            "resources": {SANDBOX: needs.sandbox} if needs.sandbox else {},
+        }
+        return self._tasks.call(work, arguments, options)
 
     def bury(self, home: Home) -> list[str]:
         """Strike out the dead of other machines: the cluster knows lost nodes, a living node its own dead."""
@@ -258,10 +213,10 @@ class RayPool:
         lost = {node["NodeID"] for node in ray.nodes() if not node["Alive"]}
         gone = [one.name for one in strangers if one.node in lost]
         for node in {one.node for one in strangers} & alive:
-            ask = ray.remote(dead_here).options(num_cpus=0, max_retries=0, scheduling_strategy=_on(node))
+            ask = ray.remote(dead_here).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node))
             try:
-                dead = set(ray.get(ask.remote(home), timeout=NODE_SECONDS))
-            except (*LOST, failures.GetTimeoutError, failures.RayTaskError):
+                dead = set(self._tasks.losses.answer(ask.remote(home), node))
+            except (*LOST, WorkerDied, failures.RayTaskError):
                 continue  # whether it lives is not known then
             gone += [one.name for one in strangers if one.node == node and one.name in dead]
         for name in gone:
@@ -276,20 +231,9 @@ class RayPool:
 
     def shutdown(self, grace_seconds: float = 1.0) -> None:
         """End all calls, and leave the cluster."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            calls = list(self._under_way)
-        for call in calls:
-            ray.cancel(call, force=False)  # an interrupt: it puts its things in order
-        give_up = time.monotonic() + grace_seconds
-        while self._under_way and time.monotonic() < give_up:
-            time.sleep(0.05)
-        for call in calls:
-            ray.cancel(call, force=True)
-        while self._under_way and time.monotonic() < give_up + 10:
-            time.sleep(0.05)
+        if self._tasks.is_closed:
+            return
+        self._tasks.end(grace_seconds)
         if self._home is not None:
             self._bury_all(self._home)  # nobody else can once the cluster is left
         if self._settings is not None:
@@ -323,34 +267,6 @@ def opened_history(namespace: str) -> dg.DagsterInstance:
     return open_history(ask)
 
 
-class _Raised:
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-def _answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Iterator[str | bytes]:
-    """Call a function on a node: say first which node it is, then what the function returned.
-
-    What it raises is an answer too, so that only losses are Ray's to report.
-    """
-    os.environ[NODE_VARIABLE] = node = ray.get_runtime_context().get_node_id()
-    yield node
-    answer: Any
-    try:
-        answer = work(*arguments)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        answer = _Raised(error)
-    finally:
-        withdraw()  # an idle worker is the cluster's, and may be ended at any time
-    try:
-        sent = pickle.dumps(answer)
-    except (TypeError, AttributeError, ValueError, pickle.PicklingError) as error:
-        sent = pickle.dumps(_Raised(RuntimeError(f"the answer cannot be sent: {error}")))
-    yield sent
-
-
 def _knock(address: str) -> None:
     """Fail at once where nobody listens: Ray itself would try again for minutes."""
     host, colon, port = address.rpartition(":")
@@ -358,9 +274,5 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
 
 
-def _alive() -> list[dict[str, Any]]:
-    return [node for node in ray.nodes() if node["Alive"]]
-
-
-def _on(node: str) -> NodeAffinitySchedulingStrategy:
-    return NodeAffinitySchedulingStrategy(node, soft=False)
+def _now() -> float:
+    return time.time()
