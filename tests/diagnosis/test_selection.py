@@ -4,13 +4,17 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.contrast import contrast
+from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import (
     empty_contrast,
     expected_cost,
     select,
+    select_matrix,
 )
 from trace_assets.diagnosis.thresholds import is_promising, more_tasks, shortcoming
 from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
@@ -262,3 +266,54 @@ def test_what_shows_gap_and_coverage_is_promising_until_data_decide() -> None:
 )
 def test_what_more_data_would_not_mend_is_not_promising(changes: dict[str, Any]) -> None:
     assert not is_promising(row(**changes), Selection())
+
+
+def together(n: int = 200, rare: int = 6) -> dict[str, list[int]]:
+    """Return what is lacking where each of 100 failures needs three skills and lacks two of them mostly.
+
+    `c` alone is behind `rare` failures; else it goes with `a` or `b`, as often as where they are in order.
+    """
+    a, b = list(range(60)), [*range(45), *range(60, 100 - rare)]
+    return {"a": a, "b": b, "c": [*range(0, 100 - rare, 2), *range(100 - rare, 100)]}
+
+
+def test_a_cause_that_others_go_with_is_taken_though_it_adds_few_failures() -> None:
+    strict = Selection(min_marginal_coverage=0.08)
+    result = decide(*study(together()), strict)
+    assert [name for name, row in result.items() if row.kept] == ["b", "a", "c"]
+    assert (
+        result["c"].marginal_coverage == pytest.approx(0.06) and "lacking in 6 of 100" in result["c"].reason
+    )
+
+
+def test_what_goes_with_others_and_is_rarer_without_them_is_no_cause_of_its_own() -> None:
+    # Lacking in six of ten failures that lack another, and in half of those that do not.
+    rare = together(rare=12)
+    rare["c"] = [i for i in range(88) if i % 10 < 6] + [*range(88, 94)]
+    result = decide(*study(rare), Selection(min_marginal_coverage=0.08))
+    assert [name for name, row in result.items() if row.kept] == ["b", "a"]
+    assert "already covered by" in result["c"].reason
+
+
+def test_few_failures_beyond_the_others_must_be_more_than_chance() -> None:
+    lacking = together(rare=5)
+    everyone = {name: range(200) for name in "ab"}
+    few = [*range(100), 100, 101]  # of the successes two needed it: what five failures show may be luck
+    result = decide(
+        *study(lacking, everyone | {"c": few}), Selection(min_marginal_coverage=0.08, min_relevant=2)
+    )
+    assert not result["c"].kept
+
+
+@pytest.mark.parametrize(("relevant", "kept"), [(4, False), (5, True)])
+def test_few_successes_that_needed_it_are_enough_where_chance_shows_nothing_as_clear(
+    relevant: int, kept: bool
+) -> None:
+    labels, triage = study({"a": range(60)}, {"a": [*range(70), *range(100, 100 + relevant)]})
+    matrix = LabelMatrix.build(labels, triage, "t")
+    rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
+    null = chance_null(matrix, Findings.of_candidates(matrix), ContrastSection(), Selection(), shuffles=199)
+    (row,) = select_matrix(rows, matrix, Selection(), null=lambda: null)
+    assert row.kept is kept and (kept or f"only {relevant} relevant successes" in row.reason)
+    (lucky,) = select_matrix(rows, matrix, Selection(), null=lambda: Null(np.zeros(99)))
+    assert not lucky.kept and "relevant successes, 10 are needed" in lucky.reason

@@ -18,6 +18,7 @@ from tests.tournament.test_tournament import RATES, planned, scripted
 from tests.training.conftest import base, words
 from trace_assets.cli.main import app
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.advised import reads_system
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.records import (
@@ -36,7 +37,7 @@ from trace_assets.store import Home, Store, folder_version
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
 from trace_assets.tournament import arms
-from trace_assets.tournament.arms.prompted import Advice, FewShot, Hints, advised, reads_system
+from trace_assets.tournament.arms.prompted import Advice, FewShot, Hints, advised
 from trace_assets.tournament.arms.protocol import Arm, Made, Meter, PlayedWorld
 from trace_assets.tournament.entries import add_arm, read_entries
 from trace_assets.tournament.page import page
@@ -289,7 +290,7 @@ def test_a_random_choice_is_drawn_among_the_rejected_and_played_as_a_loop_of_its
     assert settings.selection.min_gap == 1 and not settings.training.mixed_arm and settings.training.seed == 3
     assert {row.arm for row in made.rows} == {"random_capability"} and len(made.rows) == 5
     assert {row["kind"]: row["marginal"] for row in made.spent}["training"] == 77
-    assert made.note.startswith(f"drew {', '.join(sorted(drawn))}")
+    assert made.note.startswith(f"drawn by lot: {', '.join(sorted(drawn))}; ")
     assert json.loads((world.study.home.path / "test_split.json").read_text())[0]["adapters"]
 
 
@@ -303,7 +304,7 @@ def test_a_random_choice_of_which_nothing_was_taught_stands_at_the_base_model(
     )
     made = arms.ARMS["random_capability"].play(world, tmp_path / "arm")
     assert [row.arm for row in made.rows] == ["random_capability"] * 6
-    assert made.note == "drew c (2 were kept, no more were rejected); 0 of 1 had an adapter trained"
+    assert made.note == "drawn by lot: c (2 were kept); 0 of 1 had an adapter trained"
 
 
 def test_without_another_choice_none_is_drawn(tmp_path: Path, words: ModuleType, base: Path) -> None:

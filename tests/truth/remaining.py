@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.truth.planted import DOMAINS, Domain
-from tests.truth.planted.lacks import LACK_DOMAINS, FoundLack, find_lacks
+from tests.truth.planted.further import (
+    AGAIN_FAULTS,
+    AGAIN_LACKS,
+    FURTHER_FAULTS,
+    FURTHER_LACKS,
+    LAST_FAULTS,
+    LAST_LACKS,
+)
+from tests.truth.planted.lacks import LACK_DOMAINS, FoundLack, LackDomain, find_lacks
 from tests.truth.planted.later import LATER
 from tests.truth.planted.score import PlantedScore, score_planted
 from tests.truth.planted.shapes import SHAPES, reshaped
@@ -43,15 +51,24 @@ def _parties(first: str, found: str, rows: Sequence[tuple[str, PlantedScore]]) -
 def planted_lacks() -> list[str]:
     """Return the part of the page on capabilities in invented domains."""
     rows = [row for domain in (*LACK_DOMAINS, *LATER) for row in find_lacks(domain)]
-    strange = [row for domain in STRANGE_LACKS for row in find_lacks(domain)]
     return [
         text("lacks"),
         _lacks(rows),
         f"Found: {share(one.found for one in rows)}.",
-        text("strangers"),
-        _lacks(strange),
-        f"Found: {share(one.found for one in strange)}. Faults of other parties in the same domains:",
-        _faults(STRANGE_FAULTS),
+        *_both("strangers", STRANGE_LACKS, STRANGE_FAULTS),
+        *_both("further", FURTHER_LACKS, FURTHER_FAULTS),
+        *_both("again", AGAIN_LACKS, AGAIN_FAULTS),
+        *_both("last", LAST_LACKS, LAST_FAULTS),
+    ]
+
+
+def _both(name: str, lacks: Sequence[LackDomain], faults: Sequence[Domain]) -> list[str]:
+    rows = [row for domain in lacks for row in find_lacks(domain)]
+    return [
+        text(name),
+        _lacks(rows),
+        f"Found: {share(one.found for one in rows)}. Faults of other parties in the same domains:",
+        _faults(faults),
     ]
 
 

@@ -54,7 +54,7 @@ def select_capabilities(study: Study) -> StageResult:
         own = contrasts.get(one.target, [])
         matrix = LabelMatrix.build(one.labels, one.triage, one.target)
         shares = decisive_shares(matrix, repairs, one.target, live=one.target == study.settings.targets.name)
-        nulls = {one.target: cache(partial(_null, study, one))}
+        nulls = {one.target: cache(partial(chance_of, study, one))}
         rows += select(
             own, one.capabilities, one.labels, one.triage, section, shares, nulls=nulls, causes=one.causes
         )
@@ -86,7 +86,7 @@ def select_capabilities(study: Study) -> StageResult:
     )
 
 
-def _null(study: Study, one: Evidence) -> Null:
+def chance_of(study: Study, one: Evidence) -> Null:
     """Return what shuffled outcomes come to in one target."""
     matrix = LabelMatrix.build(one.labels, one.triage, one.target)
     proposed = [row for row in study.store.read(ProposedFinding) if row.target == one.target]

@@ -182,12 +182,12 @@ def refuse_figures_of_others(study: Study) -> None:
     Raises:
         InputError: There is such an adapter.
     """
-    from trace_assets.definitions import build
+    from trace_assets.definitions import graph
     from trace_assets.orchestration.instance import prepare_instance
     from trace_assets.orchestration.planner import plan
 
     with prepare_instance(study.home) as instance:
-        for step in plan(build(study), instance, JUDGING):
+        for step in plan(graph(study), instance, JUDGING):
             for why in step.reason.split("; "):
                 if step.item.asset in JUDGING and why.startswith(("adapter[", "a partition of adapter ")):
                     raise InputError(
@@ -249,18 +249,15 @@ def router(
     """
     import uvicorn
 
-    from trace_assets.serving.router.app import RouterProxy, open_decider, routing_of_release
-    from trace_assets.serving.router.decisions import Decisions
+    from trace_assets.serving.router.app import RouterProxy, open_decisions, routing_of_release
     from trace_assets.serving.router.limits import own_names, server_settings
     from trace_assets.serving.router.upstream import Upstream
 
     server = Upstream(upstream)
     routing = routing_of_release(bundle, which) if bundle is not None else _of_study(which, config, overrides)
-    decider = open_decider(routing, server)
     file = record or Home.open().path / "serving" / "decisions.jsonl"
-    decisions = Decisions(
-        decider, routing.models, file, unneeded_cost=routing.unneeded_cost, set_cost=routing.set_cost
-    )
+    decisions = open_decisions(routing, server, file)
+    decider = decisions.decider
     proxy = RouterProxy(server, decisions, own_names(host, allow_host or ()))
     console = make_console()
     with _listening(host, port) as listener:

@@ -36,6 +36,10 @@ def plan(
     worlds: Annotated[int, typer.Option(min=1, help="Replications: everything anew from other seeds.")] = 6,
     first_seed: Annotated[int, typer.Option(min=0, help="Seeds are counted up from it.")] = 100,
     desk: Annotated[str, typer.Option(help="Which order desk: a, b, c or d (see `trace demo`).")] = "a",
+    look: Annotated[
+        int | None,
+        typer.Option(min=2, help="After so many worlds, stop if every primary comparison is clear by then."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer tasks and iterations a world.")] = False,
     file: Annotated[
         Path | None, typer.Option(help="A plan.json of your own, in the place of the other options.")
@@ -61,9 +65,11 @@ def plan(
     else:
         settings: dict[str, object] = dict(SMALL) if quick else {}
         if desk != "a":
-            settings |= {"targets.options.desk": desk, "training.single_arms": ["joint", "sequential"]}
+            settings |= {"targets.options.desk": desk, "training.single_arms": ["joint", "joining"]}
             settings |= {"training.pilot": "warn"}  # one skill alone passes few of these tasks
-        made = default_plan(worlds, first_seed, settings)
+        if look is not None and look >= worlds:
+            raise InputError(f"--look {look} is no look on the way to {worlds} worlds: name fewer.")
+        made = default_plan(worlds, first_seed, settings, look)
     seen = sum(is_finished(folder, world.number) for world in made.worlds)
     newest = write_plan(folder, made, why=amend, worlds_seen=seen)[-1]
     if as_json:
@@ -89,9 +95,15 @@ def run(
 ) -> None:
     """Play the worlds that are not finished; the same command goes on after an interruption."""
     from trace_assets.tournament.run import run as play
+    from trace_assets.tournament.score import score
 
     console = make_console(stderr=as_json)
-    done = play(folder, most_hours=hours, tell=lambda words: console.print(words, soft_wrap=True))
+    done = play(
+        folder,
+        most_hours=hours,
+        is_decided=lambda: score(folder).stopped,
+        tell=lambda words: console.print(words, soft_wrap=True),
+    )
     if as_json:
         print(json.dumps({"finished": done}))
         return
@@ -171,17 +183,25 @@ def status(folder: Folder, as_json: Json = False) -> None:
 def report(
     folder: Folder,
     page: Annotated[Path | None, typer.Option(help="Write the page there, too.")] = None,
+    budget: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another study of the same worlds at another budget: then both stand as a curve."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score what is finished: verdicts first, then arms, comparisons, predictions and spending."""
     from trace_assets.store.files import replacing_file
+    from trace_assets.tournament.budgets import curves
     from trace_assets.tournament.claims import standings
+    from trace_assets.tournament.page import over_budgets, sentence
     from trace_assets.tournament.page import page as write_page
-    from trace_assets.tournament.page import sentence
     from trace_assets.tournament.score import score
 
     scored = score(folder)
     text = write_page(scored)
+    found = curves([folder, *budget]) if budget else []
+    if found:
+        text += "\n" + over_budgets(found)
     if page is not None:
         with replacing_file(page) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -215,6 +235,17 @@ def report(
                         for one in (standings(scored) if due else ())
                     ],
                     "spending": scored.spending.drop("place").to_dicts(),
+                    "budgets": [
+                        {
+                            "comparison": one.comparison.name,
+                            "worlds": one.worlds,
+                            "rollouts": [point.rollouts for point in one.budgets],
+                            "differences": [vars(point.difference) for point in one.budgets],
+                            "area": vars(one.area),
+                            "gain": vars(one.gain),
+                        }
+                        for one in found
+                    ],
                 },
                 indent=2,
             )

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.candidates import MIN_NORM
-from trace_assets.diagnosis.contrast import can_be_tested, contrast_matrix
+from trace_assets.diagnosis.contrast import contrast_matrix
 from trace_assets.diagnosis.detector_analyst import DETECTORS, trajectories_hash
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, Codes, LabelMatrix
-from trace_assets.diagnosis.thresholds import stands_alone
+from trace_assets.diagnosis.thresholds import fewest, stands_alone
 from trace_assets.records import Capability, ProposedFinding
 from trace_assets.settings import ContrastSection, Discovery, Selection
 
@@ -185,7 +185,7 @@ def _hopeful(
     picked = (norms == 0) | (normal & (place < findings.most))
     gap = lf / np.maximum(rf, 1) - lp / np.maximum(rp, 1)
     sides = np.rint(rf).astype(np.int64), np.rint(rp).astype(np.int64)
-    enough = can_be_tested(*sides) & (np.minimum(*sides) >= selection.min_relevant)
+    enough = np.minimum(*sides) >= fewest(selection)
     wide = (gap >= selection.min_gap - 1e-6) & (lf / n_failed >= selection.min_coverage - 1e-6)
     return np.asarray(picked & enough & wide)
 

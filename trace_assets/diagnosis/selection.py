@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.diagnosis.chance import Null
+from trace_assets.diagnosis.chance import SHUFFLES, Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
 from trace_assets.diagnosis.one_policy import alone
 from trace_assets.diagnosis.repair.shares import indecisive
 from trace_assets.diagnosis.thresholds import (
+    FEW,
     interval_words,
     is_promising,
     more_tasks,
@@ -31,6 +32,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.settings import Selection
+from trace_assets.stats.tests import gap_p_value
 
 EMPTY_RELEVANT = 10
 """Relevant successes from which an ER+ of exactly 0 is suspicious."""
@@ -78,6 +80,9 @@ def select(
       aside. The others are those that explain failures beyond its own, and those whose evidence comes
       before its own in most failures that lack both: of two that go together, the earlier is the cause;
     - after a candidate is taken, the others must still show the gap outside of what it explains.
+
+    What is lacking together with others in nearly all failures adds few: it is taken all the same where it
+    decides among runs that lack none of the others, see `Cover`.
 
     Where it is known of a lack that it did not decide the end of a failed run, it explains nothing of that
     run. Of candidates that explain equally many failures the one that fewer successes lack goes first.
@@ -347,11 +352,34 @@ class Cover:
         return rates[0] - rates[1]
 
     def _stands(self, capability: str, aside: NDArray[np.bool_]) -> bool:
-        """Whether it still covers enough failures, with a gap, on what is not set aside."""
-        if self._new(capability, aside) < self.section.min_marginal_coverage * self.n_failed:
+        """Whether it still shows a gap on what is not set aside, and covers enough failures there.
+
+        Where tasks need several lacking skills at once, those who lack one of them mostly lack another: a
+        cause then adds few failures, however many it takes part in. But where the others are in order it
+        still decides, which neither a second name nor a consequence of theirs does. So few failures are
+        enough if it is as frequent there as elsewhere, and its gap there is no matter of chance.
+        """
+        new, gap = self._new(capability, aside), self._gap(capability, aside)
+        if gap is not None and gap < self.section.min_gap:
             return False
-        gap = self._gap(capability, aside)
-        return gap is None or gap >= self.section.min_gap
+        if new >= self.section.min_marginal_coverage * self.n_failed:
+            return True
+        return gap is not None and new >= FEW and self._apart(capability, aside)
+
+    def _apart(self, capability: str, aside: NDArray[np.bool_]) -> bool:
+        """Whether it is as frequent in failures that are not set aside as in the others, beyond chance."""
+        lacking, failed = self.lacking[capability], self.matrix.failed
+        relevant = lacking | self.present[capability]
+        within, beyond = relevant & failed & aside, relevant & failed & ~aside
+        if lacking[beyond].mean() < (lacking[within].mean() if within.any() else 0.0):
+            return False
+        tasks = int(self.matrix.tasks.max()) + 1
+        lf, rf, lp, rp = (
+            np.bincount(self.matrix.tasks[mask & ~aside], minlength=tasks).astype(np.int64)
+            for mask in (lacking & failed, relevant & failed, lacking & ~failed, relevant & ~failed)
+        )
+        p_value = gap_p_value(lf, rf, lp, rp, SHUFFLES, np.random.default_rng(0))
+        return p_value is not None and p_value <= self.section.max_chance
 
     def _cause(self, fit: Sequence[Contrast], explained: NDArray[np.bool_]) -> Contrast:
         """The one with most new coverage for its cost that the others together do not explain."""

@@ -9,9 +9,26 @@ from trace_assets.diagnosis.contrast import TESTABLE
 from trace_assets.records import Contrast
 from trace_assets.settings import Selection
 
+FEW = 5
+"""Relevant runs on one side that are enough where chance shows nothing as clear: with fewer, one wrong label
+moves the gap by a quarter or more."""
+
+
+def fewest(section: Selection) -> int:
+    """Return how many relevant runs a side must have at least, however clear they are.
+
+    >>> fewest(Selection()), fewest(Selection(min_relevant=3))
+    (5, 3)
+    """
+    return min(FEW, section.min_relevant)
+
 
 def shortcoming(row: Contrast, section: Selection, chance: float | None = None) -> str:
     """Return why a candidate fails on its own, all reasons with their figures; empty when it passes.
+
+    Where tasks need several lacking skills at once hardly any run that needed one of them passes, however
+    many are played. Then `FEW` relevant runs on one side are enough, if what they show is found by chance
+    hardly ever: not one of a hundred studies with shuffled outcomes has anything as clear.
 
     Args:
         row: Its figures.
@@ -20,6 +37,7 @@ def shortcoming(row: Contrast, section: Selection, chance: float | None = None) 
             Where that is rare enough q may be above its limit: then not one of a hundred such studies would
             show anything like it, whatever was looked at.
     """
+    rare = chance is not None and chance <= section.max_chance
     if row.gap is None or row.coverage is None:
         return (
             f"gap undefined: relevant to {row.n_failed_relevant} of {row.n_failed} failures and "
@@ -27,7 +45,7 @@ def shortcoming(row: Contrast, section: Selection, chance: float | None = None) 
         )
     reasons = []
     for side, n in (("failures", row.n_failed_relevant), ("successes", row.n_passed_relevant)):
-        if n < section.min_relevant:
+        if n < (fewest(section) if rare else section.min_relevant):
             reasons.append(f"only {n} relevant {side}, {section.min_relevant} are needed")
     gap = interval_words(row.gap, row.gap_low, row.gap_high)
     if row.gap < section.min_gap:
@@ -46,9 +64,11 @@ def shortcoming(row: Contrast, section: Selection, chance: float | None = None) 
         reasons.append(f"coverage {coverage} is below {section.min_coverage:.2f}")
     elif row.coverage_low is None or row.coverage_low < section.min_coverage_low:
         reasons.append(f"the lower bound of the coverage {coverage} is below {section.min_coverage_low:.2f}")
-    if row.q_value is None:
+    if rare:
+        pass
+    elif row.q_value is None:
         reasons.append(f"not tested: fewer than {TESTABLE} relevant on one side")
-    elif row.q_value > section.max_q and (chance is None or chance > section.max_chance):
+    elif row.q_value > section.max_q:
         reasons.append(
             f"q value {row.q_value:.3f} is above {section.max_q:.2f} (p {row.p_value:.3f}, "
             f"{row.n_considered or 1} considered)"
@@ -66,8 +86,8 @@ def shortcoming(row: Contrast, section: Selection, chance: float | None = None) 
 
 
 def stands_alone(row: Contrast, section: Selection) -> bool:
-    """Tell whether a candidate passes all thresholds but the one on q."""
-    return row.q_value is not None and not shortcoming(row.model_copy(update={"q_value": 0.0}), section)
+    """Tell whether a candidate passes all thresholds but those on chance: q, or the share by chance."""
+    return row.p_value is not None and not shortcoming(row, section, chance=0.0)
 
 
 def is_promising(row: Contrast, section: Selection) -> bool:

@@ -57,7 +57,7 @@ def print_loop(data: ReportData, console: Console) -> None:
         (data.adapters, adapter_table),
         (data.rounds, rounds_table),
         (data.summary, evaluation_table),
-        ([row for row in data.set_effects if row.n_tasks], effects_table),
+        (effect_rows(data.set_effects, data.names), effects_table),
         (data.choices, choice_table),
         (data.ledger, cost_table),
     ):
@@ -227,7 +227,7 @@ def evaluation_table(data: ReportData) -> Table:
 
 def effects_table(data: ReportData) -> Table:
     """Return what each adapter adds to a sum, on the validation tasks that are sent there."""
-    level = f"{100 * data.set_effects[0].confidence:.2f}" if data.set_effects else "95"
+    level = f"{100 * data.set_effects[0].confidence:.2f}"
     table = _table("Adapters added up", f"validation tasks that are sent to the sum; {level} % intervals")
     for name in ("sum", "adapter", "adds, points", "tasks", "verdict", "alone", "the sum"):
         table.add_column(name)

@@ -197,9 +197,11 @@ class Selection(Section):
     """Greatest share of studies with shuffled outcomes in which anything as clear as the clearest candidate
     is found: in so many studies of nothing at all something is kept. 1 does not ask."""
     min_relevant: int = Field(10, ge=1)
-    """Relevant (not NA) trajectories required among failures and among successes."""
+    """Relevant (not NA) trajectories required among failures and among successes. Five are enough where
+    `max_chance` holds: where tasks need several lacking skills, hardly any that needs one passes."""
     min_marginal_coverage: float = Field(0.05, ge=0, le=1)
-    """What it must cover beyond those already taken: two names of one deficit are not both bought."""
+    """What it must cover beyond those already taken: two names of one deficit are not both bought. Less will
+    do for what is as frequent where those taken are in order: tasks may need several at once."""
     min_alpha: float = Field(0.6, ge=-1, le=1)
     """Agreement between labellers or passes below which nothing is selected."""
     override_agreement: bool = False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
+from trace_assets.tournament.budgets import Curve
 from trace_assets.tournament.claims import PAPER, standings
+from trace_assets.tournament.looks import level_at
 from trace_assets.tournament.plan import Plan
 from trace_assets.tournament.score import Score, Shown
 from trace_assets.tournament.spending import NOT_RECORDED, cell
@@ -58,11 +60,14 @@ def _lines(scored: Score) -> Iterator[str]:
     yield ""
     if not scored.is_due:
         yield f"{len(scored.finished)} of {len(plan.worlds)} worlds are played. No figure of a test task is"
-        yield "shown before all of them are: a look on the way would be another study than this one."
+        yield "shown before all of them are: a look that was not planned would be another study."
     else:
         for one in scored.primary:
             yield f"- {sentence(one, plan)}"
         yield ""
+        if scored.stopped:
+            yield f"The look after {plan.look} of {len(plan.worlds)} worlds ended the study."
+            yield ""
         yield from _arms(scored)
         yield from _own_arms(scored)
         yield ""
@@ -83,11 +88,14 @@ def _arms(scored: Score) -> Iterator[str]:
     yield "| arm | pass rate over worlds [95 %] | worlds | judged tasks | not played |"
     yield "|---|---|--:|--:|--:|"
     for one in scored.arms:
-        rate = one.rate
-        words = f"{100 * (rate.mean or 0):.1f}"
-        if rate.low is not None and rate.high is not None:
-            words += f" [{100 * max(0.0, rate.low):.1f}, {100 * min(1.0, rate.high):.1f}]"
-        yield f"| `{one.arm}` | {words} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
+        yield f"| `{one.arm}` | {_rate(one.rate)} | {one.worlds} | {one.tasks:,} | {one.not_played} |"
+
+
+def _rate(rate: Across) -> str:
+    words = f"{100 * (rate.mean or 0):.1f}"
+    if rate.low is not None and rate.high is not None:
+        words += f" [{100 * max(0.0, rate.low):.1f}, {100 * min(1.0, rate.high):.1f}]"
+    return words
 
 
 def _own_arms(scored: Score) -> Iterator[str]:
@@ -98,7 +106,7 @@ def _own_arms(scored: Score) -> Iterator[str]:
             yield f"`{one.arm}` in world {one.world}: {one.note}."
     for arm, left in scored.waiting.items():
         yield ""
-        yield f"`{arm}` is still to be played in {left} of {len(scored.plan.worlds)} worlds: no figure yet."
+        yield f"`{arm}` is still to be played in {left} of {len(scored.finished)} worlds: no figure yet."
     reasons: dict[tuple[str, str], list[int]] = {}
     for one in scored.entries:
         if one.why:
@@ -110,7 +118,10 @@ def _own_arms(scored: Score) -> Iterator[str]:
 
 
 def _comparisons(scored: Score) -> Iterator[str]:
-    yield "| comparison | difference in points [95 %] | p (Holm) | p of a tie (Holm) | verdict | by world |"
+    level = f"{100 * scored.confidence:.3g} %"
+    yield (
+        f"| comparison | difference in points [{level}] | p (Holm) | p of a tie (Holm) | verdict | by world |"
+    )
     yield "|---|---|--:|--:|---|---|"
     for one in (*scored.primary, *scored.secondary):
         worlds = ", ".join(f"{100 * value:+.1f}" for _, value in sorted(one.by_world.items()))
@@ -203,6 +214,27 @@ def _registration(scored: Score) -> Iterator[str]:
     yield from forecast(plan)
 
 
+def over_budgets(found: Sequence[Curve]) -> str:
+    """Return the same worlds at several budgets as Markdown."""
+    return "\n".join(_over_budgets(found)) + "\n"
+
+
+def _over_budgets(found: Sequence[Curve]) -> Iterator[str]:
+    for place, one in enumerate(found):
+        ours, rival = one.comparison.arm, one.comparison.rival
+        yield from ("",) if place else ()
+        yield f"| training rollouts | `{ours}` [95 %] | `{rival}` [95 %] | `{one.comparison.name}`, points |"
+        yield "|--:|---|---|---|"
+        for point in one.budgets:
+            rates = " | ".join(_rate(point.rates[arm]) for arm in (ours, rival))
+            yield f"| {point.rollouts:,.0f} | {rates} | {interval(point.difference)} |"
+        yield ""
+        yield (
+            f"Mean difference over log rollouts {interval(one.area)}; from the smallest budget to the "
+            f"largest `{ours}` gains {interval(one.gain)} more than `{rival}`. Secondary: no verdict."
+        )
+
+
 def forecast(plan: Plan) -> Iterator[str]:
     """Say what so many worlds can show, by the plan alone."""
     n, level = len(plan.worlds), plan.alpha / len(plan.primary)
@@ -213,6 +245,12 @@ def forecast(plan: Plan) -> Iterator[str]:
         f"Power of {n} worlds at a spread of {100 * plan.sd:.1f} points between them, after Holm over "
         f"{len(plan.primary)}: {chances}."
     )
+    if plan.look is not None:
+        first = level_at(plan.alpha, plan.look / n, plan.look / n)
+        yield (
+            f"One look on the way, after {plan.look} worlds, at a level of {first:.2g} before Holm (O'Brien "
+            "and Fleming); p-values and intervals count it."
+        )
 
 
 def _p(value: float | None) -> str:

@@ -78,6 +78,9 @@ class Plan(_Part):
     predictions: tuple[Prediction, ...] = ()
     arms: tuple[str, ...] = ()
     """Arms beside those of the evaluation, each played in a folder of its own; see `tournament.arms`."""
+    look: int | None = Field(None, ge=2)
+    """Worlds after which the primary comparisons are looked at once before the end, by O'Brien and Fleming's
+    level: where all of them show a difference by then, no further world is played. None looks at the end."""
     margin: float = Field(0.02, gt=0, lt=1)
     """Differences within it are a tie."""
     alpha: float = Field(0.05, gt=0, lt=0.5)
@@ -104,6 +107,12 @@ class Plan(_Part):
         return arms
 
     @model_validator(mode="after")
+    def _look_is_on_the_way(self) -> Plan:
+        if self.look is not None and self.look >= len(self.worlds):
+            raise ValueError(f"a look after {self.look} of {len(self.worlds)} worlds is not on the way")
+        return self
+
+    @model_validator(mode="after")
     def _predictions_are_of_comparisons(self) -> Plan:
         known = {one.name for one in (*self.primary, *self.looked_at)}
         for one in self.predictions:
@@ -122,7 +131,8 @@ class Plan(_Part):
     def written(self) -> dict[str, Any]:
         """Return it as it is written: without what it leaves unsaid, so that a plan of before is the same."""
         said = self.model_dump(mode="json")
-        return said if self.arms else {name: value for name, value in said.items() if name != "arms"}
+        unsaid = {name for name, value in (("arms", self.arms), ("look", self.look)) if not value}
+        return {name: value for name, value in said.items() if name not in unsaid}
 
     @property
     def fingerprint(self) -> str:
@@ -224,13 +234,14 @@ def _write(file: Path, value: Any) -> None:
         partial.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
-def default_plan(worlds: int, first_seed: int, settings: dict[str, Any]) -> Plan:
+def default_plan(worlds: int, first_seed: int, settings: dict[str, Any], look: int | None = None) -> Plan:
     """Return the plan that most studies begin with: routed against its rivals at equal training rollouts.
 
     Args:
         worlds: How many.
         first_seed: Seeds are counted up from it, so that two studies can share no world.
         settings: Of every world, as `section.key`.
+        look: Worlds after which a clear difference ends the study; None plays all.
     """
     several = settings.get("targets.options.desk", "a") != "a"
     ours = "composed" if several else "routed"
@@ -249,6 +260,7 @@ def default_plan(worlds: int, first_seed: int, settings: dict[str, Any]) -> Plan
             for n in range(worlds)
         ),
         primary=primary,
+        look=look,
         secondary=(Comparison(arm=ours, rival=other), Comparison(arm="mixed_grpo", rival="base")),
         predictions=(
             Prediction(

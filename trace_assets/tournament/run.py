@@ -42,6 +42,7 @@ def run(
     *,
     most_hours: float | None = None,
     play: Play | None = None,
+    is_decided: Callable[[], bool] = lambda: False,
     tell: Callable[[str], None] = lambda words: None,
 ) -> list[int]:
     """Play the worlds that are not finished, in their order.
@@ -54,6 +55,7 @@ def run(
         most_hours: Begin no further world after so many hours, or when the longest world so far would not
             fit; None for no bound.
         play: What plays a world; None for `trace demo` on its home.
+        is_decided: Whether the plan's look has ended the study, asked before each further world.
         tell: Is given a line at the beginning and end of each world.
 
     Returns:
@@ -68,6 +70,9 @@ def run(
         if is_finished(folder, world.number):
             play_arms(folder, plan, world, tell)
             continue
+        if is_decided():
+            tell(f"stopped before world {world.number}: the look after {plan.look} worlds has decided")
+            break
         spent = time.monotonic() - began
         if most_hours is not None and spent + longest > 3600 * most_hours:
             tell(f"stopped before world {world.number}: {spent / 3600:.2f} of {most_hours:g} h are spent")

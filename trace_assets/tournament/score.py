@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import polars as pl
 
 from trace_assets.tournament.arms import ARMS
 from trace_assets.tournament.entries import Entry, read_entries
+from trace_assets.tournament.looks import level_at, sequential_p
 from trace_assets.tournament.plan import Comparison, Plan, Prediction, Registered, read_plan, registered
 from trace_assets.tournament.results import COSTS, RESULTS, Cost, TaskResult, read_rows
 from trace_assets.tournament.run import is_finished, world_home
@@ -82,6 +83,8 @@ class Score:
         unequal: What breaks the rule of equal training rollouts, in words by world.
         other_plans: Worlds whose results were made under an earlier plan.
         entries: What became of the plan's own arms; those still to be played are not among them.
+        confidence: Level of the intervals of comparisons; with a look on the way that of the last one.
+        stopped: Whether the plan's look ended the study before its last world.
     """
 
     plan: Plan
@@ -95,16 +98,18 @@ class Score:
     unequal: Sequence[str]
     other_plans: Sequence[int]
     entries: Sequence[Entry]
+    confidence: float = 0.95
+    stopped: bool = False
 
     @property
     def is_due(self) -> bool:
-        """Whether all worlds of the plan are played: before that no test figure is shown."""
-        return {world.number for world in self.plan.worlds} <= set(self.finished)
+        """Whether all worlds are played, or a look has ended the study: before that no figure is shown."""
+        return self.stopped or {world.number for world in self.plan.worlds} <= set(self.finished)
 
     @property
     def waiting(self) -> dict[str, int]:
         """The plan's own arms that are still to be played, each with in how many worlds; none is shown."""
-        return waiting(self.plan, self.entries)
+        return waiting(self.plan, self.entries, self.finished)
 
     def held(self, prediction: Prediction) -> bool | None:
         """Say whether a prediction held; None where its comparison has no verdict."""
@@ -126,14 +131,19 @@ def score(folder: Path) -> Score:
     costs = read_rows(folder, COSTS, Cost).filter(pl.col("world").is_in(list(wanted)))
     finished = tuple(sorted(number for number in wanted if is_finished(folder, number)))
     entries = read_entries(folder, plan)
-    unfinished = set(waiting(plan, entries)) | (set(ARMS) - set(plan.arms))
+    unfinished = set(waiting(plan, entries, finished)) | (set(ARMS) - set(plan.arms))
     rows = rows.filter(pl.col("world").is_in(list(finished)) & ~pl.col("arm").is_in(list(unfinished)))
+    stopped = has_decided(plan, rows, finished)
+    if stopped:
+        finished = tuple(sorted(wanted))[: plan.look]
+        rows = rows.filter(pl.col("world").is_in(list(finished)))
+    confidence = level_of_intervals(plan, len(finished))
     played = sorted(set(rows.select("world", "arm").iter_rows()))
     homes = {number: world_home(folder, number) / "home" for number in finished}
-    due = wanted <= set(finished)
+    due = stopped or wanted <= set(finished)
     differences = {one.name: by_world(rows, one) for one in (*plan.primary, *plan.looked_at)}
-    found = {name: across(list(values.values())) for name, values in differences.items()}
-    adjusted = holm({one.name: found[one.name].p for one in plan.primary})
+    found = {name: across(list(values.values()), confidence) for name, values in differences.items()}
+    adjusted = holm(p_values(plan, rows, len(finished)))
     ties = {name: tie_p_value(list(values.values()), plan.margin) for name, values in differences.items()}
     adjusted_ties = holm({one.name: ties[one.name] for one in plan.primary})
 
@@ -164,13 +174,64 @@ def score(folder: Path) -> Score:
         unequal=unequal_budgets(costs),
         other_plans=sorted(set(rows.filter(pl.col("plan") != plan.loop_fingerprint)["world"].to_list())),
         entries=entries,
+        confidence=confidence,
+        stopped=stopped,
     )
 
 
-def waiting(plan: Plan, entries: Sequence[Entry]) -> dict[str, int]:
-    """Return the plan's own arms that are still to be played, each with in how many worlds."""
-    played = Counter(entry.arm for entry in entries)
-    left = {arm: len(plan.worlds) - played[arm] for arm in plan.arms}
+def p_values(plan: Plan, rows: pl.DataFrame, played: int) -> dict[str, float | None]:
+    """Return the p-value of each primary comparison; with a look on the way, one that counts both looks.
+
+    Args:
+        plan: In force.
+        rows: Columns of `TaskResult`, of the worlds that are looked at.
+        played: How many worlds these are.
+    """
+    found: dict[str, float | None] = {}
+    for one in plan.primary:
+        values = by_world(rows, one)
+        p = across(list(values.values())).p
+        if plan.look is not None:
+            share = plan.look / len(plan.worlds)
+            early = across([value for world, value in values.items() if world <= plan.look]).p
+            both = [sequential_p(early, share, share)]
+            both += [sequential_p(p, 1.0, share)] if played > plan.look else []
+            p = min((value for value in both if value is not None), default=None)
+        found[one.name] = p
+    return found
+
+
+def has_decided(plan: Plan, rows: pl.DataFrame, finished: Collection[int]) -> bool:
+    """Whether the look on the way ends the study: every primary comparison shows a difference there.
+
+    Args:
+        plan: In force.
+        rows: Columns of `TaskResult`.
+        finished: Worlds that are there; the look is not taken again once more of them are than it needs.
+    """
+    if plan.look is None or set(finished) != set(range(1, plan.look + 1)):
+        return False
+    adjusted = holm(p_values(plan, rows, plan.look))
+    return all(p is not None and p < plan.alpha for p in adjusted.values())
+
+
+def level_of_intervals(plan: Plan, played: int) -> float:
+    """Return the level at which intervals of comparisons are told: 95 %, over both looks where there are two.
+
+    Args:
+        plan: In force.
+        played: Worlds that are looked at.
+    """
+    if plan.look is None or played < plan.look:
+        return 0.95
+    share = plan.look / len(plan.worlds)
+    return 1.0 - level_at(0.05, share if played == plan.look else 1.0, share)
+
+
+def waiting(plan: Plan, entries: Sequence[Entry], finished: Collection[int]) -> dict[str, int]:
+    """Return the plan's own arms that are still to be played, each with in how many finished worlds."""
+    played = Counter(entry.arm for entry in entries if entry.world in finished)
+    left = {arm: len(finished) - played[arm] for arm in plan.arms}
     return {arm: worlds for arm, worlds in left.items() if worlds}
 
 

@@ -42,6 +42,8 @@ REHEARSED = 1
 """Own episodes at most that are learned beside each demonstration."""
 RATE = 0.5
 """Learning rate of the imitation over that of GRPO."""
+CHUNK = 16
+"""Episodes of a forward pass, where the settings name no number."""
 BATCH = "demonstrations"
 
 
@@ -199,15 +201,15 @@ def find_demonstrations(
         peers=player.peers,
     ) as teacher:
         shown = teacher.play(never, BATCH)
-    taught = _rows(shown)
+    taught = learnable(shown)
     # What it does already is rehearsed: one success at each other task.
     own = [one for group in groups for one in group if one.trajectory.success]
     first = {one.trajectory.task_id: one for one in reversed(own)}
-    rehearsed = _rows(list(first.values()))[: REHEARSED * len(taught)]
+    rehearsed = learnable(list(first.values()))[: REHEARSED * len(taught)]
     return WarmStart(len(tasks), len(taught), spent), [*taught, *rehearsed]
 
 
-def _rows(played: Sequence[Rollout]) -> list[Row]:
+def learnable(played: Sequence[Rollout]) -> list[Row]:
     """Return the successful episodes of which something can be learned."""
     rows = [to_row(one.trajectory, one.tokens, 0) for one in played if one.trajectory.success]
     return [row for row in rows if any(row.own)]
@@ -247,21 +249,13 @@ def imitate(
 
     trained = [value for value in model.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=RATE * section.learning_rate, weight_decay=0.0)
-    size = section.micro_batch or 16
+    size = section.micro_batch or CHUNK
     parts = [
-        (_batch(some[start : start + size]), shown)
+        (padded(some[start : start + size]), shown)
         for some, shown in ((rows[:demonstrations], True), (rows[demonstrations:], False))
         for start in range(0, len(some), size)
     ]
     tokens = sum(int(own.sum()) for (_, _, own), _ in parts)
-
-    def nats(part: tuple[Any, Any, Any]) -> Any:
-        ids, mask, own = (one.to(model.device) for one in part)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=section.bf16):
-            logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
-        scores = torch.log_softmax(logits.float(), dim=-1)
-        return -scores.gather(-1, ids[:, 1:, None])[..., 0] * own[:, 1:]
-
     was_training = model.training
     model.train()
     first, steps = None, 0
@@ -269,7 +263,7 @@ def imitate(
         optimizer.zero_grad(set_to_none=True)
         least = 0.0
         for part, shown in parts:
-            found = nats(part)
+            found = token_nats(model, part, section)
             (found.sum() / tokens).backward()
             least += float(found.detach().amax(1).sum()) / demonstrations if shown else 0.0
         first = least if first is None else first
@@ -283,8 +277,25 @@ def imitate(
     return steps, first, least
 
 
-def _batch(rows: Sequence[Row]) -> tuple[Any, Any, Any]:
-    """Return ids, mask and own tokens of some demonstrations, padded on the right."""
+def token_nats(model: Any, part: tuple[Any, Any, Any], section: Training) -> Any:
+    """Return the negative log-likelihood of each token in nats, (episodes, tokens - 1), 0 where not its own.
+
+    Args:
+        model: The PEFT model.
+        part: Episodes, as `padded` returns them.
+        section: Whether the model computes in bfloat16.
+    """
+    import torch
+
+    ids, mask, own = (one.to(model.device) for one in part)
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=section.bf16):
+        logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+    scores = torch.log_softmax(logits.float(), dim=-1)
+    return -scores.gather(-1, ids[:, 1:, None])[..., 0] * own[:, 1:]
+
+
+def padded(rows: Sequence[Row]) -> tuple[Any, Any, Any]:
+    """Return ids, mask and own tokens of episodes, each (episodes, tokens), padded on the right."""
     import torch
 
     whole = [(row.prompt_ids + row.completion_ids, [0] * len(row.prompt_ids) + row.own) for row in rows]

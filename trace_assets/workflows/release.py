@@ -252,7 +252,13 @@ def _copy_router(study: Study, evidence: list[Evidence], target: Path) -> Releas
             f"the router tells {', '.join(sorted(choices))} apart and the adapters to release are "
             f"{', '.join(options)}; run `trace sync --select routing` first."
         )
-    return ReleasedRouter(router=study.settings.routing.router, version=fitted_version, options=options)
+    section = study.settings.routing
+    return ReleasedRouter(
+        router=section.router,
+        version=fitted_version,
+        options=options,
+        unneeded_cost=section.unneeded_cost,
+    )
 
 
 def _launch(study: Study, release: Release, building: Path) -> Launch:

@@ -21,7 +21,13 @@ import yaml
 
 from tests.serving.router.pretend_server import PretendServer
 from trace_assets.errors import InputError
-from trace_assets.serving.release.manifest import read_release
+from trace_assets.serving.release.manifest import (
+    INDEX,
+    ReleasedChoice,
+    ReleasedTogether,
+    read_release,
+    write_manifest,
+)
 from trace_assets.serving.router.in_litellm import LiteLLMRouting, NotRouted
 from trace_assets.study import Study
 from trace_assets.workflows.release import write_release
@@ -59,6 +65,22 @@ def test_a_request_goes_to_the_model_of_the_favoured_choice(
     choice = list(index.router.options)[place]
     assert model == index.models[choice]
     assert [json.loads(line)["choice"] for line in record.read_text().splitlines()] == [choice]
+
+
+@pytest.mark.parametrize(("set_cost", "summed"), [(0.05, True), (0.5, False)])
+def test_the_costs_of_the_release_decide_as_in_trace_router(
+    set_cost: float, summed: bool, release: Path, server: PretendServer
+) -> None:
+    index = read_release(release)
+    first, second = list(index.router.options)[:2]
+    together = ReleasedTogether(name=f"{first}+{second}", served_as="both", adapter_id="x", folder="both")
+    choice = ReleasedChoice(arm="composed", set_cost=set_cost)
+    changed = index.model_copy(update={"together": (together,), "choice": choice})
+    (release / INDEX).write_text(changed.text())
+    write_manifest(release)
+    routing = LiteLLMRouting(release, server.url, "label_logits")
+    model = asyncio.run(routing.model_for(asking()))
+    assert model == ("both" if summed else index.models[first])
 
 
 def test_a_named_model_is_left_alone_and_nothing_is_asked(release: Path, server: PretendServer) -> None:

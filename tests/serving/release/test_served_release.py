@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -29,6 +30,8 @@ from trace_assets.store import folder_version
 from trace_assets.system.network import free_port
 from trace_assets.workflows.release import write_release
 
+UNNEEDED = 0.3
+"""Of an adapter; not the default."""
 TRACE = [sys.executable, "-m", "trace_assets"]
 
 
@@ -111,6 +114,8 @@ def test_a_fitted_classifier_routes_from_a_release(
     from trace_assets.settings import Routing
 
     study = make_study(tmp_path / "home", complete)
+    section = study.settings.routing.model_copy(update={"unneeded_cost": UNNEEDED})
+    study = replace(study, settings=study.settings.model_copy(update={"routing": section}))
     texts = {
         "cancel": "please cancel order K{n}",
         "multi": "i want my money back {n}",
@@ -129,6 +134,7 @@ def test_a_fitted_classifier_routes_from_a_release(
         )
     models = write_release(study, tmp_path / "out").models
     with PretendServer() as server:
+        assert routing_of_release(tmp_path / "out").unneeded_cost == UNNEEDED
         unknown = routing_of_release(tmp_path / "out")
         with pytest.raises(InputError, match="set BASE_MODEL"):
             open_decider(unknown, Upstream(server.url))

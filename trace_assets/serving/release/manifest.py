@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trace_assets.errors import InputError
+from trace_assets.routing.router import UNNEEDED_COST
 from trace_assets.routing.sets import JOINT, models_for
 from trace_assets.serving.server import BASE
 
@@ -198,6 +199,8 @@ class ReleasedRouter(Part):
     """Of the classifier."""
     options: dict[str, str]
     """Choice -> the line that the label-logit router shows, in label order."""
+    unneeded_cost: float = Field(UNNEEDED_COST, gt=0, le=1)
+    """What an adapter costs that was not needed, as the router was fitted."""
 
 
 class Release(Part):

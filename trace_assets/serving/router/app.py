@@ -301,6 +301,7 @@ def routing_of_release(folder: Path, router: RouterName | None = None) -> Served
         models=release.models,
         fitted=folder / "router",
         base=_base(folder, release),
+        unneeded_cost=release.router.unneeded_cost,
         set_cost=release.choice.set_cost,
     )
 
@@ -310,6 +311,27 @@ def _base(folder: Path, release: Release) -> Path | None:
     if named:
         return Path(named)
     return folder / release.base.folder if release.base.folder else None
+
+
+def open_decisions(routing: ServedRouting, upstream: Upstream, record: Path | None) -> Decisions:
+    """Open the router with all that decides beside it.
+
+    Args:
+        routing: Of a release or a study.
+        upstream: The model server, which the router `label_logits` asks.
+        record: File for one line of JSON a routed request; None records nothing.
+
+    Raises:
+        InputError: The base model's folder is not known or is another model, or the router is not whole.
+        Unavailable: The train extra is missing, which the classifier needs.
+    """
+    return Decisions(
+        open_decider(routing, upstream),
+        routing.models,
+        record,
+        unneeded_cost=routing.unneeded_cost,
+        set_cost=routing.set_cost,
+    )
 
 
 def open_decider(routing: ServedRouting, upstream: Upstream) -> Decider:

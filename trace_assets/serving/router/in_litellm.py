@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from trace_assets.errors import InputError, TraceError
-from trace_assets.serving.router.app import ROUTED, RouterName, open_decider, routing_of_release
-from trace_assets.serving.router.decisions import Decisions, Refused, conversation_opening, turns_before
+from trace_assets.serving.router.app import ROUTED, RouterName, open_decisions, routing_of_release
+from trace_assets.serving.router.decisions import Refused, conversation_opening, turns_before
 from trace_assets.serving.router.upstream import Upstream
 
 UPSTREAM, UPSTREAM_KEY, ROUTER = "TRACE_UPSTREAM", "TRACE_UPSTREAM_KEY", "TRACE_ROUTER"
@@ -55,8 +55,7 @@ class LiteLLMRouting:
         record: Path | None = None,
     ) -> None:
         routing = routing_of_release(release, router)
-        decider = open_decider(routing, Upstream(upstream))
-        self._decisions = Decisions(decider, routing.models, record, unneeded_cost=routing.unneeded_cost)
+        self._decisions = open_decisions(routing, Upstream(upstream), record)
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
 
     @classmethod

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trace_assets.tournament.arms.imitated import Rft
-from trace_assets.tournament.arms.placebo import RandomCapability
+from trace_assets.tournament.arms.placebo import FailuresOnly, RandomCapability, ShuffledLabels
 from trace_assets.tournament.arms.prompted import FewShot, Hints
 from trace_assets.tournament.arms.protocol import Arm
 
-ARMS: Mapping[str, Arm] = {arm.name: arm for arm in (Rft(), Hints(), FewShot(), RandomCapability())}
+EVERY: tuple[Arm, ...] = (
+    Rft(),
+    Hints(),
+    FewShot(),
+    RandomCapability(),
+    FailuresOnly(),
+    ShuffledLabels(),
+)
+ARMS: Mapping[str, Arm] = {arm.name: arm for arm in EVERY}
 """Every arm that a plan may name, or `trace tournament add-arm` adds."""
 
 

@@ -12,17 +12,12 @@ from trace_assets.errors import require_extra
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.settings import Training
 from trace_assets.store.files import replacing_file
-from trace_assets.tournament.arms.protocol import Made, Meter, PlayedWorld
+from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld
 
 if TYPE_CHECKING:
     from trace_assets.training.episodes import Player, Row
     from trace_assets.training.plan import Plan
     from trace_assets.training.run import TrainablePolicy
-
-RATE = 0.5
-"""Learning rate over that of GRPO, as of demonstrations (`trace_assets.training.warm_start`)."""
-CHUNK = 16
-"""Episodes of a forward pass, where the settings name no number."""
 
 
 class Rft:
@@ -53,7 +48,7 @@ class Rft:
 
         done, path = folder / "spending.json", folder / "adapter"
         if not done.is_file():  # a killed attempt begins anew: it takes as long as one adapter
-            meter = Meter(dict.fromkeys(("discovery", "audits", "pilots", "gradient probe", "validation"), 0))
+            meter = Meter(dict.fromkeys(KINDS, 0.0))
             with calm(), meter.running():
                 meter.alone |= _make(world, path)
             found = {"alone": meter.alone, "wall": meter.wall, "cpu": meter.cpu}
@@ -103,15 +98,14 @@ def sample_passed(player: Player, plan: Plan) -> list[Row]:
         player: Who plays.
         plan: Tasks and rollouts a task.
     """
-    from trace_assets.training.episodes import to_row
+    from trace_assets.training.warm_start import learnable
 
     passed: list[Row] = []
     for iteration in range(plan.iterations):
         start = iteration * plan.tasks_per_iteration
         tasks = plan.schedule[start : start + plan.tasks_per_iteration]
         played = player.play([task for task in tasks for _ in range(plan.group_size)], f"rft {iteration + 1}")
-        rows = [to_row(one.trajectory, one.tokens, 0) for one in played if one.trajectory.success]
-        passed += [row for row in rows if any(row.own)]
+        passed += learnable(played)
     return passed
 
 
@@ -169,6 +163,8 @@ def learn(model: Any, rows: Sequence[Row], plan: Plan, section: Training, look: 
     import torch
     from torch.optim.lr_scheduler import LambdaLR
 
+    from trace_assets.training.warm_start import CHUNK, RATE, padded, token_nats
+
     if not rows:
         look.take()
         look.load_best()
@@ -192,11 +188,7 @@ def learn(model: Any, rows: Sequence[Row], plan: Plan, section: Training, look: 
         tokens = sum(map(sum, (row.own for row in now)))
         model.train()
         for start in range(0, len(now), size):
-            ids, mask, own = (one.to(model.device) for one in _padded(now[start : start + size]))
-            with torch.autocast(model.device.type, torch.bfloat16, enabled=section.bf16):
-                logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
-            scores = torch.log_softmax(logits.float(), dim=-1)
-            nats = -scores.gather(-1, ids[:, 1:, None])[..., 0] * own[:, 1:]
+            nats = token_nats(model, padded(now[start : start + size]), section)
             (nats.sum() / tokens).backward()
         torch.nn.utils.clip_grad_norm_(trained, section.max_grad_norm)
         optimizer.step()
@@ -206,15 +198,3 @@ def learn(model: Any, rows: Sequence[Row], plan: Plan, section: Training, look: 
             look.take()
     look.load_best()
     model.eval()
-
-
-def _padded(rows: Sequence[Row]) -> tuple[Any, Any, Any]:
-    """Return ids, mask and own tokens of some episodes, padded on the right."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    ids = [torch.tensor(row.prompt_ids + row.completion_ids) for row in rows]
-    own = [torch.tensor([0] * len(row.prompt_ids) + row.own) for row in rows]
-    mask = [torch.ones_like(one) for one in ids]
-    padded = (pad_sequence(one, batch_first=True) for one in (ids, mask, own))
-    return next(padded), next(padded), next(padded)

@@ -15,7 +15,7 @@ from trace_assets.errors import InputError
 from trace_assets.evaluation.arms import PROCESSES, ROUTED, compose
 from trace_assets.evaluation.test_set_log import Configuration, open_test_split
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
-from trace_assets.records import NO_ADAPTER, Adapter, Evaluation
+from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
 from trace_assets.study import Study
 
@@ -41,8 +41,15 @@ class PlayedWorld:
 
     @property
     def budget(self) -> int:
-        """Training rollouts of the capabilities' adapters together: what a rival may spend."""
-        return sum(row.rollouts for row in self.study.store.read(Adapter) if row.kind == "capability")
+        """Training rollouts of all that the arm acts with: what a rival may spend."""
+        kinds = ("capability",) if self.ours == ROUTED else ("capability", "joining")
+        return sum(row.rollouts for row in self.study.store.read(Adapter) if row.kind in kinds)
+
+    def candidates(self, *, kept: bool) -> list[str]:
+        """Return the capabilities of the world's own target that its diagnosis kept, or that it rejected."""
+        rows = self.study.store.read(SelectedCapability)
+        name = self.study.settings.targets.name
+        return sorted(row.capability_id for row in rows if row.kept == kept and row.target == name)
 
     def on_test(
         self,
