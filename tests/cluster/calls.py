@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import sys
 import threading
 import time
 from functools import partial
 from pathlib import Path
 
-from trace_assets.policies.protocol import Policy
+from trace_assets.policies.protocol import Conversation, Policy, Reply
 from trace_assets.records import Task, Trajectory
 from trace_assets.rollouts.parallel import Make, run_parallel
 from trace_assets.rollouts.runner import Journal, Trial
@@ -70,6 +72,19 @@ def open_counting(deadly: Path | None) -> tuple[Target, Policy]:
     return target, policy
 
 
+def open_waiting(seconds: float) -> tuple[Target, Policy]:
+    """Open a target and a policy that answers after a time, as one that asks a server does."""
+    target, policy = open_both()
+    act = policy.act
+
+    async def wait_and_act(conversation: Conversation) -> Reply:
+        await asyncio.sleep(seconds)
+        return await act(conversation)
+
+    policy.act = wait_and_act  # type: ignore[method-assign]
+    return target, policy
+
+
 def open_with_another(folder: Path) -> tuple[Target, Policy]:
     """Open a target and a policy once another process does so too."""
     (folder / f"{os.getpid()}.here").touch()
@@ -85,9 +100,13 @@ def open_nothing() -> tuple[Target, Policy]:
     return open_broken()
 
 
-def play_divided(folder: Path, deadly: Path | None = None, make: Make | None = None) -> list[Trajectory]:
-    """Play 120 episodes as an item does, in shards where a team helps."""
+def play_divided(
+    folder: Path, deadly: Path | None = None, make: Make | None = None, trials_a_task: int = 3
+) -> list[Trajectory]:
+    """Play 120 episodes or more as an item does, in shards where a team helps."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "host").write_text(socket.gethostname())
     tasks = CountingTarget().tasks("test")
-    trials = [Trial(task, trial) for task in tasks for trial in range(3)]
+    trials = [Trial(task, trial) for task in tasks for trial in range(trials_a_task)]
     journal, make = Journal(folder), make or partial(open_counting, deadly)
     return run_parallel(make, trials, processes=2, max_turns=5, concurrency=4, journal=journal)

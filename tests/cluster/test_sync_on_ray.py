@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from homes import made_how_often, run, same, simulation_files, trace
+from homes import contents, made_how_often, run, same, simulation_files, trace
+
+from tests.answering import InTurn, completion
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +45,28 @@ def test_the_tables_are_those_of_one_machine(
     assert made and run(home, "diagnose", **on_ray(ray_cluster))
     assert made_how_often(home) == made  # the second time nothing was due
     assert not list((home / "locks" / "cluster").glob("*")) and not list((home / "locks" / "probe").glob("*"))
+
+
+def test_the_episodes_that_a_server_plays_are_those_of_one_machine(ray_cluster: Any, tmp_path: Path) -> None:
+    with InTurn(completion("Goodbye.")) as server:
+        settings = {
+            "OPENAI_API_KEY": "none",
+            "TRACE__ROLLOUTS__ENGINE": "openai",
+            "TRACE__ROLLOUTS__BASE_URL": server.v1,
+            "TRACE__ROLLOUTS__MODEL": "parrot",
+            "TRACE__TARGETS__DISCOVERY_TASKS": "12",
+        }
+        homes = {}
+        for name, cluster in {"alone": {}, "ray": on_ray(ray_cluster)}.items():
+            homes[name] = tmp_path / name / "home"
+            homes[name].parent.mkdir()
+            run(homes[name], "sync", "--select", "tasks", "--select", "trajectories", **settings, **cluster)
+    here, there = (
+        {name: table.drop("seconds", strict=False) for name, table in contents(home).items()}
+        for home in homes.values()
+    )
+    assert list(here) == list(there) and here["tables/trajectories/embedded.parquet"].height > 16
+    assert [name for name in here if not here[name].equals(there[name])] == []
 
 
 def test_a_killed_worker_costs_a_new_beginning_and_nothing_else(

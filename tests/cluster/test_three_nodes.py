@@ -8,6 +8,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -127,6 +128,44 @@ def test_the_tables_of_three_nodes_are_those_of_one_machine(
     assert hosts & {"n2", "n3"}, hosts
     seconds = time.monotonic() - began
     print(f"\ndiagnosis of {len(files)} batches on three nodes: {seconds:.0f} s, on {sorted(hosts)}")
+
+
+def test_the_episodes_of_one_item_are_shared_by_all_nodes_and_those_of_a_lost_one_played_again(
+    nodes: ThreeNodes,
+) -> None:
+    def begin(name: str, seconds: float = 0.4) -> subprocess.Popen[str]:
+        program = str(Path(__file__).with_name("divided.py"))
+        process = nodes.run(sys.executable, program, str(nodes.shared / name), str(seconds))
+        assert process.stdout is not None
+        said = ""
+        while "begin" not in said:
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        return process
+
+    def seconds_of(process: subprocess.Popen[str]) -> float:
+        said = finished(process)
+        assert said.splitlines()[-1] == "equal", said
+        return float(re.findall(r"([0-9.]+) s$", said, re.MULTILINE)[0])
+
+    took = {3: seconds_of(begin("divided-3"))}
+    process = begin("divided-lost")
+    time.sleep(took[3] / 3)
+    host = (nodes.shared / "divided-lost" / "journal" / "host").read_text()
+    helpers = [name for name in ("n2", "n3") if name != host]  # the item's own is another case, see below
+    nodes.network.machines[helpers[0]].kill()
+    lost = seconds_of(process)
+    took[2] = seconds_of(begin("divided-2"))
+    for name in {"n2", "n3"} - {helpers[0]}:
+        nodes.network.machines[name].kill()
+    nodes.wait_for(1)
+    took[1] = seconds_of(begin("divided-1"))
+    print(f"\nan item of 480 episodes, seconds by nodes: {took}; {lost} with a node lost in the middle")
+    for name in ("n2", "n3"):
+        nodes.start(name)
+    nodes.wait_for(3)
+    assert took[1] / took[2] > 1.4 and took[1] / took[3] > 1.8
 
 
 def test_the_item_of_a_killed_node_begins_anew_on_another(

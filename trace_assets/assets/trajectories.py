@@ -9,6 +9,7 @@ import polars as pl
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.errors import InputError
+from trace_assets.policies.protocol import Policy
 from trace_assets.records import (
     CheckRow,
     LedgerEntry,
@@ -22,12 +23,13 @@ from trace_assets.report.formatting import count
 from trace_assets.resources.analysts import keep_described
 from trace_assets.resources.policy import open_policy, policy_home
 from trace_assets.rollouts.episode import run_identity, trajectory_id
+from trace_assets.rollouts.parallel import run_parallel, team_for
 from trace_assets.rollouts.runner import Journal, Trial, closing_policy, run_rollouts
 from trace_assets.stats.intervals import wilson
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import link_trajectories, read_trajectories, write_trajectories
 from trace_assets.study import Study
-from trace_assets.targets.protocol import provenance_of
+from trace_assets.targets.protocol import Target, provenance_of
 from trace_assets.workflows.finished_work import refusal, would_replace
 from trace_assets.workflows.ingest import batches, inbox
 
@@ -175,6 +177,20 @@ def _roll_out(
             if _holds_no_more(journal, done.values()):
                 journal.clear()
             done = {}
+        waiting = [one for one in trials if trajectory_id(identity, one) not in done]
+        # A model of our own is one batch, and answers alike to the last bit only in batches of one shape.
+        if section.engine == "openai" and team_for(waiting) is not None:
+            played = run_parallel(
+                open_live,
+                waiting,
+                processes=1,
+                max_turns=section.max_turns,
+                concurrency=section.concurrency,
+                journal=journal,
+                title=f"rollouts of {batch}",
+            )
+            kept = [done[name] for name in wanted & done.keys()]
+            return sorted([*kept, *played], key=lambda one: one.trajectory_id)
         return run_rollouts(
             study.target,
             trials,
@@ -185,3 +201,9 @@ def _roll_out(
             known=done,
             title=f"rollouts of {batch}",
         )
+
+
+def open_live() -> tuple[Target, Policy]:
+    """Open target and policy of the study that the environment names."""
+    study = Study.open()
+    return study.target, open_policy(study)

@@ -71,8 +71,7 @@ def run_parallel(
         TraceError: As in one process; what finished before is in the journal.
         Unavailable: A process died.
     """
-    helpers = team()
-    if helpers is not None and journal is not None and len(trials) > FEWEST:
+    if journal is not None and (helpers := team_for(trials)) is not None:
         return _play_in_shards(helpers, make, trials, max_turns, concurrency, journal, title)
     shares = [trials[start::processes] for start in range(max(1, processes)) if trials[start::processes]]
     with ExitStack() as stack:
@@ -96,6 +95,11 @@ def run_parallel(
         names = _collect(workers, reports, bar)
         found = Journal(folder).load()
     return [found[name] for name in sorted(names)]
+
+
+def team_for(trials: Sequence[Trial]) -> Team | None:
+    """Return who helps this process to play trials; None where nobody does, or there are few of them."""
+    return team() if len(trials) > FEWEST else None
 
 
 def shards_of(trials: Sequence[Trial], workers: int) -> list[Sequence[Trial]]:
