@@ -295,9 +295,9 @@ def test_a_policy_for_talks_with_users_is_not_that_of_runs_without_any() -> None
     assert not addresses_nobody(policy, [])
 
 
-def test_a_policy_in_another_language_gives_no_rules() -> None:
+def test_a_policy_in_another_language_gives_its_date_and_no_rules() -> None:
     text = PolicyText("# Kurse\nHeute ist der 2031-03-10.\n- Vergangene Kurse werden nicht storniert.")
-    assert text.clock is None and text.forbids_past("cancel_course") == []
+    assert text.clock == "2031-03-10" and text.forbids_past("cancel_course") == []
     assert text.only_after("send_voucher", ["cancel_course"]) == [] and text.protected("update_booking") == (
         frozenset(),
         "",

@@ -12,6 +12,7 @@ from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
+from trace_assets.diagnosis.detectors.verb_forms import BEGINS
 from trace_assets.diagnosis.detectors.wording import deed, spoken
 from trace_assets.records import ToolSpec
 from trace_assets.stats.intervals import wilson
@@ -261,8 +262,11 @@ def asks_for(tool: str, word: str) -> bool:
 
     >>> [asks_for("cancel_order", word) for word in ("cancelled", "order", "canopy")]
     [True, False, False]
+    >>> asks_for("start_assay", "assay")
+    True
     """
-    return named_after(deed(tool).partition(" ")[0], word)
+    verb, _, rest = deed(tool).partition(" ")
+    return named_after(verb, word) or (verb in BEGINS and named_after(rest, word))
 
 
 def named_after(tool: str, word: str) -> bool:

@@ -73,6 +73,8 @@ def _alike(verb: str) -> frozenset[str]:
     return frozenset({verb}).union(*(group for group in _ALIKE if verb in group))
 
 
+BEGINS = RUNS | {"begin", "launch", "start"}
+"""Verbs of tools whose thing says what is done: who runs a query queries."""
 _EDITS = frozenset({"apply", "insert", "patch", "replace", "str", "write"})
 """Verbs of tools that edit, where nothing in the tool's name says what."""
 
@@ -85,7 +87,7 @@ def is_deed(tool: str, words: Iterable[str]) -> bool:
     """
     verb, acted = verb_of(tool), things(tool)
     verbs = (verb, "change") if verb in _EDITS and not acted else (verb,)
-    if verb in {*RUNS, "begin", "launch", "start"} and acted:
+    if verb in BEGINS and acted:
         verbs = (verb, acted[0])
     return any(same_verb(one, word) for word in words for one in verbs)
 

@@ -52,7 +52,9 @@ WRITING = frozenset(
     share ship sign split start stop store submit subscribe suspend swap switch terminate toggle transfer
     trigger turn unassign unblock unenroll unfreeze uninstall unlink unlock unmute unsubscribe update
     upgrade upload vacate void waive withdraw write
-    finalize initiate rebuild redirect refresh reroute rollback sync
+    alert annotate anonymize assemble clean cordon decrypt detain discard dispense drain eject
+    encrypt evacuate finalize fire flush initiate inject kill pack prepare print prune quarantine ration
+    rebuild redirect refresh reroute rollback sanitize seal sync tag taint uncordon untag
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
     + _WRITING_ELSEWHERE.split()
 )
@@ -61,11 +63,11 @@ ELSEWHERE = frozenset(f"{_READING_ELSEWHERE} {_WRITING_ELSEWHERE}".split())
 """Those of both that are not English: English endings do not fit them."""
 NOUNS = frozenset(
     """
-    account address bill block book change charge check claim close count credit debit deposit display
+    account address alert bill block book change charge check claim close count credit debit deposit display
     dispute draft edit estimate exchange export file filter flag halt hold increase issue join launch
-    leave link list load lock look make mark message mount offer open order patch pin place post preview
-    promote query recall record release repair reply report request reserve return run scan schedule
-    search set share ship show sign split start stop store swap switch test track transfer trigger turn
+    leave link list load lock look make mark message mount offer open order pack patch pin place post preview
+    print promote query recall record release repair reply report request reserve return run scan schedule
+    search set share ship show sign split start stop store swap switch tag test track transfer trigger turn
     upgrade view watch
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
 )
