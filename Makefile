@@ -92,20 +92,23 @@ ui: $(VENV)/.train
 	$(VENV)/bin/trace ui
 
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) install -q -c constraints.txt -e .
+	@echo "installing into $(VENV): one or two minutes, 0.9 GB; pip is quiet meanwhile"
+	@$(PIP) install -q -c constraints.txt -e .
 	touch $@
 
 # The CPU build where one is to be had, otherwise what pip gives (which may be several GB of CUDA).
 $(VENV)/.torch: $(VENV)/bin/python constraints.txt
-	$(PIP) install -q $(TORCH_OPTIONS) "torch==$(TORCH)+cpu" || $(PIP) install -q -c constraints.txt "torch==$(TORCH)"
+	@echo "installing torch into $(VENV): minutes, 1 GB as the CPU build (see TORCH_INDEX), several GB otherwise"
+	@$(PIP) install -q $(TORCH_OPTIONS) "torch==$(TORCH)+cpu" || $(PIP) install -q -c constraints.txt "torch==$(TORCH)"
 	touch $@
 
 $(VENV)/.train: $(VENV)/.torch pyproject.toml constraints.txt
-	$(PIP) install -q -c constraints.txt -e ".[train]"
+	@echo "installing what training needs into $(VENV): a minute or two"
+	@$(PIP) install -q -c constraints.txt -e ".[train]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train

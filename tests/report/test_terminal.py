@@ -9,7 +9,7 @@ from rich.console import Console
 from trace_assets.records import DecisiveShare
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import headline
-from trace_assets.report.terminal import audit_outcome, print_diagnosis, print_loop
+from trace_assets.report.terminal import audit_outcome, print_diagnosis, print_found, print_loop
 from trace_assets.report.views.deficits import deficits_view
 
 
@@ -32,6 +32,17 @@ def test_diagnosis_shows_figures_with_interval_and_n(diagnosed: ReportData) -> N
     assert text.index("kept, 1") < text.index("kept, 2") < text.index("rejected")
     assert "<b>&</b>" in text  # names are not markup
     assert headline(diagnosed) in text
+
+
+def test_what_is_kept_comes_last_by_name_and_alone(diagnosed: ReportData) -> None:
+    console = Console(file=StringIO(), width=140, color_system=None, highlight=False)
+    print_found(diagnosed, console)
+    said, *names = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert said == headline(diagnosed) and len(names) == len(diagnosed.kept) > 1
+    for line, row in zip(names, diagnosed.kept, strict=True):
+        assert line.split() == [str(row.rank), *diagnosed.names[row.capability_id].split(), f"({row.target})"]
+    one = replace(diagnosed, selected=[diagnosed.kept[0]])
+    assert "1 of 1 candidate capability separates " in headline(one)
 
 
 def share_of(capability: str, value: float | None, *, partial: bool = False, why: str = "") -> DecisiveShare:

@@ -11,9 +11,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from trace_assets.cli.hub import DryRun, Public, push, refuse_without_owner, tell_pushed
 from trace_assets.cli.options import Config, Json, Set, console, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import tell_settings
+from trace_assets.errors import InputError
 from trace_assets.formats.export import EXPORTERS, Selection
 from trace_assets.formats.export import export as export_to
 from trace_assets.records import TrajectoryHead
@@ -97,6 +99,15 @@ def export(
     batch: Annotated[str | None, typer.Option(help="Only this task batch.")] = None,
     target: Annotated[str | None, typer.Option(help="Only this target.")] = None,
     outcome: Annotated[str | None, typer.Option(help="Only passed, failed or unjudged ones.")] = None,
+    hub: Annotated[
+        str,
+        typer.Option(
+            help="Of --format huggingface: also push the file with a card to the Hugging Face hub, as the "
+            "data set OWNER/FILE."
+        ),
+    ] = "",
+    dry_run: DryRun = False,
+    public: Public = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
@@ -104,15 +115,26 @@ def export(
     """Write stored trajectories in a form that other programs read."""
     study = open_study(config, overrides, writable=False)
     selection = Selection(batch, target, outcome)
+    refuse_without_owner(hub, dry_run=dry_run, public=public)
+    if hub and format != "huggingface":
+        raise InputError("--hub takes trajectories as --format huggingface writes them.")
     done = export_to(study.store, file, format, selection)
+    pushed = None
+    if hub:
+        from trace_assets.serving.release.hub import stage_dataset
+
+        staged = stage_dataset(file, hub, file.with_name(f"{file.stem}-hub"))
+        pushed = push([staged], dry_run=dry_run, public=public)
     if as_json:
-        print(json.dumps({"path": str(done.path), "written": done.written, "left_out": done.left_out}))
+        document = {"path": str(done.path), "written": done.written, "left_out": done.left_out}
+        print(json.dumps(document | ({"hub": pushed} if hub else {})))
         return
     left = f"; {done.left_out:,} without messages were left out" if done.left_out else ""
     console().print(
         f"{done.written:,} trajectories written to {escape(str(done.path))} as {escape(str(format))}{left}.",
         soft_wrap=True,
     )
+    tell_pushed(pushed or ())
 
 
 # `trace watch` and `trace tasks`: new files become batches without the Dagster page.

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trace_assets.cli.diagnosis import print_forecast
+from trace_assets.cli.hub import DryRun, Public, push, refuse_without_owner, tell_pushed
 from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
@@ -102,6 +103,14 @@ def export(
     format: Annotated[str, typer.Option(help="The form: openenv, trl or verifiers.")],
     to: Annotated[Path, typer.Option(help="The folder to write; empty, or an earlier export of this form.")],
     anyway: Annotated[bool, typer.Option("--anyway", help="Also one that its audit did not accept.")] = False,
+    hub: Annotated[
+        str,
+        typer.Option(
+            help="Also push the folder with its card to the Hugging Face hub, as the data set OWNER/FOLDER."
+        ),
+    ] = "",
+    dry_run: DryRun = False,
+    public: Public = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
@@ -110,9 +119,17 @@ def export(
     from trace_assets.workflows.release import export as export_to
 
     study = open_study(config, overrides)
+    refuse_without_owner(hub, dry_run=dry_run, public=public)
     files = export_to(study, which, format, to, anyway=anyway)
+    pushed = None
+    if hub:
+        from trace_assets.serving.release.hub import stage_environment
+
+        staged = stage_environment(to, hub, to.with_name(f"{to.name}-hub"))
+        pushed = push([staged], dry_run=dry_run, public=public)
     if as_json:
-        print(json.dumps({"format": format, "folder": str(to), "files": [str(file) for file in files]}))
+        document = {"format": format, "folder": str(to), "files": [str(file) for file in files]}
+        print(json.dumps(document | ({"hub": pushed} if hub else {})))
         return
     console = make_console()
     for file in files:
@@ -120,6 +137,7 @@ def export(
     console.print(
         f"{len(files)} files written; {escape(str(to / 'README.md'))} says how to use them.", soft_wrap=True
     )
+    tell_pushed(pushed or ())
 
 
 # `trace audit`: the checks of an environment on a module of one's own.

@@ -8,13 +8,14 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from trace_assets.assets.routing import served_sums
+from trace_assets.cli.hub import DryRun, Public, push, refuse_without_owner, tell_pushed
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
@@ -120,13 +121,8 @@ def release(
         str,
         typer.Option(help="Also push each adapter with its card to the Hugging Face hub, as OWNER/ADAPTER."),
     ] = "",
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="With --hub: write what would be pushed, list it, and push nothing."),
-    ] = False,
-    public: Annotated[
-        bool, typer.Option("--public", help="With --hub: new repositories are public.")
-    ] = False,
+    dry_run: DryRun = False,
+    public: Public = False,
     base_model: Annotated[
         str, typer.Option(help="With --hub: name of the base model there, for the cards.")
     ] = "",
@@ -139,14 +135,18 @@ def release(
     The folder is put in place in one step, and the same study gives the same bytes. Exit 1 when no adapter
     is fit to be released, 2 when one was trained anew and not judged since.
     """
+    from trace_assets.serving.release.hub import stage_uploads
     from trace_assets.workflows.release import release_words, write_release
 
     study = open_study(config, overrides)
     refuse_figures_of_others(study)
-    if dry_run and not hub:
-        raise InputError("--dry-run is for the hub: name the owner in --hub.")
+    refuse_without_owner(hub, dry_run=dry_run, public=public)
     made = write_release(study, folder)
-    pushed = _push(folder, hub, base_model, dry_run=dry_run, public=public) if hub else None
+    pushed = None
+    if hub:
+        beside = folder.with_name(f"{folder.name}-hub")
+        staged = stage_uploads(folder, hub, beside, base_model=base_model)
+        pushed = push(staged, dry_run=dry_run, public=public)
     if as_json:
         print(json.dumps({**json.loads(made.text()), "hub": pushed}) if hub else made.text().rstrip("\n"))
         return
@@ -154,24 +154,7 @@ def release(
     for name, words in release_words(made).items():
         console.print(f"[bold]{escape(name)}[/]  {escape(words)}", soft_wrap=True)
     console.print(f"released in {escape(str(folder))}; README.md there says how to serve it", soft_wrap=True)
-    for one in pushed or ():
-        console.print(
-            f"{'would push' if dry_run else 'pushed'} {escape(one['repo'])} from {escape(one['folder'])}: "
-            + ", ".join(f"{escape(name)} ({size:,} bytes)" for name, size in one["files"]),
-            soft_wrap=True,
-        )
-
-
-def _push(folder: Path, owner: str, base_model: str, *, dry_run: bool, public: bool) -> list[dict[str, Any]]:
-    """Write what goes to the hub beside the release, and push it unless it is only to be looked at."""
-    from trace_assets.serving.release.hub import stage_uploads, upload
-
-    staged = stage_uploads(folder, owner, folder.with_name(f"{folder.name}-hub"), base_model=base_model)
-    commits = [""] * len(staged) if dry_run else upload(staged, private=not public)
-    return [
-        {"repo": one.repo, "folder": str(one.folder), "files": list(one.files), "commit": commit}
-        for one, commit in zip(staged, commits, strict=True)
-    ]
+    tell_pushed(pushed or ())
 
 
 def refuse_figures_of_others(study: Study) -> None:

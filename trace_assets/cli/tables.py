@@ -18,7 +18,7 @@ from trace_assets.records import (
 )
 from trace_assets.report.data import gather
 from trace_assets.report.terminal import print_diagnosis as print_diagnosis_tables
-from trace_assets.report.terminal import print_loop
+from trace_assets.report.terminal import print_found, print_loop
 from trace_assets.study import Study
 
 
@@ -38,7 +38,9 @@ def print_diagnosis(study: Study, console: Console, *, as_json: bool = False) ->
         return
     print_faults(study.store.read(Triage), console)
     print_suspects(study.store.read(SuspectTask), console)
-    print_diagnosis_tables(gather(study.store), console)
+    data = gather(study.store)
+    print_diagnosis_tables(data, console)
+    print_found(data, console)
     console.print(f"Report: {escape(str(write_page(study)))}", soft_wrap=True)
 
 

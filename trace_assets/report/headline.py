@@ -40,10 +40,11 @@ def headline(data: ReportData) -> str:
         if not data.kept:
             return (
                 f"None of {candidates} is shown to separate the agent's failures from its successes: "
-                f"{formatting.count(failures, 'failure')}, each candidate with its reason below."
+                f"{formatting.count(failures, 'failure')}, each candidate is shown with its reason."
             )
+        verb = "separates" if len(data.kept) == 1 else "separate"
         return (
-            f"{len(data.kept)} of {candidates} separate the agent's failures from its successes: "
+            f"{len(data.kept)} of {candidates} {verb} the agent's failures from its successes: "
             f"{explained(data):,} of {formatting.count(failures, 'failure')} lack one of them."
         )
     if data.nothing_found and data.triage:

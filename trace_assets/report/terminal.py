@@ -50,6 +50,16 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
         console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
 
 
+def print_found(data: ReportData, console: Console) -> None:
+    """Print what is kept, in one sentence and by name: the table before it may fill several screens."""
+    if not data.selected:
+        return
+    console.print(f"[bold]{escape(headline(data))}[/]", soft_wrap=True)
+    for row in data.kept:
+        name = data.names.get(row.capability_id, row.capability_id)
+        console.print(f"  [bold]{row.rank}[/] {escape(name)} [dim]({escape(row.target)})[/]", soft_wrap=True)
+
+
 def print_loop(data: ReportData, console: Console) -> None:
     """Print environments, adapters, arms and cost, and the result in one sentence."""
     for rows, table in (
