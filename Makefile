@@ -1,5 +1,6 @@
 # make demo   set up .venv and run the whole loop on this machine's CPU
-# make test   set up .venv, lint and run the tests; the long ones are left to make test-slow
+# make test   set up .venv, lint and run the tests; the long ones are left to make test-ci and make test-slow
+# make test-ci  what make test leaves to .ci/run: the heavier ones of families that have a quick one there
 # make test-loop  the golden run: the whole loop at a small size
 # make test-serve  the tiny model on a real vLLM (its CPU build and ours go into an environment of their own, 4.2 GB)
 # make test-cluster  items on a Ray cluster of this machine (extra `cluster`; skipped without it)
@@ -28,7 +29,10 @@ GPU ?=
 
 FROM ?= HEAD
 
-.PHONY: audit-fixtures keep-versions demo test tests mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint ui clean gpu site
+# Tests shared among workers.
+SHARED := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+
+.PHONY: audit-fixtures keep-versions demo test tests test-ci mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint ui clean gpu site
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -39,7 +43,10 @@ test: $(VENV)/.dev lint
 # What `make test` runs where there is a sandbox. The many come last, for what they say last is what counts.
 tests:
 	$(VENV)/bin/python -m pytest -q -m "alone and not slow" $$(grep -rl --include='*.py' 'mark\.alone' tests)
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -m "not slow and not alone" -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+	$(SHARED) -m "not slow and not alone and not ci"
+
+test-ci: $(VENV)/.dev
+	@sh sandboxes/with_sandbox.sh $(SHARED) -m "ci and not slow and not alone"
 
 test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop
@@ -76,7 +83,7 @@ gpu:
 	else $(MAKE) --no-print-directory $(VENV)/.train && $(VENV)/bin/python -m tests.gpu --out .gpu $(GPU); fi
 
 test-fast: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest -q -m "not slow and not docker and not train"
+	$(VENV)/bin/python -m pytest -q -m "not slow and not ci and not docker and not train"
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

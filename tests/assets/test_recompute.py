@@ -164,11 +164,13 @@ def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> 
     assert loop.sync() == DECIDED
 
 
+@pytest.mark.ci
 def test_the_least_decisive_share_replays_nothing(loop: Loop) -> None:
     assert loop.sync(selection__min_decisive="0.2") == DECIDED
     assert loop.sync() == DECIDED
 
 
+@pytest.mark.ci
 def test_another_recipe_of_repair_replays_and_stops_where_nothing_comes_out_otherwise(loop: Loop) -> None:
     loop.recode = {"repairs": "another recipe"}
     assert loop.sync() == {"repairs[embedded]"}
@@ -176,18 +178,21 @@ def test_another_recipe_of_repair_replays_and_stops_where_nothing_comes_out_othe
     assert loop.sync() == {"repairs[embedded]"}
 
 
+@pytest.mark.ci
 def test_the_agent_goes_on_only_where_replaying_cannot_tell(loop: Loop) -> None:
     assert loop.sync(repairs__go_on="40") == {"config/repairs", "repairs[embedded]"}
     assert {row.kind for row in loop.study().store.read(Repair)} & {"go on"} == set()
     assert loop.sync() == {"config/repairs", "repairs[embedded]"}
 
 
+@pytest.mark.ci
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
     reworded = DECIDED | {"failure_causes", "curriculum", "report"}
     assert loop.sync(selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
     assert loop.sync() == reworded | each("capability_spec", *ALL)
 
 
+@pytest.mark.ci
 def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: dict[str, list[str]]) -> None:
     decided = DECIDED | {"failure_causes", "curriculum", "mixed_adapter", "routing_trials"}
     one = loop.sync(selection__max_capabilities="1")
@@ -199,6 +204,7 @@ def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: 
     assert loop.plan() == []
 
 
+@pytest.mark.ci
 def test_training_steps_train_and_play_and_diagnose_nothing(loop: Loop) -> None:
     trained = {"config/training", "mixed_adapter"} | each("adapter", *ALL) | PLAYED
     # Verdicts and pilots read the settings too: an override or a share of the budget stands there.
@@ -207,6 +213,7 @@ def test_training_steps_train_and_play_and_diagnose_nothing(loop: Loop) -> None:
     assert loop.sync() == trained
 
 
+@pytest.mark.ci
 def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +235,7 @@ def test_one_labelling_prompt_labels_again_and_stops_where_labels_are_equal(
     assert loop.sync() == LABELLED | READ_LABELS | {"report"}
 
 
+@pytest.mark.ci
 def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
     loop.recode = {"capability_dictionary": "another prompt"}
     assert loop.sync() == {"capability_dictionary"}
@@ -235,6 +243,7 @@ def test_one_discovery_prompt_stops_at_an_equal_dictionary(loop: Loop) -> None:
     assert loop.sync() == {"capability_dictionary"}
 
 
+@pytest.mark.ci
 def test_one_recipe_audits_and_trains_its_own_capability_alone(
     loop: Loop, calls: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +272,7 @@ def test_one_recipe_audits_and_trains_its_own_capability_alone(
     assert loop.sync() == changed
 
 
+@pytest.mark.ci
 def test_a_sandbox_flag_audits_again_and_trains_nothing(loop: Loop, calls: dict[str, list[str]]) -> None:
     audited = (
         {"config/sandbox", "report"}
@@ -332,6 +342,7 @@ def _own(batch: str) -> set[str]:
     return {f"{asset}[{batch}]" for asset in assets}
 
 
+@pytest.mark.ci
 def test_a_new_task_batch_rolls_out_and_labels_only_its_own_tasks(
     loop: Loop, calls: dict[str, list[str]], arrive: Callable[[str, Sequence[Task]], None]
 ) -> None:
@@ -342,6 +353,7 @@ def test_a_new_task_batch_rolls_out_and_labels_only_its_own_tasks(
     assert calls == {"audit": [], "train": []}
 
 
+@pytest.mark.ci
 def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing(
     loop: Loop, calls: dict[str, list[str]], arrive: Callable[[str, Sequence[Task]], None]
 ) -> None:
@@ -371,6 +383,7 @@ def _definitions(loop: Loop) -> dict[str, CapabilitySpec]:
     return {row.capability_id: CapabilitySpec(**row.part(CapabilitySpec)) for row in rows}
 
 
+@pytest.mark.ci
 def test_one_file_of_another_agent_is_diagnosed_and_plays_nothing(
     loop: Loop, tmp_path: Path, calls: dict[str, list[str]]
 ) -> None:

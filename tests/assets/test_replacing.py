@@ -119,6 +119,7 @@ def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     assert sorted(calls["train"]) == sorted(ALL)
 
 
+@pytest.mark.ci
 def test_what_shows_only_later_is_asked_about_when_all_else_is_done(
     loop: Loop, calls: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +166,7 @@ def test_what_shows_only_later_is_asked_about_when_all_else_is_done(
         ({"evaluation__trials": "2"}, {}, {"adapter_validation", "evaluation"}),
     ],
 )
+@pytest.mark.ci
 def test_each_kind_of_work_is_asked_about_before_anything_begins(
     loop: Loop, edits: Mapping[str, str], recode: dict[str, str], at_risk: set[str]
 ) -> None:
@@ -177,6 +179,7 @@ def test_each_kind_of_work_is_asked_about_before_anything_begins(
     assert loop.study().store.version(TrajectoryHead, "embedded") == heads
 
 
+@pytest.mark.ci
 def test_a_backend_of_the_sandbox_and_what_is_only_faster_make_nothing_due(loop: Loop) -> None:
     assert bring(loop, Asked(), sandbox__backend="docker").outcomes == []
     assert bring(loop, Asked(), sandbox__backend="bubblewrap", rollouts__concurrency="3").outcomes == []
@@ -185,11 +188,13 @@ def test_a_backend_of_the_sandbox_and_what_is_only_faster_make_nothing_due(loop:
     assert asked.asked == [each("environment_audit", *ALL)], "whether anything is isolated is a difference"
 
 
+@pytest.mark.ci
 def test_more_of_an_evaluation_and_what_only_looks_at_it_is_not_asked_about(loop: Loop) -> None:
     assert "evaluation" in ran(bring(loop, Asked(), evaluation__resamples="500"))
     assert {"adapter_validation", "evaluation"} <= ran(bring(loop, Asked(), evaluation__trials="6"))
 
 
+@pytest.mark.ci
 def test_a_run_of_the_page_refuses_and_its_tag_replaces(loop: Loop, calls: dict[str, list[str]]) -> None:
     before, study = adapters(loop), loop.study(**FEWER)
 
@@ -218,6 +223,7 @@ def test_a_run_of_the_page_refuses_and_its_tag_replaces(loop: Loop, calls: dict[
         ({"sandbox__memory_mb": "512"}, False),
     ],
 )
+@pytest.mark.ci
 def test_what_is_likely_to_follow_is_what_follows(
     loop: Loop, edits: Mapping[str, str], exactly: bool
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.quick import one_of_each
 from tests.rollouts.library_server import MODEL, LibraryServer
 from trace_assets.cli import progress
 from trace_assets.cli.main import main
@@ -147,6 +148,7 @@ def played(
     return _played(folder, server, monkeypatch, told)
 
 
+@pytest.mark.ci
 def test_a_plain_diagnose_after_a_sync_with_settings_diagnoses_what_was_rolled_out(played: Played) -> None:
     before, asked = played.rows(), played.asked
     assert played.run("diagnose") == 0
@@ -187,7 +189,7 @@ EDITS = {  # of those that decide an episode; tests/workflows/test_finished.py h
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", one_of_each(EDITS))
 def test_a_sync_with_another_setting_is_refused_and_says_which(played: Played, edit: str) -> None:
     before, asked = played.rows(), played.asked
     assert played.sync(edit) == 2
@@ -214,6 +216,7 @@ def test_the_json_document_names_what_is_kept(played: Played) -> None:
     assert document["made"] == []
 
 
+@pytest.mark.ci
 def test_more_trials_are_played_beside_those_that_are_there(played: Played) -> None:
     before, asked = played.rows(), played.asked
     assert played.sync("rollouts.trials=3") == 0
@@ -238,6 +241,7 @@ def test_what_decides_nothing_makes_nothing_due(played: Played) -> None:
 
 
 @pytest.mark.parametrize("options", [("--again", "trajectories[library]"), ("--yes",)])
+@pytest.mark.ci
 def test_asked_to_a_sync_replaces(played: Played, options: tuple[str, ...]) -> None:
     before, asked = played.rows(), played.asked
     assert played.sync("rollouts.temperature=0.2", options=options) == 0
@@ -248,6 +252,7 @@ def test_asked_to_a_sync_replaces(played: Played, options: tuple[str, ...]) -> N
     assert played.rows().equals(after)
 
 
+@pytest.mark.ci
 def test_again_with_nothing_changed_plays_all_anew_and_the_default_plays_nothing(played: Played) -> None:
     before, asked = played.rows(), played.asked
     assert played.sync() == 0 and played.asked == asked
@@ -257,6 +262,7 @@ def test_again_with_nothing_changed_plays_all_anew_and_the_default_plays_nothing
     assert not played.rows()["seconds"].equals(before["seconds"])
 
 
+@pytest.mark.ci
 def test_only_what_broke_is_played_again(played: Played) -> None:
     played.server.fault, played.server.afflicted = "half_json", frozenset({1, 4})
     try:
@@ -276,6 +282,7 @@ def test_only_what_broke_is_played_again(played: Played) -> None:
     assert times[0].equals(times[1])
 
 
+@pytest.mark.ci
 def test_a_half_played_replacement_leaves_the_old_and_goes_on_when_asked(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +321,7 @@ def test_a_half_played_replacement_leaves_the_old_and_goes_on_when_asked(
     assert not journal.exists()
 
 
+@pytest.mark.ci
 def test_a_process_that_dies_between_two_tables_leaves_the_old_batch(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +348,7 @@ def test_a_process_that_dies_between_two_tables_leaves_the_old_batch(
     assert not any((played.study().store.folder / trajectories.ASIDE).iterdir())
 
 
+@pytest.mark.ci
 def test_a_lost_history_of_dagster_plays_nothing_again(played: Played) -> None:
     before, asked = played.rows(), played.asked
     shutil.rmtree(played.folder / "home" / "dagster")
@@ -358,6 +367,7 @@ def _as_the_page(played: Played, *edits: str, again: bool | None = None) -> tupl
     return outcome.made, outcome.error
 
 
+@pytest.mark.ci
 def test_a_run_of_the_dagster_page_fails_with_a_sentence_and_its_tag_replaces(played: Played) -> None:
     before, asked = played.rows(), played.asked
     made, error = _as_the_page(played, "rollouts.temperature=0.2")
@@ -370,6 +380,7 @@ def test_a_run_of_the_dagster_page_fails_with_a_sentence_and_its_tag_replaces(pl
     assert made and played.asked > asked
 
 
+@pytest.mark.ci
 def test_a_stage_called_from_python_loses_nothing_either(played: Played) -> None:
     from trace_assets.assets.tasks import write_tasks
     from trace_assets.assets.trajectories import write_batch
@@ -385,6 +396,7 @@ def test_a_stage_called_from_python_loses_nothing_either(played: Played) -> None
     assert played.rows().equals(before) and played.asked == asked
 
 
+@pytest.mark.ci
 def test_another_target_is_left_as_it_is(played: Played) -> None:
     before, asked = played.rows(), played.asked
     assert played.run("sync", "--dry-run", "--json") == 0
@@ -397,6 +409,7 @@ def test_another_target_is_left_as_it_is(played: Played) -> None:
     assert played.rows().equals(before) and played.asked == asked
 
 
+@pytest.mark.ci
 def test_a_file_called_like_a_batch_that_was_played_takes_nothing_from_it(played: Played) -> None:
     from tests.orchestration.simulations import simulation_file
 

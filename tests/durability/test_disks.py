@@ -75,6 +75,7 @@ def alone(script: str, home: Path) -> subprocess.CompletedProcess[str]:
         )
 
 
+@pytest.mark.ci
 def test_a_read_only_home_can_be_looked_at(small: Small, can_mount: None, tmp_path: Path) -> None:
     home = small.folder
     done = alone(
@@ -109,6 +110,7 @@ def test_a_page_goes_where_it_is_asked_for(small: Small, tmp_path: Path) -> None
     assert not (study.home.reports / "report.html").exists()
 
 
+@pytest.mark.ci
 def test_a_full_disk_ends_in_one_sentence_and_the_command_goes_on(
     small: Small, can_mount: None, tmp_path: Path
 ) -> None:

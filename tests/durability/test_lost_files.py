@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.durability.small_home import Small, quick_models, simulation_file
+from tests.quick import one_of_each
 from trace_assets.assets.report import write_page
 from trace_assets.cli.checkup.files import accept_losses, files
 from trace_assets.cli.main import main
@@ -86,7 +87,7 @@ def of_another(file: Path) -> None:
 DAMAGES: list[Callable[[Path], None]] = [gone, empty, cut, flipped, of_another]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", one_of_each(DAMAGES))
 def test_a_damaged_table_is_due_and_answers_nothing(small: Small, damage: Callable[[Path], None]) -> None:
     wanted, file = small.versions(), small.folder / "tables" / "triage" / "desk.parquet"
     damage(file)
@@ -121,6 +122,7 @@ def test_a_damaged_table_is_due_and_answers_nothing(small: Small, damage: Callab
 @pytest.mark.parametrize(
     "name", ["triage", "trajectories", "messages", "tasks", "base_models", "lineage_nodes"]
 )
+@pytest.mark.ci
 def test_a_table_that_is_removed_whole_comes_back(small: Small, name: str) -> None:
     wanted = small.versions()
     shutil.rmtree(small.folder / "tables" / name)
@@ -130,6 +132,7 @@ def test_a_table_that_is_removed_whole_comes_back(small: Small, name: str) -> No
     assert small.versions() == wanted and small.due() == []
 
 
+@pytest.mark.ci
 def test_every_command_says_so(
     small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +166,7 @@ def test_a_page_that_is_gone_is_due(small: Small) -> None:
     assert "reports/report.html is gone" in looked.said("report", "", None)
 
 
+@pytest.mark.ci
 def test_all_tables_come_back(small: Small) -> None:
     wanted = small.versions()
     shutil.rmtree(small.folder / "tables")
@@ -186,6 +190,7 @@ def test_two_files_that_changed_places_are_seen(small: Small) -> None:
 
 @pytest.mark.parametrize("damage", [gone, empty, cut, flipped])
 @pytest.mark.parametrize("name", ["base/abc/model.safetensors", "adapters/mixed-1/adapter_model.safetensors"])
+@pytest.mark.ci
 def test_a_damaged_model_is_due_and_is_not_used(
     small: Small, name: str, damage: Callable[[Path], None]
 ) -> None:
@@ -234,6 +239,7 @@ def test_lost_history_is_told_and_can_be_gone_on_without(small: Small) -> None:
     assert all(one.state == "ok" for one in files(small.study(), deep=True))
 
 
+@pytest.mark.ci
 def test_lost_lineage_is_recorded_again(small: Small) -> None:
     before = {row.model_dump_json(exclude={"recorded_at"}) for row in small.study().store.read(LineageEdge)}
     for file in (small.folder / "tables" / "lineage").glob("*.parquet"):
@@ -288,6 +294,7 @@ def test_a_home_of_an_earlier_version_is_taken_as_it_is(small: Small) -> None:
     assert all(one.state == "ok" for one in files(small.study(), deep=True))
 
 
+@pytest.mark.ci
 def test_a_table_that_was_lost_before_the_upgrade_is_due(small: Small) -> None:
     (small.folder / MANIFEST).unlink()
     (small.folder / f"{MANIFEST}.lock").unlink()

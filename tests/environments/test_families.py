@@ -18,6 +18,7 @@ from clinic import clinic_contract
 from recipe_cases import CASES, REAL, cases, load, spec_of, tau2_contract
 
 from tests.audit_fixtures.runner import ZOO_PERMUTATION
+from tests.quick import one_of_each
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Purpose, Sizes
@@ -366,7 +367,7 @@ def audited(
     assert {name: why for name, why in skipped.items() if why not in NOTHING_TO_TELL} == {}
 
 
-@pytest.mark.parametrize(("desk", "family"), FEW)
+@pytest.mark.parametrize(("desk", "family"), one_of_each(FEW))
 def test_recipes_pass_the_audit(written, contracts, pool, desk: str, family: str) -> None:
     audited(written, contracts, pool, (desk, family), SMALL, 8)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick import one_of_each
 from tests.rollouts.library_server import MODEL, LibraryServer
 from trace_assets.errors import Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
@@ -146,7 +147,7 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("case", BREAKS)
+@pytest.mark.parametrize("case", one_of_each(BREAKS))
 def test_what_the_target_breaks_is_a_fault_and_is_played_again(tmp_path: Path, case: str) -> None:
     line, fault, says = BREAKS[case]
     target = _edited(
@@ -197,6 +198,7 @@ def _edited(folder: Path, *edits: tuple[str, str], call_seconds: float = 60.0) -
     )
 
 
+@pytest.mark.ci
 def test_a_storm_that_takes_everybody_ends_the_run_with_what_was_finished(
     library: ProcessTarget, tmp_path: Path
 ) -> None:
@@ -232,6 +234,7 @@ def wait_for_lines(folder: Path, number: int, what: bytes = b"\n") -> None:
 
 
 @pytest.mark.parametrize(("retries", "broken"), [(9, 0), (0, 6)])
+@pytest.mark.ci
 def test_a_server_that_is_killed_and_comes_back_in_the_middle(
     library: ProcessTarget, tmp_path: Path, retries: int, broken: int
 ) -> None:

@@ -64,6 +64,7 @@ def test_what_the_monitors_read_is_recorded(trained: Any, words: ModuleType) -> 
     assert all((point.rollouts, point.redrawn_groups) == (40, 0) for point in points)
 
 
+@pytest.mark.ci
 def test_another_sampler_is_noticed(words: ModuleType, base: Path, tmp_path: Path) -> None:
     """A trainer that is told other log-probabilities than the sampler's own says how far off they are."""
     from trace_assets.training.episodes import to_row
@@ -167,6 +168,7 @@ def test_the_folder_is_an_ordinary_peft_adapter(trained: Any, base: Path) -> Non
     assert (plain - adapted).abs().max() > 0.1
 
 
+@pytest.mark.ci
 def test_the_same_arguments_give_the_same_adapter(
     trained: Any, words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
@@ -188,6 +190,7 @@ def test_a_finished_run_is_not_made_again(
 
 
 @pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.slow), 7])
+@pytest.mark.ci
 def test_a_killed_run_goes_on_and_ends_the_same(
     trained: Any, words: ModuleType, base: Path, tmp_path: Path, at: int
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from tests.quick import one_of_each
 from tests.training.piped_asset import gone, materialize, runs, within
 from trace_assets.errors import InputError
 from trace_assets.orchestration.remote import process
@@ -64,7 +65,7 @@ def test_several_processes_speak_with_one_voice_and_end_together(tmp_path: Path)
 
 
 @looks_into_proc
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", one_of_each([1, 2]))
 def test_a_killed_step_leaves_no_training_behind(project_root: Path, tmp_path: Path, processes: int) -> None:
     pids = tmp_path / "pids"
     request = {"name": "hangs", "pids": str(pids), "processes": processes}
@@ -81,6 +82,7 @@ def test_a_killed_step_leaves_no_training_behind(project_root: Path, tmp_path: P
 
 @pytest.mark.train
 @looks_into_proc
+@pytest.mark.ci
 def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(
     tmp_path: Path, base: Path, words: ModuleType
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_daemon_that_is_not_here_is_one_sentence(tmp_path: Path, monkeypatch: 
 @docker
 @linux
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.ci
 def test_a_killed_step_leaves_no_container_behind(
     image: str, project_root: Path, tmp_path: Path, processes: int
 ) -> None:
@@ -244,6 +245,7 @@ def test_settings_that_cannot_work_are_one_sentence(tmp_path: Path, base: Path, 
 @docker
 @linux
 @pytest.mark.train
+@pytest.mark.ci
 def test_a_capability_is_trained_in_a_container_with_its_sandboxes_beside_it(
     image: str, tmp_path: Path, base: Path, words: ModuleType
 ) -> None:

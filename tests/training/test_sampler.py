@@ -142,6 +142,7 @@ def test_what_a_server_lacks_is_said_in_one_sentence(
     assert server.adapters == {}, "an adapter was left with the server"
 
 
+@pytest.mark.ci
 def test_temperature_and_earlier_turns_are_in_what_the_server_reports(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
@@ -161,6 +162,7 @@ def test_temperature_and_earlier_turns_are_in_what_the_server_reports(
     assert points[0].live_groups and points[0].sampler_difference < 1e-5
 
 
+@pytest.mark.ci
 def test_a_server_that_is_gone_stops_the_training_and_another_one_goes_on(
     served: Any, words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_server_that_is_gone_stops_the_training_and_another_one_goes_on(
     assert len(points) == 3
 
 
+@pytest.mark.ci
 def test_a_server_that_ends_in_the_middle_of_a_batch_costs_that_batch(
     words: ModuleType, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +197,7 @@ def test_a_server_that_ends_in_the_middle_of_a_batch_costs_that_batch(
     assert str(raised.value).endswith("mend what broke them and run again, finished iterations are kept.")
 
 
+@pytest.mark.ci
 def test_a_server_that_was_started_again_is_given_the_adapter_anew(
     served: Any, words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
@@ -278,6 +282,7 @@ def test_a_server_of_ones_own_that_ends_says_its_last_words(
     assert "out of memory" in (tmp_path / ".words.work" / "sampler" / "vllm.log").read_text()
 
 
+@pytest.mark.ci
 def test_a_server_of_ones_own_that_ends_between_batches_says_so_too(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:

@@ -47,7 +47,16 @@ def measured(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Ca
     return measure
 
 
-@pytest.mark.parametrize("name", BOMBS)
+def _bombs() -> list[object]:
+    """Return all, all but archives and simulations to be tried beside the quick tests."""
+    quick = {module.__name__ for module in (archive_bombs, simulation_bombs)}
+    return [
+        pytest.param(name, marks=[] if bomb.make.__module__ in quick else [pytest.mark.ci])
+        for name, bomb in BOMBS.items()
+    ]
+
+
+@pytest.mark.parametrize("name", _bombs())
 def test_a_hostile_file_costs_little_and_no_good_row(name: str, measured: Callable[[str], Measured]) -> None:
     bomb = BOMBS[name]
     found = measured(bomb.make.__module__)

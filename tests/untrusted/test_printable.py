@@ -145,6 +145,7 @@ OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]|\x1b\[[0-9]*[AKG]|\x1b\[2K|\r"
 """Colours, and what a progress bar moves the cursor with."""
 
 
+@pytest.mark.ci
 def test_no_door_lets_anything_into_a_terminal(home: Path, trace_command: list[str]) -> None:
     query = "SELECT content, trajectory_id FROM messages LIMIT 3"
     for arguments in (

@@ -117,6 +117,7 @@ def test_from_discovery_to_selection_the_planted_deficits_are_kept(
     assert "priced_by_settings" not in select_capabilities(study).figures
 
 
+@pytest.mark.ci
 def test_stored_labels_are_kept_and_only_what_is_new_is_asked(
     honest: ChatServer, make_study: Make, judged: list[Trajectory], planted: list[Capability], tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ def test_provenance_does_not_move_the_dictionary(make_study: Make, planted: list
     assert store.write(renamed, Capability) != version
 
 
+@pytest.mark.ci
 def test_both_analysts_side_by_side_and_the_model_labels_for_both(
     honest: ChatServer, make_study: Make, judged: list[Trajectory]
 ) -> None:
@@ -271,6 +273,7 @@ def test_a_few_transcripts_that_no_model_answers_are_a_warning_and_many_an_error
     assert (many.passed, many.severity) == (False, "error")
 
 
+@pytest.mark.ci
 def test_a_model_looks_again_at_failures_when_one_is_set_and_a_cap_leaves_it_due(
     honest: ChatServer, make_study: Make, judged: list[Trajectory]
 ) -> None:
@@ -305,6 +308,7 @@ def test_candidates_of_a_model_need_a_model_that_labels(make_study: Make, plante
         label(study)
 
 
+@pytest.mark.ci
 def test_the_forecast_is_close_and_falls_to_nothing(honest: ChatServer, make_study: Make) -> None:
     study = make_study(honest.url, **{"analyst.prompt_usd": 1.0, "analyst.completion_usd": 4.0})
     proposing = next(row for row in forecast(study) if row.stage == "discovery")

@@ -18,6 +18,7 @@ import pytest
 from chat_server import FAULTS, ChatServer
 from honest_reader import HonestReader
 
+from tests.quick import one_of_each
 from trace_assets.diagnosis.llm.budget import read_calls, totals
 from trace_assets.diagnosis.llm.transcript import view
 from trace_assets.errors import CheckFailed, InputError, Unavailable
@@ -28,6 +29,7 @@ Open = Callable[..., Any]
 KEY = "sk-verysecretkey0123456789"
 
 
+@pytest.mark.ci
 def test_with_a_fifth_of_all_requests_spoilt_nothing_is_lost_and_nothing_is_doubled(
     reader: HonestReader,
     honest: ChatServer,
@@ -77,7 +79,7 @@ def without_trouble() -> list[Result]:
     return []
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_of_each(FAULTS))
 def test_each_trouble_alone_is_sat_out(
     reader: HonestReader,
     open_analyst: Open,

@@ -111,6 +111,7 @@ def _no_key_in(study: Study, *texts: str) -> None:
             assert KEY.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.ci
 def test_giving_up_is_recorded_with_the_best_version_which_the_audit_then_rejects(
     good: str, make_study: Make
 ) -> None:
@@ -249,6 +250,7 @@ write_capability_environment(Study(Home.open(sys.argv[1]), settings), sys.argv[2
 """
 
 
+@pytest.mark.ci
 def test_a_killed_process_goes_on_where_it_was_and_asks_nothing_twice(
     good: str, make_study: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -302,6 +304,7 @@ def _accepting(environment: Environment) -> list[EnvironmentCheck]:
     ]
 
 
+@pytest.mark.ci
 def test_the_base_policy_plays_only_drafts_with_nothing_else_against_them(
     good: str, make_study: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
