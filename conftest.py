@@ -51,6 +51,9 @@ OPENED = frozenset(
     ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect")
 )
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+"""As in `make test`: beside anything else on the machine, torch's threads mostly wait for one another."""
+
 LONGEST = (
     "environments/test_zoo.py",
     "untrusted/test_bombs.py",

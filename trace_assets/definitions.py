@@ -1,20 +1,15 @@
 """The Dagster door: every asset of the pipeline, for `dagster dev`, `dg` and `trace sync` alike."""
 
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import dagster as dg
 
 from trace_assets.assets.asset import Asset, asset_of
 from trace_assets.code_versions import remember
-from trace_assets.orchestration.automation import (
-    automation_sensors,
-    watch_sensors,
-    with_automation,
-    with_freshness,
-)
 from trace_assets.orchestration.configuration import configuration_assets
 from trace_assets.orchestration.dagster_asset import dagster_asset
-from trace_assets.orchestration.jobs import scheduled_rerun, schedules, whole_loop
 from trace_assets.orchestration.sandbox_check import sandbox_battery
 from trace_assets.study import Study
 
@@ -48,21 +43,45 @@ def stage_assets() -> list[dg.AssetsDefinition]:
     return assets
 
 
+def graph(study: Study) -> dg.Definitions:
+    """Return the assets of one study and their checks, which is all that a sync and its workers need.
+
+    Its settings decide the versions of the `config/` assets.
+    """
+    return _definitions(study, [*configuration_assets(study), *stage_assets()])
+
+
 def build(study: Study) -> dg.Definitions:
-    """Return the definitions of one study: its settings decide the versions of the `config/` assets."""
+    """Return the definitions of one study: the graph, and what makes it by a press or by itself."""
+    from trace_assets.orchestration.automation import (
+        automation_sensors,
+        watch_sensors,
+        with_automation,
+        with_freshness,
+    )
+    from trace_assets.orchestration.jobs import scheduled_rerun, schedules, whole_loop
+
     settings = study.settings
     assets = with_automation([*configuration_assets(study), *stage_assets()])
     assets = with_freshness(assets, settings.schedule)
-    return dg.Definitions(
-        assets=assets,
-        asset_checks=[sandbox_battery],
+    return _definitions(
+        study,
+        assets,
         jobs=[whole_loop, scheduled_rerun],
         schedules=schedules(settings.schedule),
         sensors=[*automation_sensors(assets, settings.automation), *watch_sensors(study)],
+    )
+
+
+def _definitions(study: Study, assets: Sequence[dg.AssetsDefinition], **others: Any) -> dg.Definitions:
+    return dg.Definitions(
+        assets=assets,
+        asset_checks=[sandbox_battery],
         resources={"study": study},
         # A run is a process of its own, and the daemon's have one step or two: a further process a step would
         # load all this once more. What is to run side by side is launched as several runs.
         executor=dg.in_process_executor,
+        **others,
     )
 
 

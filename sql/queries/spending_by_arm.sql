@@ -28,6 +28,10 @@ WITH arm AS (
     SELECT arm.*, made.asset, false AS is_shared FROM arm, made WHERE list_contains(made.classes, arm.class)
     UNION ALL
     SELECT arm.*, shared.asset, true FROM arm, shared WHERE class NOT IN ('base', 'mixed_grpo', 'unknown')
+    UNION ALL
+    -- What joins adapters is made in one step with the adapters for all: their time is in it.
+    SELECT arm.*, 'joint_adapters', false FROM arm
+    WHERE class IN ('composed', 'consolidated') AND EXISTS (SELECT 1 FROM adapters WHERE kind = 'joining')
 ), booked AS (
     -- One capability's adapter pays for its own environment and pilot alone.
     SELECT need.arm, need.is_shared, ledger.kind, ledger.unit, ledger.quantity, ledger.cost_usd
@@ -43,7 +47,8 @@ WITH arm AS (
     FROM arm, adapters LEFT JOIN looked USING (name)
     WHERE CASE arm.class WHEN 'adapter' THEN adapters.capability_id = arm.capability
         WHEN 'single' THEN adapters.kind = arm.arm WHEN 'mixed_grpo' THEN adapters.kind = 'mixed'
-        WHEN 'consolidated' THEN adapters.kind IN ('capability', 'consolidated')
+        WHEN 'consolidated' THEN adapters.kind IN ('capability', 'joining', 'consolidated')
+        WHEN 'composed' THEN adapters.kind IN ('capability', 'joining')
         ELSE adapters.kind = 'capability' END
     GROUP BY arm.arm
 ), counted AS (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 
@@ -52,6 +53,35 @@ def test_help_imports_no_command() -> None:
 def test_sql_and_the_schema_import_nothing_of_the_pipeline(arguments: list[str]) -> None:
     packages = imported(*arguments)
     assert "pydantic" in packages and not packages & {*HEAVY, "asyncio"}
+
+
+THREADS = """
+import os, sys
+from trace_assets.cli import main
+sys.argv = ["trace", "--help"]
+try:
+    main()
+finally:
+    before = len(os.listdir("/proc/self/task"))
+    import numpy
+    numpy.ones((500, 500)) @ numpy.ones((500, 500))
+    print(len(os.listdir("/proc/self/task")) - before, file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core: there is one thread in any case")
+@pytest.mark.parametrize("said", ["", "2"])
+def test_numpy_computes_in_one_thread_unless_somebody_said_otherwise(said: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        env={**kept, **({"OPENBLAS_NUM_THREADS": said} if said else {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert int(done.stderr.splitlines()[-1]) == int(said or 1) - 1
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
+
+from trace_assets.policies.protocol import Policy
+from trace_assets.records import Task, Trajectory
+from trace_assets.rollouts.parallel import Make, run_parallel
+from trace_assets.rollouts.runner import Journal, Trial
+from trace_assets.targets.protocol import Target
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "rollouts"))
+from counting_target import Counting, CountingTarget, open_both, open_broken
 
 
 def answer(value: object) -> object:
@@ -38,3 +49,45 @@ def wait_for(folder: Path, name: str) -> int:
 def variable(name: str) -> str:
     """Return an environment variable."""
     return os.environ.get(name, "")
+
+
+def open_counting(deadly: Path | None) -> tuple[Target, Policy]:
+    """Open a target and a policy without a model; the first process to meet one task ends at once."""
+    target, policy = open_both()
+    begin = target.episode
+
+    def episode(task: Task, *, seed: int) -> Counting:
+        if deadly is not None and task.task_id == "counting/25":
+            try:
+                deadly.touch(exist_ok=False)
+            except FileExistsError:
+                pass
+            else:
+                os._exit(9)
+        return begin(task, seed=seed)
+
+    target.episode = episode  # type: ignore[method-assign]
+    return target, policy
+
+
+def open_with_another(folder: Path) -> tuple[Target, Policy]:
+    """Open a target and a policy once another process does so too."""
+    (folder / f"{os.getpid()}.here").touch()
+    give_up = time.monotonic() + 300
+    while len(list(folder.glob("*.here"))) < 2:
+        assert time.monotonic() < give_up, "no other came"
+        time.sleep(0.02)
+    return open_both()
+
+
+def open_nothing() -> tuple[Target, Policy]:
+    """Fail."""
+    return open_broken()
+
+
+def play_divided(folder: Path, deadly: Path | None = None, make: Make | None = None) -> list[Trajectory]:
+    """Play 120 episodes as an item does, in shards where a team helps."""
+    tasks = CountingTarget().tasks("test")
+    trials = [Trial(task, trial) for task in tasks for trial in range(3)]
+    journal, make = Journal(folder), make or partial(open_counting, deadly)
+    return run_parallel(make, trials, processes=2, max_turns=5, concurrency=4, journal=journal)

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from calls import a_lock, answer, fail, wait_for
 
-from conftest import NODE
 from trace_assets.errors import Unavailable
-from trace_assets.orchestration.pool import Needs, Pool, WorkerDied, needs_of
+from trace_assets.orchestration.pool import SANDBOX, Needs, Pool, WorkerDied, needs_of
 from trace_assets.orchestration.worker_pool import WorkerPool
 from trace_assets.settings.cluster import Cluster
 
@@ -123,18 +122,23 @@ def test_calls_sent_to_a_node_that_is_lost_before_they_begin_are_made_on_others(
 ) -> None:
     from trace_assets.orchestration.cluster.ray_pool import RayPool
 
-    node = ray_cluster.add_node(**NODE)
-    ray_cluster.wait_for_nodes()
-    raylet = node.all_processes["raylet"][0].process
+    cluster, offers = (
+        ray_cluster,
+        {"num_cpus": 2, "object_store_memory": 80 * 2**20, "resources": {SANDBOX: 2}},
+    )
+    stopped, other = cluster.add_node(**offers), cluster.add_node(**offers)
+    cluster.wait_for_nodes()
+    raylet = stopped.all_processes["raylet"][0].process
     try:
-        with RayPool(Cluster(address=ray_cluster.address)) as pool:
-            assert pool.width == 4
-            os.kill(raylet.pid, signal.SIGSTOP)  # its connections stay open, and nobody answers
-            calls = [pool.submit(answer, n) for n in range(4)]
-            assert [call.result(100) for call in calls] == list(range(4))
+        with RayPool(Cluster(address=cluster.address)) as pool:
+            for last in (4, 6):  # the second time there are connections to both
+                calls = [pool.submit(answer, n, needs=Needs(1, 0, 1)) for n in range(last)]
+                assert [call.result(100) for call in calls] == list(range(last))
+                os.kill(raylet.pid, signal.SIGSTOP)  # its connections stay open, and nobody answers
     finally:
         os.kill(raylet.pid, signal.SIGCONT)
-        ray_cluster.remove_node(node)
+        for node in (stopped, other):
+            cluster.remove_node(node)
 
 
 @pytest.mark.slow

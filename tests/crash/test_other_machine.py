@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from trace_assets.cli import main
 from trace_assets.errors import Unavailable
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.recovery import PROCESS_TAG, half_made, recover
-from trace_assets.store import Home
+from trace_assets.store import Home, presence
 from trace_assets.store.locks import exclusive, holder
 from trace_assets.store.presence import (
     CREW_VARIABLE,
@@ -56,6 +57,7 @@ def start(
         subprocess.Popen(
             [sys.executable, str(PROGRAM), str(home.path), what, *said],
             env={**os.environ, CREW_VARIABLE: crew},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -127,7 +129,7 @@ def test_two_machines_on_one_home_are_refused_in_one_sentence(
     with pytest.raises(Unavailable) as refused:
         announce(home)
     said = str(refused.value)
-    for words in (str(home.path), "node-b", str(process.pid), "[cluster]", "TRACE_HOME", name):
+    for words in (str(home.path), "node-b", str(process.pid), "[cluster]", "TRACE_HOME"):
         assert words in said
     assert set(living(home)) == {name}, "who was refused leaves nothing behind"
     monkeypatch.setenv("TRACE_HOME", str(home.path))
@@ -138,6 +140,36 @@ def test_two_machines_on_one_home_are_refused_in_one_sentence(
     assert "another machine works on" in " ".join(capsys.readouterr().err.split())
     forget(home, name)
     assert announce(home) in living(home)
+
+
+def test_a_process_of_another_machine_that_gives_no_sign_of_life_keeps_nobody_out(
+    home: Home, others: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "SILENT_SECONDS", 3.0)
+    asleep, process = start(others, home)
+    os.kill(process.pid, signal.SIGSTOP)  # a machine that was put to sleep; killed, it would look the same
+    own = announce(home)
+    assert set(living(home)) == {own} and elsewhere(home) == []
+    # Awake again, it is refused as long as another is at work, and puts nothing in place.
+    assert process.stdin is not None and process.stdout is not None
+    os.kill(process.pid, signal.SIGCONT)
+    print("go on", file=process.stdin, flush=True)
+    assert "took it for dead" in process.stdout.readline()
+    print("begin anew", file=process.stdin, flush=True)
+    assert process.stdout.readline().startswith("refused: ")
+    withdraw()
+    print("begin anew", file=process.stdin, flush=True)
+    again = process.stdout.readline().strip()
+    assert set(living(home)) == {again} != {asleep}
+
+
+def test_who_ends_is_not_there_any_more_and_who_is_killed_was_there(home: Home, others: ExitStack) -> None:
+    _, process = start(others, home, what="come")
+    assert process.wait() == 0 and living(home) == {}
+    name, process = start(others, home)
+    process.kill()
+    process.wait()
+    assert set(living(home)) == {name}
 
 
 def test_the_second_of_two_is_the_one_that_is_refused(home: Home, others: ExitStack) -> None:
@@ -162,7 +194,7 @@ def test_who_joins_a_crew_is_one_of_it(
     monkeypatch.setenv(CREW_VARIABLE, "study-1")
     joined = announce(home)
     assert joined == announce(home) != alone and set(living(home)) == {joined}
-    said, _ = start(others, home, what="come", crew="study-1")
+    said, _ = start(others, home, crew="study-1")
     assert not said.startswith("refused")
     monkeypatch.delenv(CREW_VARIABLE)
     with pytest.raises(Unavailable):

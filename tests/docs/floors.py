@@ -21,7 +21,17 @@ FREE_OF_DAGSTER = (
 )
 
 FLOORS = (
-    ("errors", "system", "untrusted", "conformance", "code_graph", "shipped", "code_versions", "stats"),
+    (
+        "errors",
+        "system",
+        "untrusted",
+        "conformance",
+        "code_graph",
+        "shipped",
+        "code_versions",
+        "stats",
+        "described",
+    ),
     ("records", "settings"),
     ("store",),
     ("sandbox", "targets", "formats", "policies"),

@@ -95,6 +95,19 @@ def trajectories(target: EmbeddedTarget) -> list[Trajectory]:
 
 
 @pytest.fixture(scope="session")
+def contract_of_pairs() -> TargetContract:
+    """Of desk `b`, where users ask for two things at once that conditions decide; nothing is spoilt there."""
+    desk = EmbeddedTarget(
+        Targets(discovery_tasks=200, validation_tasks=1, test_tasks=1, options={"desk": "b"})
+    )
+
+    async def every() -> list[Trajectory]:
+        return [await play(desk, task, desk.oracle(task), 0) for task in desk.tasks("discovery")]
+
+    return extract_contract(desk, asyncio.run(every()))
+
+
+@pytest.fixture(scope="session")
 def contract(target: EmbeddedTarget, trajectories: list[Trajectory]) -> TargetContract:
     return extract_contract(target, trajectories)
 

@@ -3,6 +3,7 @@ import re
 import subprocess
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.writers.writer import RecipeWriter, Writer, environment_id, write_environment
+from trace_assets.environments.writers.writer import (
+    RecipeWriter,
+    Writer,
+    environment_id,
+    write_environment,
+    write_together,
+)
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec
 from trace_assets.targets.embedded.target import EmbeddedTarget
@@ -266,3 +273,28 @@ def test_what_the_module_does_not_use_of_the_contract_leaves_it_alone(
     assert more.fingerprint() != contract.fingerprint()
     for name, each in specs.items():
         assert write_environment(each, more).source == sources[name]
+
+
+def test_what_several_capabilities_are_needed_for_asks_for_all_of_it_at_once(
+    contract_of_pairs: TargetContract,
+) -> None:
+    module = load(write_together("all", contract_of_pairs).source)
+    kinds = Counter[tuple[str, ...]]()
+    for seed in SEEDS:
+        plan = module.oracle(seed)
+        assert earned(module, seed, lambda _, plan=plan: plan)["reward"] == 1.0
+        assert earned(module, seed, lambda _: [say("Goodbye.")])["reward"] == 0.0
+        calls = [one["name"] for message in plan for one in message.get("tool_calls", ())]
+        kinds[tuple(name for name in calls if name != "get_order")] += 1
+    asked = {"cancel_order", "refund_item", "transfer"}
+    assert {name for kind in kinds for name in kind} == asked
+    pairs = {kind for kind in kinds if len(kind) == 2}
+    assert pairs == {(one, other) for one in asked for other in asked}, "in either state, each beside each"
+    assert 0.35 < sum(n for kind, n in kinds.items() if kind[0] == "transfer") / len(SEEDS) < 0.65
+
+
+def test_where_nobody_asks_for_two_things_that_conditions_decide_there_is_no_such_environment(
+    contract: TargetContract,
+) -> None:
+    with pytest.raises(InputError, match="were not seen to ask for two things at once"):
+        write_together("all", contract)

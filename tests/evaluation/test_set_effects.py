@@ -115,3 +115,20 @@ def test_sums_without_effect_are_seldom_called_anything() -> None:
         judged = judge_sets(played, wanted("a", "b", "c"), alone=["b", "c"], resamples=400)
         wrong += any(one.verdict != "unclear" for one in judged.rows)
     assert wrong <= 0.05 * 200
+
+
+def test_what_was_trained_on_top_of_a_sum_is_judged_with_it_as_a_whole() -> None:
+    # Neither may act alone, and no pair of them passes anything: without `joining` nobody would act.
+    played = outcomes(none=0.4, a=0.2, b=0.3, a_b=0.1, a_b_joining=0.9)
+    judged = judge_sets(played, wanted("a", "b"), alone=[])
+    assert judged.served == {"a+b+joining"} and admitted(judged.rows) == ["a", "b"]
+    whole = row(judged.rows, "a+b+joining", "a")
+    assert (whole.without, whole.verdict, whole.n_tasks) == ("none", "helps", 60)
+    assert whole.confidence == pytest.approx(1 - 0.05 / 4), "the pair takes three looks, the whole one"
+    assert permitted_sets(judged.rows, ["a", "b"], []) == [("a", "b", "joining")]
+    assert permitted_sets(judged.rows, ["a"], []) == [], "what it was trained on top of is not all there"
+
+
+def test_what_was_trained_on_top_of_a_sum_and_passes_no_more_than_the_base_is_refused() -> None:
+    judged = judge_sets(outcomes(none=0.4, a=0.2, b=0.3, a_b_joining=0.4), wanted("a", "b"), alone=[])
+    assert judged.served == frozenset() and admitted(judged.rows) == []

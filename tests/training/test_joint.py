@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.records import Split, Task
+from trace_assets.records import Adapter, Split, Task
 from trace_assets.settings import Training
 from trace_assets.targets.mixture import Mixture
-from trace_assets.training.joint import train_joint, train_sequential
+from trace_assets.training.joint import train_joining, train_joint, train_sequential
 
 pytest.importorskip("trl")
 
@@ -120,3 +120,72 @@ def test_an_adapter_of_another_shape_is_not_trained_on(words: ModuleType, base: 
     train("first", SECTION, None)
     with pytest.raises(InputError, match="another shape"):
         train("second", SECTION.model_copy(update={"lora_rank": 2}), tmp_path / "first")
+
+
+def test_a_mixture_takes_more_of_what_weighs_more(words: ModuleType) -> None:
+    one, two = named(words, "one"), named(words, "two")
+    mixture = Mixture("both", [one, two], [1, 2])
+    ids = [task.task_id.split("/")[0] for task in mixture.tasks("discovery")]
+    assert ids == ["one", "two", "two"] * 2  # the second has five: two turns
+    assert mixture.version not in (
+        Mixture("both", [one, two]).version,
+        Mixture("both", [one, two], [2, 1]).version,
+    )
+
+
+def test_what_joins_adapters_is_trained_on_top_of_their_sum_and_acts_in_it(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    from trace_assets.policies.lora import load_model, merge_folder
+    from trace_assets.training.agent_model import merge_agent
+    from trace_assets.training.composition import compose_adapters
+    from trace_assets.training.grpo import train_adapter
+
+    parts = {"a": named(words, "a"), "b": named(words, "b")}
+    members = {name: tmp_path / name for name in parts}
+    for name, target in parts.items():
+        train_adapter(
+            name=name,
+            kind="capability",
+            capability_id=name,
+            environment_id=None,
+            target=target,
+            base_dir=base,
+            base_id="base",
+            section=SECTION,
+            folder=members[name],
+        )
+
+    def join() -> tuple[Adapter, int]:
+        adapter, curve = train_joining(
+            parts,
+            ["a"],
+            members,
+            base,
+            "base",
+            SECTION,
+            tmp_path / "joining",
+            tmp_path,
+            rollout_budget=96,
+            environment_id="both",
+        )
+        return adapter, len(curve)
+
+    adapter, iterations = join()
+    # The scale at three of them in the one that tells, the shares in both: all of it is paid.
+    probed = (3 + 1) * 5 * SECTION.group_size
+    assert (adapter.kind, iterations, adapter.rollouts) == ("joining", 1, probed + 16)
+    assert join() == (adapter, iterations)  # read where it lies, nothing is played again
+    # It is added to what it was trained on: the others at their scale, itself at full scale.
+    _, whole = compose_adapters(
+        base,
+        members | {"joining": tmp_path / "joining"},
+        tmp_path / "sums",
+        scale=adapter.scale,
+        on_top=["joining"],
+    )
+    _, below = merge_agent(base, "base", members, tmp_path / "agents", tmp_path / "sums", adapter.scale)
+    served = dict(merge_folder(load_model(base), whole))
+    trained = dict(merge_folder(load_model(below), tmp_path / "joining"))
+    assert served and served.keys() == trained.keys()
+    assert all((served[name] - trained[name]).abs().max() < 1e-5 for name in served)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.truth.planted import DOMAINS, Domain
-from tests.truth.planted.further import FURTHER_FAULTS, FURTHER_LACKS
+from tests.truth.planted.further import (
+    AGAIN_FAULTS,
+    AGAIN_LACKS,
+    FURTHER_FAULTS,
+    FURTHER_LACKS,
+    LAST_FAULTS,
+    LAST_LACKS,
+)
 from tests.truth.planted.lacks import LACK_DOMAINS, FoundLack, LackDomain, find_lacks
 from tests.truth.planted.later import LATER
 from tests.truth.planted.score import PlantedScore, score_planted
@@ -50,6 +57,8 @@ def planted_lacks() -> list[str]:
         f"Found: {share(one.found for one in rows)}.",
         *_both("strangers", STRANGE_LACKS, STRANGE_FAULTS),
         *_both("further", FURTHER_LACKS, FURTHER_FAULTS),
+        *_both("again", AGAIN_LACKS, AGAIN_FAULTS),
+        *_both("last", LAST_LACKS, LAST_FAULTS),
     ]
 
 

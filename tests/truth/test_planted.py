@@ -8,7 +8,14 @@ from dataclasses import replace
 import pytest
 
 from tests.truth.planted import DOMAINS, Domain
-from tests.truth.planted.further import FURTHER_FAULTS, FURTHER_LACKS
+from tests.truth.planted.further import (
+    AGAIN_FAULTS,
+    AGAIN_LACKS,
+    FURTHER_FAULTS,
+    FURTHER_LACKS,
+    LAST_FAULTS,
+    LAST_LACKS,
+)
 from tests.truth.planted.lacks import LACK_DOMAINS, LackDomain, find_lacks
 from tests.truth.planted.later import LATER
 from tests.truth.planted.score import score_planted
@@ -95,22 +102,27 @@ def test_faults_in_strange_domains_are_found_and_nobody_is_accused_wrongly() -> 
     assert score.accused.hits == 0
 
 
-FURTHER_FOUND, FURTHER_N = 4, 24
-"""Planted capabilities of the further domains that are found, of how many."""
-FURTHER_ACCUSED, FURTHER_TRUE, FURTHER_OTHERS = 12, 12, 37
-"""Planted faults of other parties there that are found, found rightly, and how many there are."""
+LATER_STRANGERS = (
+    pytest.param(FURTHER_LACKS, FURTHER_FAULTS, (20, 24), (28, 37), id="further"),
+    pytest.param(AGAIN_LACKS, AGAIN_FAULTS, (10, 10), (12, 14), id="again"),
+    pytest.param(LAST_LACKS, LAST_FAULTS, (5, 10), (11, 14), id="last"),
+)
+"""Domains, planted capabilities that are found of how many, and faults of other parties."""
 
 
-def test_further_domains_keep_the_score_that_was_reached() -> None:
-    rows = [row for domain in FURTHER_LACKS for row in find_lacks(domain)]
-    assert len(rows) == FURTHER_N
-    assert sum(row.found for row in rows) >= FURTHER_FOUND, [row for row in rows if not row.found]
-
-
-def test_faults_in_further_domains_are_found_as_often_as_they_were() -> None:
-    score = score_planted(FURTHER_FAULTS)
+@pytest.mark.parametrize(("lacks", "faults", "found", "accused"), LATER_STRANGERS)
+def test_further_domains_keep_the_score_that_was_reached(
+    lacks: tuple[LackDomain, ...],
+    faults: tuple[Domain, ...],
+    found: tuple[int, int],
+    accused: tuple[int, int],
+) -> None:
+    rows = [row for domain in lacks for row in find_lacks(domain)]
+    assert len(rows) == found[1]
+    assert sum(row.found for row in rows) >= found[0], [row for row in rows if not row.found]
+    score = score_planted(faults)
     wrong = [(name, run.task, run.why, row.fault, row.rule) for name, run, row in score.wrong]
-    assert score.found.n == FURTHER_OTHERS
-    assert score.found.hits >= FURTHER_ACCUSED, wrong
-    assert score.true.hits >= FURTHER_TRUE, wrong
+    assert score.found.n == accused[1]
+    assert score.found.hits >= accused[0], wrong
+    assert score.true.hits == score.true.n, wrong
     assert score.accused.hits == 0

@@ -25,6 +25,7 @@ from trace_assets.resources.sandbox import (
     recomputed_figures,
     training_target,
 )
+from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
@@ -181,7 +182,7 @@ def _folder(study: Study, name: str = "") -> Path:
 
 
 def _budget(study: Study) -> int:
-    """Return the mixed arm's rollouts: as many as those of all capabilities, and of later rounds.
+    """Return the mixed arm's rollouts: those of all capabilities, of what joins them, and of later rounds.
 
     The adapters of the capabilities can be trained on as many machines, the mixed arm is one run: uncapped it
     would be most of a large study's wall time.
@@ -189,7 +190,8 @@ def _budget(study: Study) -> int:
     section = study.settings.training
     batch = section.tasks_per_iteration * section.group_size
     runs = len(taught(study)) if section.mixed_rollouts else min(len(taught(study)), MOST_MIXED_RUNS)
-    steps = runs * section.iterations + -(-later_rollouts(study) // batch)
+    together = JOINING in section.single_arms and len(taught(study)) > 1
+    steps = (1 + together) * runs * section.iterations + -(-later_rollouts(study) // batch)
     if section.mixed_rollouts:
         steps = min(steps, max(1, section.mixed_rollouts // batch))
     return steps * batch

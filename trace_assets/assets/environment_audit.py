@@ -77,7 +77,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             no_policy=obstacle or "no base policy was given to roll out",
             permutation=permutation,
             purpose=purpose_of(study, capability_id),
-            recorded=lambda kept: keep_audited(study, environment.environment_id, _samples(kept)),
+            recorded=lambda kept: keep_audited(study, environment.environment_id, samples_of(kept)),
         )
         isolation = pool.isolation_level
     outcomes = seed_outcomes(capability_id, environment.environment_id, played)
@@ -110,7 +110,8 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
     )
 
 
-def _samples(kept: Sequence[Played]) -> list[Sample]:
+def samples_of(kept: Sequence[Played]) -> list[Sample]:
+    """Return an audit's episodes as they are kept, to be played again wherever the environment is used."""
     return [Sample(one.seed, tuple(one.actions), one.verdict) for one in kept]
 
 

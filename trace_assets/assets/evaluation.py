@@ -11,7 +11,7 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.assets.rounds import agents_by_round
-from trace_assets.assets.routing import Permitted, accepted_adapters, examples, permitted
+from trace_assets.assets.routing import Permitted, accepted_adapters, examples, joined_sets, permitted
 from trace_assets.errors import CheckFailed, InputError, require_extra
 from trace_assets.evaluation.arms import (
     BASE,
@@ -49,7 +49,7 @@ from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
 from trace_assets.routing.scores import regret
-from trace_assets.routing.sets import candidate_sets, set_name, sets_of, within
+from trace_assets.routing.sets import JOINING, candidate_sets, members_of, set_name, sets_of, within
 from trace_assets.serving.server import largest_rank
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -71,7 +71,7 @@ def _play(
     adapters: dict[str, Path] = {
         adapter.name: whole_adapter(study, adapter)
         for adapter in read_adapters(study)
-        if split == "test" or adapter.kind not in ("mixed", CONSOLIDATED)
+        if adapter.kind != JOINING and (split == "test" or adapter.kind not in ("mixed", CONSOLIDATED))
     } | dict(merged or {})
     asked = composed.asked() if composed else {}
     sums = {name: folder for name, folder in (composed.folders if composed else {}).items() if asked[name]}
@@ -166,7 +166,12 @@ def sums_of(
             continue
         try:
             made[set_name(members)] = compose_adapters(
-                base_folder(study), folders, study.home.models / "sums", largest_rank=most, scale=scale
+                base_folder(study),
+                folders,
+                study.home.models / "sums",
+                largest_rank=most,
+                scale=own[JOINING].scale if JOINING in members else scale,
+                on_top=(JOINING,),
             )[1]
         except (InputError, CheckFailed) as error:  # adapters that cannot be added: the other arms stay
             refused.append(str(error))
@@ -181,7 +186,8 @@ def opposed_members(study: Study, members: Iterable[str]) -> str:
 
 def allowed_sets(study: Study, choices: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the sets that validation tries and no opposed gradients speak against."""
-    return [one for one in candidate_sets(choices) if not opposed_members(study, one)]
+    sets = [*candidate_sets(choices), *joined_sets(study)]
+    return [one for one in sets if not opposed_members(study, one)]
 
 
 def _largest_rank(study: Study) -> int | None:
@@ -201,6 +207,7 @@ def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluatio
         for choice, folder in sums_of(study, allowed_sets(study, choices), _largest_rank(study), scale)[
             0
         ].items()
+        if scale == 1.0 or JOINING not in members_of(choice)
     }
     if not folders:
         return [], []

@@ -7,26 +7,40 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 
-from trace_assets.assets.adapter import CHECKS, parity_of
+from trace_assets.assets.adapter import CHECKS, parity_of, read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.curriculum import taught
+from trace_assets.assets.environment_audit import samples_of
+from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
-from trace_assets.errors import require_extra
-from trace_assets.records import Adapter, InterferencePart, TrainingPoint
+from trace_assets.environments.audit.battery import audit, verdict_of
+from trace_assets.environments.writers.writer import write_together
+from trace_assets.errors import InputError, require_extra
+from trace_assets.evaluation.non_inferiority import acceptance
+from trace_assets.records import Adapter, Environment, InterferencePart, TrainingPoint
 from trace_assets.report.asset_report.training import adapter_exhibit
 from trace_assets.report.formatting import arm_name
-from trace_assets.resources.contract import training_obstacle
-from trace_assets.resources.model_files import enter
+from trace_assets.resources.contract import read_contract, training_obstacle
+from trace_assets.resources.model_files import enter, whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder
-from trace_assets.resources.sandbox import read_environment, training_target
+from trace_assets.resources.sandbox import read_environment, sandbox_pool, training_target
+from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.training.joint import JOINT, SEQUENTIAL, train_joint, train_sequential
-from trace_assets.workflows.permutations import seeds_fingerprint
+from trace_assets.training.joint import JOINT, SEQUENTIAL, train_joining, train_joint, train_sequential
+from trace_assets.workflows.permutations import keep_audited, permutation_for, seeds_fingerprint
 
 OnPoint = Callable[[TrainingPoint], None]
 PART = "joint_adapters"
 """Where the rows lie."""
+
+
+PLACES = {
+    JOINT: "all environments",
+    SEQUENTIAL: "the last environment",
+    JOINING: "the environments in which the sum had something to learn (before: the sum)",
+}
+"""Kind to where its figures come from."""
 
 
 def easiest_first(study: Study) -> list[str]:
@@ -45,7 +59,7 @@ def easiest_first(study: Study) -> list[str]:
     "joint_adapters",
     group="training",
     records=(Adapter, TrainingPoint),
-    deps=["curriculum", "interference", "environment", "base_model", "config/training"],
+    deps=["adapter", "curriculum", "interference", "environment", "base_model", "config/training"],
     parts={Adapter: PART, TrainingPoint: PART},
     checks={
         "joint_trained": "Every adapter asked for was trained.",
@@ -58,7 +72,8 @@ def easiest_first(study: Study) -> list[str]:
 def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> StageResult:
     """One adapter for all capabilities: trained in all environments at once, or in one after another.
 
-    What adapters that act together are compared with, at as many rollouts as theirs in all.
+    What adapters that act together are compared with, at as many rollouts as theirs in all. And the one that
+    is trained on top of their sum, so that they act together at all.
     """
     names = easiest_first(study)
     why = _why_not(study, names)
@@ -68,11 +83,17 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
     require_extra("torch", "train", "training an adapter")
     trained, curve, fresh = [], list[TrainingPoint](), 0
     pages: dict[str, str] = {}
-    problems = []
+    problems, left_out, together = [], list[str](), None
     for kind in _asked(study):
         told: list[TrainingPoint] = []
+        if kind == JOINING:
+            if why := _not_joined(study):
+                left_out.append(f"joining: {why}")
+                continue
+            together, why = environment_of_all(study)
+            left_out += [f"joining, in the capabilities' own environments alone: {why}"] if why else []
         adapter, own = make_joint(
-            study, kind, names, told.append if on_point is None else _both(told, on_point)
+            study, kind, names, told.append if on_point is None else _both(told, on_point), together
         )
         trained.append(adapter)
         curve += own
@@ -83,7 +104,7 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
         problems += [] if parity.problem is None else [f"{kind}: {parity.sentence}"]
     said = "; ".join(
         f"{one.name}: {one.validation_before:.0%} -> {one.validation_after:.0%} of {one.validation_n} "
-        f"held-out episodes of {'all environments' if one.kind == JOINT else 'the last environment'}, "
+        f"held-out episodes of {PLACES[one.kind]}, "
         f"{one.rollouts:,} rollouts"
         for one in trained
     )
@@ -94,7 +115,7 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
         {"adapters": len(trained), "n": sum(one.validation_n for one in trained)},
         pages=pages,
         checks=(
-            StageCheck("joint_trained", True, f"{said}."),
+            StageCheck("joint_trained", not left_out, f"{'; '.join([said, *left_out])}.", "warning"),
             StageCheck("adapter_parity", not problems, agreed),
         ),
         spent={("rollouts", "episodes"): float(fresh)},
@@ -110,7 +131,7 @@ def _both(told: list[TrainingPoint], on_point: OnPoint) -> OnPoint:
 
 
 def _asked(study: Study) -> list[str]:
-    return [kind for kind in study.settings.training.single_arms if kind in (JOINT, SEQUENTIAL)]
+    return [kind for kind in study.settings.training.single_arms if kind in PLACES]
 
 
 def _why_not(study: Study, names: list[str]) -> str:
@@ -125,26 +146,47 @@ def _why_not(study: Study, names: list[str]) -> str:
 
 
 def make_joint(
-    study: Study, kind: str, names: list[str], on_point: OnPoint
+    study: Study, kind: str, names: list[str], on_point: OnPoint, together: Environment | None = None
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train one adapter into its folder, or read it there; no table is written.
 
     Args:
         study: The study.
-        kind: `joint` or `sequential`.
+        kind: `joint`, `sequential` or `joining`.
         names: The capabilities, in order.
         on_point: Told of each iteration as it is made.
+        together: For `joining`: where several capabilities are needed at once.
     """
     section, base = study.settings.training, base_checkpoint(study)
-    environments = {name: read_environment(study, name) for name in names}
+    members = members_of_sum(study) if kind == JOINING else {}
+    environments = {name: read_environment(study, name) for name in members or names}
+    if kind == JOINING and together is not None:
+        environments[JOINING] = together
     ids = {name: one.environment_id for name, one in environments.items()}
     budget = len(names) * section.iterations * section.tasks_per_iteration * section.group_size
-    folder = _folder(study, kind, ids)
+    folder = _folder(study, kind, ids | {name: one.adapter_id for name, one in members.items()})
     with ExitStack() as stack:
         targets = {
             name: stack.enter_context(training_target(study, one)) for name, one in environments.items()
         }
-        if kind == JOINT:
+        if kind == JOINING:
+            made = train_joining(
+                targets,
+                {JOINING} & targets.keys(),
+                {name: whole_adapter(study, one) for name, one in members.items()},
+                base_folder(study),
+                base.base_id,
+                section,
+                folder,
+                study.home.models,
+                rollout_budget=budget,
+                environment_id=text_version(
+                    *sorted([*ids.values(), *(one.adapter_id for one in members.values())])
+                ),
+                path=study.home.relative(folder),
+                on_point=on_point,
+            )
+        elif kind == JOINT:
             made = train_joint(
                 targets,
                 base_folder(study),
@@ -170,6 +212,45 @@ def make_joint(
             )
     enter(study, folder)
     return made
+
+
+def members_of_sum(study: Study) -> dict[str, Adapter]:
+    """Return the adapters that the joining one is trained on top of: all that learned their environment."""
+    own = [one for one in read_adapters(study) if one.kind == "capability" and acceptance(one).accepted]
+    return {one.name: one for one in sorted(own, key=lambda one: one.name)}
+
+
+def _not_joined(study: Study) -> str:
+    """Return why no adapter is trained on top of the sum; empty where one is."""
+    members = set(members_of_sum(study))
+    if len(members) < 2:
+        return f"{len(members)} of two adapters or more learned their environment"
+    return " ".join(why for pair, why in opposed(study).items() if pair <= members)
+
+
+def environment_of_all(study: Study) -> tuple[Environment | None, str]:
+    """Write an environment in which all that was taught is needed at once; else return why there is none.
+
+    It is held to what an audit asks of a module, but for the base policy's pass rate in it: the sum of the
+    adapters acts there, not the base policy.
+    """
+    contract = read_contract(study, study.settings.targets.name)
+    try:
+        found = write_together(JOINING, contract)
+    except InputError as error:
+        return None, str(error)
+    permutation = permutation_for(study, found.environment_id)
+    with sandbox_pool(study) as pool:
+        checks = audit(
+            found,
+            pool,
+            contract,
+            study.settings.synthesis,
+            permutation=permutation,
+            recorded=lambda kept: keep_audited(study, found.environment_id, samples_of(kept)),
+        )
+    accepted, reasons = verdict_of(checks)
+    return (found, "") if accepted else (None, f"the audit rejects the other ({'; '.join(reasons)})")
 
 
 def _folder(study: Study, kind: str, ids: dict[str, str]) -> Path:

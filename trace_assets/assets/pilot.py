@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,9 +26,11 @@ from trace_assets.stats.paired import Gain, correlation, gain
 from trace_assets.store.content import text_version
 from trace_assets.store.files import replacing_file
 from trace_assets.study import Study
+from trace_assets.targets.protocol import Advising
 from trace_assets.workflows.permutations import seeds_fingerprint
 
 if TYPE_CHECKING:
+    from trace_assets.training.hint_gate import Gate, Hinted, Words
     from trace_assets.training.pilot import Piloted
 
 
@@ -73,13 +76,17 @@ def write_pilot(study: Study, capability_id: str) -> StageResult:
     rose = gain(measured.rewards[-1] - measured.rewards[0])
     followed = gain(measured.target[-1] - measured.target[0]) if measured.target.shape[1] else None
     section = study.settings.training
+    gate, hinted, played = _gate(study, capability_id)
     decision = decide(rose, followed, section.pilot_min_transfer, needed=measured.tasks_are == "needed")
     together = (
         correlation(measured.rewards, measured.target) if followed is not None else Estimate(None, None, None)
     )
-    goes_on = decision.outcome != "stopped" or section.pilot == "warn"
+    # Two negatives stop it: neither words nor a little training move the target.
+    both = gate is not None and gate.verdict == "neither"
+    goes_on = decision.outcome != "stopped" or (section.pilot == "warn" and not both)
     row = _row(study, capability_id, measured, rose, followed, together)
     row = row.model_copy(update={"outcome": decision.outcome, "goes_on": goes_on, "reason": decision.reason})
+    row = row.model_copy(update=_hint_figures(gate, hinted))
     points = _points(capability_id, measured)
     study.store.write(points, PilotPoint, capability_id)
     version = study.store.write([row], Pilot, capability_id)
@@ -94,6 +101,7 @@ def write_pilot(study: Study, capability_id: str) -> StageResult:
         "correlation": row.correlation,
         "budget_share": row.budget_share,
         "isolation_level": row.isolation_level or None,
+        "hint": row.hint_verdict or None,
     }
     return StageResult(
         version,
@@ -104,11 +112,16 @@ def write_pilot(study: Study, capability_id: str) -> StageResult:
             StageCheck(
                 "pilot_transfers",
                 decision.outcome == "transfers",
-                f"{word}: {decision.reason}; {_said(together, len(points))}.",
+                f"{word}: {decision.reason}; {_said(together, len(points))}."
+                + (f" In words: {row.hint_verdict}; {row.hint_reason}." if row.hint_verdict else ""),
                 "warning",
             ),
         ),
-        spent={("rollouts", "episodes"): float(row.rollouts if made else 0)},
+        spent={
+            ("rollouts", "episodes"): float(
+                (row.rollouts if made else 0) + (row.hint_rollouts if played else 0)
+            )
+        },
     )
 
 
@@ -176,6 +189,77 @@ def _file(study: Study, capability_id: str) -> tuple[Path, Callable[[Trajectory]
         seeds_fingerprint(study, environment_id),
     )
     return study.home.models / "pilots" / f"{capability_id}-{key}.json", needs
+
+
+def _gate(study: Study, capability_id: str) -> tuple[Gate | None, Hinted | None, bool]:
+    """Return what words come to, where that is asked: verdict, figures, and whether they were played now."""
+    from trace_assets.training.hint_gate import Gate, Hinted, judge, run_hint_gate
+
+    section = study.settings.training
+    if not section.pilot_hint:
+        return None, None, False
+    spec = study.store.read(CapabilitySpec, capability_id)[0]
+    detector = next((one for one in FAMILIES if one.name == spec.detector), None)
+    words = _words(study, spec)
+    if detector is None:
+        return Gate("undecided", "no detector tells which runs lack it"), None, False
+    if isinstance(words, str):
+        return Gate("undecided", words), None, False
+    key = text_version(
+        base_checkpoint(study).base_id,
+        study.target.version,
+        json.dumps([spec.detector, spec.detector_args, vars(words)], sort_keys=True),
+        json.dumps([section.seed, section.temperature, section.max_turns, section.max_new_tokens]),
+        json.dumps([section.pilot_tasks, section.pilot_search]),
+    )
+    file = study.home.models / "pilots" / f"{capability_id}-hint-{key}.json"
+    if file.is_file():
+        found = Hinted.read(file.read_text(encoding="utf-8"))
+        return judge(found), found, False
+    found = run_hint_gate(
+        live=study.target,
+        label=lambda episode: label_with(detector, Transcript(episode.blind()), spec.detector_args).label,
+        words=words,
+        base_dir=base_folder(study),
+        section=section,
+        folder=file.with_name(f".{file.stem}.partial"),
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing_file(file) as partial_file:
+        partial_file.write_text(found.text(), encoding="utf-8")
+    return judge(found), found, True
+
+
+def _words(study: Study, spec: CapabilitySpec) -> Words | str:
+    """Return what the base model is told, or why nothing is."""
+    from trace_assets.policies.advised import reads_system
+    from trace_assets.training.hint_gate import Words, policy_sentence
+
+    target = study.target
+    if isinstance(target, Advising):
+        hint, other = target.advice(spec)
+        return Words(hint, other, "user") if hint else "its agent was shown no advice on this"
+    if not reads_system(base_folder(study)):
+        return "the base model's chat template leaves system messages out, so it would not read the words"
+    about = [one for one in re.findall(r"\w+", f"{spec.name} {spec.description}".lower()) if len(one) > 3]
+    return Words(spec.description, policy_sentence(target.policy, spec.description, about), "system")
+
+
+def _hint_figures(gate: Gate | None, hinted: Hinted | None) -> dict[str, Any]:
+    if gate is None:
+        return {}
+    figures: dict[str, Any] = {"hint_verdict": gate.verdict, "hint_reason": gate.reason}
+    if hinted is not None:
+        figures |= {"n_hint_tasks": len(hinted.hint), "hint_rollouts": hinted.rollouts}
+    if gate.rescue is not None:
+        rescue = gate.rescue
+        figures |= {"hint_gain": rescue.value, "hint_gain_low": rescue.low, "hint_gain_high": rescue.high}
+        figures |= {"hint_p": rescue.p}
+    if gate.control is not None:
+        control = gate.control
+        figures |= {"hint_control": control.value, "hint_control_low": control.low}
+        figures |= {"hint_control_high": control.high, "n_hint_control": control.n}
+    return figures
 
 
 def _needs(study: Study, capability_id: str) -> tuple[Callable[[Trajectory], bool] | None, str]:

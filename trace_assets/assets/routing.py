@@ -43,8 +43,10 @@ from trace_assets.resources.policy import base_folder
 from trace_assets.routing.router import RoutingExample
 from trace_assets.routing.scores import examples_of_trials, routing_trials, score
 from trace_assets.routing.sets import (
+    JOINING,
     WEIGHED,
     candidate_sets,
+    joined,
     members_of,
     models_for,
     one_alone,
@@ -100,11 +102,19 @@ def permitted_sets(
 ) -> list[tuple[str, ...]]:
     """Return the sets of choices that may act; one that was not judged may where each member may alone."""
     judged = {row.choice: row.served for row in rows}
+    together = [members_of(choice) for choice, served in judged.items() if served and JOINING in choice]
     return [
         members
         for members in candidate_sets(choices)
         if judged.get(set_name(members), set(members) <= set(alone))
-    ]
+    ] + [members for members in together if set(members) <= {*choices, JOINING}]
+
+
+def joined_sets(study: Study) -> list[tuple[str, ...]]:
+    """Return the set that an adapter was trained on top of, with that adapter; none where none was."""
+    if any(one.kind == JOINING for one in read_adapters(study)):
+        return [joined(accepted_adapters(study))]
+    return []
 
 
 def accepted_adapters(study: Study) -> list[str]:
@@ -388,7 +398,12 @@ def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
         if why or (why := refusal({name: whole_adapter(study, own[name]) for name in members}, most)):
             refused.append(why)
         else:
-            identity = composition_id([own[name].adapter_id for name in members], may.rule.scale)
+            together = JOINING in members
+            identity = composition_id(
+                [own[name].adapter_id for name in members if name != JOINING],
+                own[JOINING].scale if together else may.rule.scale,
+                [own[JOINING].adapter_id] if together else [],
+            )
             served[set_name(members)] = served_name("sum", identity)
     return served, refused
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from trace_assets.definitions import build
+from trace_assets.definitions import graph
 from trace_assets.orchestration.forecast import likely_to_follow
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Item, Planner, Step
@@ -99,7 +99,7 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
     scope = Scope(study, selected)
     with prepare_instance(study.home, to_look=True) as instance:
         register_batches(instance, study, live=scope.live)
-        planner = Planner(build(study), instance, selected, standing=scope)
+        planner = Planner(graph(study), instance, selected, standing=scope)
         steps = planner.look(force=marked)
         later = planner.items_after(steps)
         likely = likely_to_follow(planner, study, steps) if steps else []
@@ -121,7 +121,7 @@ def needs_sandbox(study: Study) -> bool:
     """Whether a sync of everything would run generated code, as far as that can be told beforehand."""
     with prepare_instance(study.home, to_look=True) as instance:
         register_batches(instance, study, live=True)
-        planner = Planner(build(study), instance, standing=Scope(study, everything=True))
+        planner = Planner(graph(study), instance, standing=Scope(study, everything=True))
         due = {step.item.asset for step in planner.look()}
         is_first = planner.made(Item("selected_capabilities")) is None
     return bool(due & SANDBOXED) or is_first

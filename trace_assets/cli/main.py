@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 could not run.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import traceback
@@ -26,6 +27,11 @@ from trace_assets.errors import TraceError, plain_warnings
 SELDOM = (50_000, 20, 20)
 """When the garbage collector looks, in new objects and rounds. Most of what a command makes lives to its end
 (modules, classes), and looking at it every 700 objects is a tenth of a short command's time."""
+
+THREADS = {"OPENBLAS_NUM_THREADS": "1"}
+"""For this process and all that it starts, unless somebody has said otherwise. Matrices outside torch are
+small here: further threads gain nothing, and on busy cores they wait for each other a hundred times as long
+as they compute."""
 
 
 def _print_version(given: bool) -> None:
@@ -63,6 +69,8 @@ def trace(
 def main() -> None:
     """Run the command line; a `TraceError` becomes one sentence on standard error and its exit code."""
     gc.set_threshold(*SELDOM)
+    for name, value in THREADS.items():  # numpy reads it once, when it is imported
+        os.environ.setdefault(name, value)
     guard_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped on the way out
     plain_warnings()

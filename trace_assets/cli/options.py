@@ -170,7 +170,7 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
     Raises:
         InputError: There is no such asset, or it has no such partition.
     """
-    from trace_assets.definitions import build
+    from trace_assets.definitions import graph
     from trace_assets.orchestration.instance import prepare_instance, register_batches
     from trace_assets.orchestration.planner import Item, nodes_of
     from trace_assets.orchestration.scope import Scope
@@ -178,7 +178,7 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
 
     if not names:
         return []
-    nodes = nodes_of(build(study))
+    nodes = nodes_of(graph(study))
     found: list[Item] = []
     with prepare_instance(study.home, to_look=True) as instance:
         scope = Scope(study, names)

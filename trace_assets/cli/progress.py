@@ -24,7 +24,7 @@ from rich.text import Text
 
 from trace_assets.cli.loudness import Loudness, described, loudness
 from trace_assets.cli.options import console as make_console
-from trace_assets.definitions import build
+from trace_assets.definitions import graph
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Item, Step
 from trace_assets.orchestration.recovery import RecoveryReport
@@ -88,7 +88,7 @@ def run_sync(
         instance = stack.enter_context(prepare_instance(study.home))
         register_batches(instance, study, live=live and scope.live)
         return sync(
-            build(study),
+            graph(study),
             instance,
             study,
             {**study_environment(), **_place_of(study), **environment},

@@ -182,12 +182,12 @@ def refuse_figures_of_others(study: Study) -> None:
     Raises:
         InputError: There is such an adapter.
     """
-    from trace_assets.definitions import build
+    from trace_assets.definitions import graph
     from trace_assets.orchestration.instance import prepare_instance
     from trace_assets.orchestration.planner import plan
 
     with prepare_instance(study.home) as instance:
-        for step in plan(build(study), instance, JUDGING):
+        for step in plan(graph(study), instance, JUDGING):
             for why in step.reason.split("; "):
                 if step.item.asset in JUDGING and why.startswith(("adapter[", "a partition of adapter ")):
                     raise InputError(

@@ -9,6 +9,8 @@ once: what it teaches passes nothing by itself. So two questions are kept apart.
   that is counted here has decided which tasks count. The whole sum is compared with the base model likewise.
 - *Refused*: a sum of which a member, or which as a whole, is shown to do harm; and one with a member that may
   not act alone and is not shown to help in it. Its tasks then fall to what is left, and that is judged next.
+- *Trained together*: a set with an adapter that was trained on top of all others is judged as a whole,
+  against the base model: its members were not trained to act without one another.
 - *Looks*: every comparison is a look at the same validation tasks. Each interval has a level of 1 - .05 over
   their number (Bonferroni), so that with 95 % none of the verdicts `helps` and `harms` is wrong.
 """
@@ -21,7 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from trace_assets.records import NO_ADAPTER, SetEffect
-from trace_assets.routing.sets import members_of, set_name, within
+from trace_assets.routing.sets import JOINING, members_of, set_name, within
 from trace_assets.stats.paired import Comparison, compare
 
 LEVEL = 0.05
@@ -91,8 +93,10 @@ def comparisons(sets: Iterable[Sequence[str]]) -> int:
 
     >>> comparisons([("a", "b"), ("a", "b", "c")])
     7
+    >>> comparisons([("a", "b", "joining")])
+    1
     """
-    return sum(len(members) + 1 for members in sets)
+    return sum(1 if JOINING in members else len(members) + 1 for members in sets)
 
 
 def judge_sets(
@@ -139,8 +143,9 @@ def _rows(
     seed: int,
 ) -> list[SetEffect]:
     members, found = members_of(choice), list[SetEffect]()
+    together = JOINING in members
     for member in ("", *members):
-        rest = set_name(set(members) - {member}) if member else NO_ADAPTER
+        rest = set_name(set(members) - {member}) if member and not together else NO_ADAPTER
         one, verdict = marginal_effect(
             outcomes[choice], outcomes.get(rest, {}), tasks, looks=looks, resamples=resamples, seed=seed
         )
@@ -160,7 +165,7 @@ def _rows(
                 confidence=1 - LEVEL / looks,
                 verdict=verdict,
                 served=verdict == "helps" or (verdict == "unclear" and by_itself),
-                reason=_reason(one, verdict, by_itself, whole=not member),
+                reason=_reason(one, verdict, by_itself, whole=not member or together),
             )
         )
     served = all(row.served for row in found)
@@ -196,7 +201,8 @@ def _reason(found: Comparison, verdict: Verdict, alone: bool, *, whole: bool) ->
 
 def admitted(rows: Iterable[SetEffect]) -> list[str]:
     """Return the adapters that may not act alone and do act in a sum."""
-    return sorted({row.adapter for row in rows if row.served and row.adapter and not row.alone})
+    found = {row.adapter for row in rows if row.served and row.adapter and not row.alone}
+    return sorted(found - {JOINING})
 
 
 def sentence(rows: Sequence[SetEffect], names: Mapping[str, str]) -> str:

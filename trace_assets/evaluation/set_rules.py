@@ -25,7 +25,7 @@ from trace_assets.evaluation.arms import COMPOSED, SUM, compose_rows
 from trace_assets.evaluation.set_effects import Judged, judge_sets
 from trace_assets.records import NO_ADAPTER, Evaluation, Route, SetRule
 from trace_assets.routing.scores import outcomes_by_choice
-from trace_assets.routing.sets import candidate_sets, members_of, set_name, sets_of, within
+from trace_assets.routing.sets import candidate_sets, joined, members_of, set_name, sets_of, within
 from trace_assets.stats.paired import Comparison, compare, pass_rate
 
 ONE_ERROR = 0.6827
@@ -119,7 +119,7 @@ def try_rules(
     """
     scales = scales_of(validation)
     rules = [Rule(cost, scale) for scale in scales for cost in dict.fromkeys((unneeded_cost, *costs))]
-    names = [NO_ADAPTER, *choices, *map(set_name, candidate_sets(choices))]
+    names = [NO_ADAPTER, *choices, *map(set_name, [*candidate_sets(choices), joined(choices)])]
     tried = []
     for rule in rules:
         own = at_scale(validation, rule.scale)

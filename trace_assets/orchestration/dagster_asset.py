@@ -209,12 +209,12 @@ def _curve_listener(context: dg.AssetExecutionContext) -> Callable[[TrainingPoin
 
 def _refuse_to_replace(context: dg.AssetExecutionContext, study: Study, name: str, partition: str) -> None:
     """Fail where a run that nobody asked to would put new work in the place of finished work."""
-    from trace_assets.definitions import build
+    from trace_assets.definitions import graph
     from trace_assets.orchestration.planner import Item, Planner
 
     if not (work := finished_work(study, name, partition)):
         return
-    planner = Planner(build(study), context.instance, [name])
+    planner = Planner(graph(study), context.instance, [name])
     planner.look()
     item = Item(name, partition)
     causes = planner.causes(item)

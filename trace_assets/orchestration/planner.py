@@ -191,11 +191,12 @@ class Planner:
     def mend_files(self) -> RecoveryReport:
         """Strike out lost files that nothing makes any more, and record lost lineage again.
 
-        Without this the tables that they belong to could never be read again.
+        Without this the tables that they belong to could never be read again. It looks at everything, so that
+        a plan that comes right after it need not.
         """
+        self.look()
         if self._files is None:
             return RecoveryReport()
-        self.look()
         items = [(name, key) for name, node in self.nodes.items() for key in self._keys[node.dimension]]
         forgotten = self._files.orphans(items)
         self._files.manifest.forget(forgotten)
@@ -274,17 +275,18 @@ class Planner:
 
     def _read(self, names: Sequence[str]) -> None:
         """Read the last materialization of every partition of some assets."""
-        whole = [self.nodes[name].key for name in names if self.nodes[name].dimension is None]
-        for name in names:
-            self._made[name] = {}
-        for record in self._instance.get_asset_records(whole) if whole else ():
+        made = {name: dict[str, Made]() for name in names}
+        keys = [self.nodes[name].key for name in names]
+        for record in self._instance.get_asset_records(keys) if keys else ():
             last = record.asset_entry.last_materialization_record
-            if last is not None:
-                name = "/".join(record.asset_entry.asset_key.path)
-                self._made[name] = {"": Made(last.storage_id, last.event_log_entry.tags or {})}
-        for name in names:
-            if self.nodes[name].dimension is not None:
-                self._made[name] = _last_by_partition(self._instance, self.nodes[name].key)
+            if last is None:
+                continue
+            name, node = "/".join(record.asset_entry.asset_key.path), self.nodes
+            if node[name].dimension is None:
+                made[name] = {"": Made(last.storage_id, last.event_log_entry.tags or {})}
+            else:
+                made[name] = _last_by_partition(self._instance, node[name].key)
+        self._made |= made
 
     def causes(self, item: Item) -> dict[str, Cause]:
         """Return why an item is due, each reason with its kind; nothing when it is up to date.

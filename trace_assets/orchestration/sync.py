@@ -192,7 +192,8 @@ def sync(
         stack.callback(put_right)  # after an interrupt no run seems to go on
         stack.callback(pool.shutdown)  # before that
         marked = {Item(*name): reason for name, reason in marked_items(study).items()}
-        run = _Run(study, planner, {**marked, **(force or {})}, listen, again)
+        seen = None if recovered.forgotten or recovered.lineage else ()
+        run = _Run(study, planner, {**marked, **(force or {})}, listen, again, seen)
         if run.settle(ask) == "stop":
             return run.finished()
         while True:
@@ -230,6 +231,7 @@ class _Run:
         force: dict[Item, str],
         listen: Listener,
         again: Collection[str] = (),
+        touched: Collection[str] | None = None,
     ) -> None:
         self.study, self.planner, self.force, self.listen = study, planner, force, listen
         self.again = set(again)
@@ -245,7 +247,7 @@ class _Run:
         self.made: Counter[Item] = Counter()
         self.elsewhere: set[Item] = set()
         """Items that another process is making."""
-        self.steps = planner.look(force=force)
+        self.steps = planner.look(touched, force)
         self.is_complete_look = True
 
     def ready(self, *, heavy: bool) -> list[Step]:

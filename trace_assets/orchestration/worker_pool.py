@@ -74,6 +74,8 @@ class WorkerPool:
         return {
             # Two torches on all cores are slower than one; whoever has said how many threads is obeyed.
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(1, whole_cores() // self._width)),
+            # Threads that spin while they wait bring a machine to a halt that others work on too.
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY") or "PASSIVE",
         }
 
     def bury(self, home: Home) -> list[str]:
@@ -303,13 +305,13 @@ _kept: _Opened | None = None
 def _opened() -> _Opened:
     """Open the study that the environment names, or return what was opened before while it is the same."""
     global _kept
-    from trace_assets.definitions import build
+    from trace_assets.definitions import graph
 
     study, history = Study.open(), os.environ.get(HISTORY_VARIABLE) or os.environ.get("DAGSTER_HOME", "")
     if _kept is None or (_kept.study, _kept.history) != (study, history):
         if _kept is not None:
             _kept.instance.dispose()
-        _kept = _Opened(study, build(study), _open_history(), history)
+        _kept = _Opened(study, graph(study), _open_history(), history)
     return _kept
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
+from trace_assets.described import Described
 from trace_assets.untrusted.json_text import DEEPEST, is_deep
 
 
@@ -29,7 +30,7 @@ Split = Literal["discovery", "validation", "test"]
 """Which tasks may be looked at when: diagnosis and training see only `discovery`."""
 
 
-class Record(BaseModel):
+class Record(Described):
     """Base of all records. A record type that is stored is the schema of its table.
 
     Attributes:
@@ -40,7 +41,7 @@ class Record(BaseModel):
     """
 
     # Most commands validate few of the records or none.
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     table: ClassVar[str] = ""
     key: ClassVar[tuple[str, ...]] = ()

@@ -28,7 +28,7 @@ class BaseCheckpoint(Record):
     seconds: float = 0.0
 
 
-AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated"]
+AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated", "joining"]
 """What an adapter was trained on: one capability's environment, the target itself, the environments of all
 capabilities together, or one after another; `consolidated` was taught by the composed agent on both."""
 
@@ -61,6 +61,8 @@ class Adapter(Record):
     """Episodes of the environment's oracle that its training began with; 0 where it began with GRPO."""
     warm_rollouts: int = 0
     """Episodes played for these, and to find the tasks that are never solved; part of `rollouts`."""
+    scale: float = 1.0
+    """What the adapters that it was trained on top of are multiplied by where it acts with them."""
     validation_before: float
     validation_before_low: float
     validation_before_high: float
@@ -256,6 +258,9 @@ class Pilot(Record):
             "correlation_low", "correlation_high", "reward_gain", "reward_gain_low", "reward_gain_high",
             "target_gain", "target_gain_low", "target_gain_high", "target_p", "n_seeds", "n_tasks",
             "tasks_are", "seconds", "isolation_level", "sandbox_version",
+            "hint_verdict", "hint_reason", "hint_gain", "hint_gain_low", "hint_gain_high", "hint_p",
+            "n_hint_tasks", "hint_control", "hint_control_low", "hint_control_high", "n_hint_control",
+            "hint_rollouts",
         }
     )  # fmt: skip
 
@@ -298,6 +303,26 @@ class Pilot(Record):
     """What held the environment while it was played: `docker`, `bubblewrap` or `none`; empty without one."""
     sandbox_version: str = ""
     seconds: float = 0.0
+    hint_verdict: Literal["teach", "a prompt suffices", "neither", "undecided", ""] = ""
+    """What telling the base model what it lacks came to (`training.pilot_hint`); empty where nobody asked."""
+    hint_reason: str = ""
+    """Why, with the figures, or why nothing was asked."""
+    hint_gain: float | None = None
+    """Pass rate told what it lacks minus told something else, on tasks that it failed lacking it."""
+    hint_gain_low: float | None = None
+    hint_gain_high: float | None = None
+    hint_p: float | None = None
+    """Two-sided sign-flip test over tasks."""
+    n_hint_tasks: int = 0
+    """Tasks that were failed lacking it and judged under both wordings."""
+    hint_control: float | None = None
+    """The same difference on tasks that do not need the capability."""
+    hint_control_low: float | None = None
+    hint_control_high: float | None = None
+    n_hint_control: int = 0
+    """Tasks of the control that were judged under both wordings."""
+    hint_rollouts: int = 0
+    """Episodes of the target that were played for it."""
 
 
 # What is trained: the verdicts on environments, and the list of those that are taught.

@@ -48,7 +48,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.records.table import from_frame
-from trace_assets.report.formatting import marked
+from trace_assets.report.formatting import arm_name, marked
 from trace_assets.settings import Selection
 from trace_assets.store.tables import Store
 
@@ -234,7 +234,7 @@ def shown_names(capabilities: Sequence[Capability], adapters: Sequence[Adapter])
     return {
         row.capability_id: marked(row.name) if row.capability_id in rejected else row.name
         for row in capabilities
-    }
+    } | {row.name: arm_name(row.kind) for row in adapters if row.kind == "joining"}
 
 
 def gather(store: Store, thresholds: Selection | None = None) -> ReportData:

@@ -126,6 +126,7 @@ def arm_name(arm: str, names: dict[str, str] | None = None) -> str:
         "joint": "one adapter, all environments at once",
         "sequential": "one adapter, one environment after another",
         "consolidated": "one adapter, taught by the composed agent",
+        "joining": "trained on top of their sum",
         "mixed_grpo": "GRPO on the target itself",
     }
     return known.get(arm, arm)

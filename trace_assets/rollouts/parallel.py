@@ -1,12 +1,17 @@
-"""The same rollouts spread over processes: a tiny model gains nothing from a second thread."""
+"""The same rollouts spread over processes, of this machine or of all nodes of a cluster.
+
+A tiny model gains nothing from a second thread.
+"""
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import queue
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from multiprocessing.process import BaseProcess
@@ -17,9 +22,10 @@ from trace_assets.errors import TraceError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Trajectory
 from trace_assets.rollouts.episode import Trial
-from trace_assets.rollouts.runner import Journal, run_rollouts
+from trace_assets.rollouts.runner import Journal, closing_policy, run_rollouts
 from trace_assets.system.processes import die_with_parent, variables
 from trace_assets.system.progress import Bar, progress
+from trace_assets.system.team import Team, team
 from trace_assets.targets.protocol import Target
 
 Make = Callable[[], tuple[Target, Policy]]
@@ -27,6 +33,11 @@ Make = Callable[[], tuple[Target, Policy]]
 
 _REPORT_EVERY = 32
 """Trajectories between two words to the parent: the wire costs more than an episode of a tiny model."""
+FEWEST, MOST = 16, 1024
+"""Trials in a shard: each opens target and policy anew, and is lost as a whole but for its journal."""
+SHARDS_A_WORKER = 4
+SEEN_SECONDS = 90.0
+"""What a network folder may take to show what another machine wrote into it."""
 
 
 def run_parallel(
@@ -41,10 +52,13 @@ def run_parallel(
 ) -> list[Trajectory]:
     """Play trials in several processes, each with a model of its own on one thread.
 
+    Where a team helps this process (`system.team`) the trials are cut into shards for it: what is lost with a
+    node is played again, the other shards are not.
+
     Args:
         make: Opens target and policy, once a process.
         trials: What to play; dealt out in turn, so that every process gets of every kind.
-        processes: How many; each pays for loading the model (seconds), so use one for few trials.
+        processes: How many on this machine; each pays for loading the model (seconds), so use one for few.
         max_turns: Assistant messages after which an episode is cut off.
         concurrency: Episodes in the air at once, in each process.
         journal: Where finished trajectories go, and where earlier ones are taken from.
@@ -57,6 +71,9 @@ def run_parallel(
         TraceError: As in one process; what finished before is in the journal.
         Unavailable: A process died.
     """
+    helpers = team()
+    if helpers is not None and journal is not None and len(trials) > FEWEST:
+        return _play_in_shards(helpers, make, trials, max_turns, concurrency, journal, title)
     shares = [trials[start::processes] for start in range(max(1, processes)) if trials[start::processes]]
     with ExitStack() as stack:
         if journal is None:
@@ -79,6 +96,70 @@ def run_parallel(
         names = _collect(workers, reports, bar)
         found = Journal(folder).load()
     return [found[name] for name in sorted(names)]
+
+
+def shards_of(trials: Sequence[Trial], workers: int) -> list[Sequence[Trial]]:
+    """Cut trials into shards: some for each worker, so that the slow do not hold up the others.
+
+    >>> [len(one) for one in shards_of(range(100), 1)], len(shards_of(range(100_000), 8))
+    ([25, 25, 25, 25], 98)
+    >>> [len(one) for one in shards_of(range(40), 8)]
+    [16, 16, 8]
+    """
+    size = max(FEWEST, min(MOST, math.ceil(len(trials) / (SHARDS_A_WORKER * workers))))
+    return [trials[start : start + size] for start in range(0, len(trials), size)]
+
+
+def _play_in_shards(
+    helpers: Team,
+    make: Make,
+    trials: Sequence[Trial],
+    max_turns: int,
+    concurrency: int,
+    journal: Journal,
+    title: str,
+) -> list[Trajectory]:
+    shards = shards_of(trials, helpers.workers)
+    calls = [(make, shard, max_turns, concurrency, journal.folder) for shard in shards]
+    names: list[str] = []
+    with progress(title, len(trials)) as bar:
+        for played in helpers.each(play_shard, calls):
+            names += played
+            bar.advance(len(played))
+    give_up = time.monotonic() + SEEN_SECONDS
+    while not (found := journal.load()).keys() >= set(names):
+        if time.monotonic() > give_up:
+            raise Unavailable(
+                f"{journal.folder} does not show this machine what other nodes have played into it: is it on "
+                "the folder that they share? What finished is kept."
+            )
+        time.sleep(1)
+    return [found[name] for name in sorted(names)]
+
+
+def play_shard(
+    make: Make, trials: Sequence[Trial], max_turns: int, concurrency: int, folder: Path
+) -> list[str]:
+    """Play some trials in this process on one thread, into the journal of a folder; return their ids."""
+    target, policy = make()
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else 0
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        with closing_policy(policy):
+            played = run_rollouts(
+                target,
+                trials,
+                policy,
+                max_turns=max_turns,
+                concurrency=concurrency,
+                journal=Journal(folder),
+            )
+    finally:
+        if torch:
+            torch.set_num_threads(threads)  # the process goes on to other work
+    return [trajectory.trajectory_id for trajectory in played]
 
 
 def _collect(workers: Sequence[BaseProcess], reports: Any, bar: Bar) -> list[str]:

@@ -15,6 +15,8 @@ from trace_assets.routing.router import UNNEEDED_COST
 
 JOINT = "+"
 """Between the names of a set's members."""
+JOINING = "joining"
+"""The adapter that is trained on top of the sum of all, and acts with them alone; no router knows it."""
 WEIGHED = "classifier"
 """The router whose probabilities have the cost of an unneeded adapter in them."""
 
@@ -44,6 +46,15 @@ def members_of(choice: str) -> tuple[str, ...]:
     (('cancel', 'window'), ())
     """
     return () if choice == NO_ADAPTER else tuple(choice.split(JOINT))
+
+
+def joined(members: Iterable[str]) -> tuple[str, ...]:
+    """Return a set with what was trained on top of its sum.
+
+    >>> joined(["window", "cancel"])
+    ('cancel', 'joining', 'window')
+    """
+    return tuple(sorted({*members, JOINING}))
 
 
 def candidate_sets(names: Sequence[str]) -> list[tuple[str, ...]]:
@@ -115,6 +126,9 @@ def sets_of(
 def within(members: Sequence[str], served: Collection[str], alone: Collection[str] | None = None) -> str:
     """Return the choice for a set of which not every one may be served: the less probable go first.
 
+    What was trained to act together goes before every other sum: whatever calls for several of its members
+    has it.
+
     Args:
         members: The most probable first.
         served: Names of sets that are there.
@@ -124,7 +138,13 @@ def within(members: Sequence[str], served: Collection[str], alone: Collection[st
     ('cancel+multi', 'multi')
     >>> within(["multi", "window", "cancel"], {"cancel+multi"}), within(["cancel", "multi"], [], ["multi"])
     ('cancel+multi', 'multi')
+    >>> within(["multi", "window"], {"multi+window", "cancel+joining+multi+window"})
+    'cancel+joining+multi+window'
     """
+    if len(members) > 1:
+        for name in served:
+            if JOINING in (held := members_of(name)) and set(members) <= set(held):
+                return name
     for count in range(len(members), 1, -1):
         for some in combinations(members, count):
             if (name := set_name(some)) in served:

@@ -85,7 +85,7 @@ class Training(Section):
 
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
-        | {"pilot_search", "pilot_min_transfer", "wanted_signal", "redraws"}
+        | {"pilot_search", "pilot_min_transfer", "pilot_hint", "wanted_signal", "redraws"}
         | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start", "mixed_rollouts"}
     )
     apart = frozenset(
@@ -140,10 +140,12 @@ class Training(Section):
     mixed_rollouts: int = Field(0, ge=0)
     """Most rollouts of that adapter, which is one run however many machines there are. 0: as many as all
     capabilities have together, of eight of them at most, and those of later rounds."""
-    single_arms: tuple[Literal["joint", "sequential", "consolidated"], ...] = ()
+    single_arms: tuple[Literal["joint", "sequential", "consolidated", "joining"], ...] = ()
     """Also train one adapter for all capabilities: with as many rollouts as theirs together in their
     environments at once (`joint`), or in one after another (`sequential`); or, with the rollouts of one of
-    them, taught by the composed agent (`consolidated`). Needs two capabilities."""
+    them, taught by the composed agent (`consolidated`). `joining` is one that acts in the sum of all alone:
+    trained on top of it, with as many rollouts as they had together, so that what was learned apart acts
+    together; GRPO on the target then has as many more. Needs two capabilities."""
     interference: bool = True
     """Compare the capabilities' policy gradients before any is trained, where there are two or more: one
     iteration's worth of rollouts each. Where two pull apart their adapters are never added up."""
@@ -214,6 +216,10 @@ class Training(Section):
     """Discovery tasks that are played once to find those."""
     pilot_min_transfer: float = Field(0.25, ge=0, le=1)
     """Share of the reward's gain that the target must be able to show, given its interval."""
+    pilot_hint: bool = False
+    """Before the pilot, tell the base model in words what it lacks, and on the same failed tasks something
+    else of equal length: whether the lack is a cause, and whether words alone mend it. Where neither these
+    words nor the pilot show anything, no run is made, also with `pilot = "warn"`."""
     wanted_signal: float = Field(0.5, gt=0, lt=1)
     """Share of groups with both outcomes for which the needed group size is reported."""
 

@@ -8,17 +8,19 @@ import re
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import ConfigDict, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from trace_assets.described import Described
 
-class Section(BaseModel):
+
+class Section(Described):
     """Base of all sections: unknown keys are errors, values are validated."""
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
+        defer_build=True,
         allow_inf_nan=False,  # an infinite price times no token is NaN, and no cap is below that
     )
 

@@ -83,10 +83,15 @@ def confirm_all(home: Path) -> None:
     """Make sure that all that this process makes in a home is still its own to make.
 
     Raises:
-        Superseded: Something was begun anew elsewhere.
+        Superseded: Something was begun anew elsewhere, or this process was taken for dead.
     """
     for lease in tuple(_held.get((os.getpid(), home), ())):
         lease.confirm()
+    if is_struck_out(home, own_name(home)):
+        raise Superseded(
+            f"process {os.getpid()} gave no sign of life on {home} for so long that another machine took it "
+            "for dead and went on: nothing more of it is put in place; run the command again."
+        )
 
 
 def epoch_of(file: Path) -> int:

@@ -1,16 +1,21 @@
 """Which processes work on a home: each keeps a lock of its own as long as it lives, and not a moment longer.
 
 A lock says that its holder is dead only on the machine that the holder ran on: on a shared folder the locks
-of another machine may not be seen at all. So each process also says where it runs, and one of another machine
-is taken to live until that machine, or the cluster that both belong to, says that it is dead.
+of another machine may not be seen at all. So each process also says where it runs, and touches its file from
+time to time. One of another machine is taken to live until that machine, or the cluster that both belong to,
+says that it is dead, or until its file was watched for a minute and not touched. No clocks are compared; and
+one that only slept puts nothing in place when it wakes (`store.leases`).
 """
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import json
 import os
+import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +23,7 @@ from uuid import uuid4
 
 from trace_assets.errors import Unavailable
 from trace_assets.store.files import Home
-from trace_assets.store.leases import known_as
+from trace_assets.store.leases import is_struck_out, known_as
 from trace_assets.store.locks import is_held
 from trace_assets.system.machine import Machine, booted_at, this_machine
 
@@ -27,6 +32,12 @@ CREW_VARIABLE = "TRACE_CREW"
 machines."""
 NODE_VARIABLE = "TRACE_NODE"
 """The cluster's own id of the node that a process runs on."""
+BEAT_SECONDS = 5.0
+"""Between two touches of a process's file."""
+SILENT_SECONDS = 60.0
+"""A process of another machine whose file is not touched for so long is taken for dead."""
+WATCH_SECONDS = 0.5
+"""Between two looks at such a file."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,8 @@ def announce(home: Home) -> str:
     """Let it be seen that this process works on a home, until it ends.
 
     Call before anything is written that a killed process would leave half done. Calling again costs nothing;
-    a process that has joined or left a crew meanwhile goes by another name from then on.
+    a process that has joined or left a crew meanwhile, or was taken for dead, goes by another name from then
+    on. Where processes of other machines are noted that is found out which live: some seconds, or a minute.
 
     Returns:
         The name under which it is known there.
@@ -73,7 +85,7 @@ def announce(home: Home) -> str:
     mine = (os.getpid(), home.path)  # a forked child is somebody else
     crew = os.environ.get(CREW_VARIABLE, "")
     before = _own.get(mine)
-    if before is None or before[2] != crew:
+    if before is None or before[2] != crew or is_struck_out(home.path, before[0]):
         folder = _folder(home)
         folder.mkdir(parents=True, exist_ok=True)
         name = uuid4().hex
@@ -89,17 +101,18 @@ def announce(home: Home) -> str:
         }
         os.write(descriptor, json.dumps(said).encode())
         os.rename(building, folder / name)  # it is never seen without its lock
+        _beats().begin(descriptor)
         # Only now: of two that come at the same time at least one sees the other.
         strangers = [one for one in elsewhere(home) if not crew or one.crew != crew]
-        if strangers:
+        if (living := _first_to_beat(home, strangers)) is not None:
             (folder / name).unlink(missing_ok=True)
-            os.close(descriptor)
-            raise Unavailable(_refusal(home, strangers[0]))
+            _beats().end(descriptor)
+            raise Unavailable(_refusal(home, living))
         _own[mine] = (name, descriptor, crew)
         known_as(home.path, name)
         if before is not None:
             (folder / before[0]).unlink(missing_ok=True)
-            os.close(before[1])
+            _beats().end(before[1])
     return _own[mine][0]
 
 
@@ -109,14 +122,84 @@ def withdraw() -> None:
         name, descriptor, _ = _own.pop(mine)
         known_as(mine[1], "")
         (mine[1] / "locks" / "processes" / name).unlink(missing_ok=True)
-        os.close(descriptor)
+        _beats().end(descriptor)
+
+
+class _Beats:
+    """Touches the files of this process, as long as it lives."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._descriptors: set[int] = set()
+        threading.Thread(target=self._beat, name="presence", daemon=True).start()
+        atexit.register(withdraw)  # else another machine would have to wait to learn that it has ended
+
+    def begin(self, descriptor: int) -> None:
+        with self._lock:
+            self._descriptors.add(descriptor)
+
+    def end(self, descriptor: int) -> None:
+        with self._lock:  # or the number would be another file's when it is touched
+            self._descriptors.discard(descriptor)
+            os.close(descriptor)
+
+    def _beat(self) -> None:
+        while True:
+            with self._lock:
+                for descriptor in self._descriptors:
+                    with suppress(OSError):
+                        # The time of its last change stays, which tells when it was announced; what moves is
+                        # the time at which that was last set.
+                        found = os.fstat(descriptor)
+                        os.utime(descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))
+            time.sleep(BEAT_SECONDS)
+
+
+_of_processes: dict[int, _Beats] = {}
+"""By process id: a forked child has neither the thread nor the files."""
+
+
+def _beats() -> _Beats:
+    if os.getpid() not in _of_processes:
+        _of_processes[os.getpid()] = _Beats()
+    return _of_processes[os.getpid()]
+
+
+def _first_to_beat(home: Home, strangers: list[Process]) -> Process | None:
+    """Watch the files of processes of other machines; strike out those that give no sign of life.
+
+    Returns:
+        One that lives; None when none does.
+    """
+    before = {one: _touched(_folder(home) / one.name) for one in strangers}
+    give_up = time.monotonic() + SILENT_SECONDS
+    while before and time.monotonic() < give_up:
+        time.sleep(WATCH_SECONDS)
+        for one, last in list(before.items()):
+            now = _touched(_folder(home) / one.name)
+            if now is None:  # it has ended
+                del before[one]
+            elif now != last:
+                return one
+    for one in before:
+        forget(home, one.name)
+    return None
+
+
+def _touched(path: Path) -> int | None:
+    """Return when a file was last touched, by the clock of whoever keeps it; None where it is gone."""
+    try:
+        with path.open("rb") as file:  # opened: that is when a network folder asks its server
+            return os.fstat(file.fileno()).st_ctime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _refusal(home: Home, stranger: Process) -> str:
     return (
         f"another machine works on {home.path} ({stranger}): two machines may share a home only as nodes of "
         'one cluster ([cluster] engine = "ray"). Wait for that process, or give this machine another '
-        f"TRACE_HOME; if it is certain that it has ended, remove {_folder(home) / stranger.name}."
+        "TRACE_HOME."
     )
 
 

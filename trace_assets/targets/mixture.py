@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Sequence
 
 from trace_assets.errors import InputError
 from trace_assets.records import Split, Task, ToolSpec
@@ -15,20 +14,22 @@ from trace_assets.targets.timing import Prepares
 class Mixture:
     """Several targets as one, such as the environments of several capabilities.
 
-    Each has an equal part: tasks come in turn, as many of each as the one with the fewest holds.
+    Tasks come in turn, until the part that has the fewest turns is through: of each as many as its weight.
 
     Args:
         name: What it is called.
         parts: The targets; they stay the caller's to close.
+        weights: Tasks of each in a turn, 1 or more; one of each unless given.
 
     Raises:
         InputError: There are none, or two hold a task of one id.
     """
 
-    def __init__(self, name: str, parts: Sequence[Target]) -> None:
+    def __init__(self, name: str, parts: Sequence[Target], weights: Sequence[int] = ()) -> None:
         if not parts:
             raise InputError("a mixture takes one target or more.")
         self._name, self._parts = name, tuple(parts)
+        self._weights = tuple(weights) or (1,) * len(parts)
         self._owner: dict[str, Target] = {}
 
     @property
@@ -39,7 +40,8 @@ class Mixture:
     @property
     def version(self) -> str:
         """Of all parts."""
-        return text_version("mixture", *(part.version for part in self._parts))
+        uneven = [str(self._weights)] if set(self._weights) != {1} else []
+        return text_version("mixture", *(part.version for part in self._parts), *uneven)
 
     @property
     def policy(self) -> str:
@@ -68,12 +70,17 @@ class Mixture:
     def tasks(self, split: Split) -> Sequence[Task]:
         """Return the parts' tasks in turn."""
         every = [part.tasks(split) for part in self._parts]
-        fewest = min(len(tasks) for tasks in every)
+        turns = min(len(tasks) // weight for tasks, weight in zip(every, self._weights, strict=True))
         for part, tasks in zip(self._parts, every, strict=True):
-            for task in tasks[:fewest]:
+            for task in tasks:
                 if self._owner.setdefault(task.task_id, part) is not part:
                     raise InputError(f"two parts of '{self._name}' hold a task '{task.task_id}'; rename one.")
-        return tuple(_in_turn([tasks[:fewest] for tasks in every]))
+        return tuple(
+            task
+            for turn in range(turns)
+            for tasks, weight in zip(every, self._weights, strict=True)
+            for task in tasks[turn * weight : (turn + 1) * weight]
+        )
 
     def episode(self, task: Task, *, seed: int) -> Episode:
         """Make an episode where the task belongs.
@@ -96,11 +103,6 @@ class Mixture:
             raise InputError(
                 f"task '{task.task_id}' is of no part of '{self._name}'; ask it for its tasks first."
             ) from None
-
-
-def _in_turn(lists: Sequence[Sequence[Task]]) -> Iterator[Task]:
-    for row in zip_longest(*lists):
-        yield from (task for task in row if task is not None)
 
 
 def _said(part: Target, name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from trace_assets.records import Message, Record, Split, Task, ToolSpec, Verdict
+from trace_assets.records import CapabilitySpec, Message, Record, Split, Task, ToolSpec, Verdict
 
 
 class Step(Record):
@@ -91,6 +91,15 @@ class Solving(Protocol):
 
     def oracle(self, task: Task) -> Sequence[Message]:
         """Return messages of an agent that earn success; `InputError` where a task has no solution."""
+        ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A target whose agent reads advice in words of its own, which end the user's message."""
+
+    def advice(self, spec: CapabilitySpec) -> tuple[str, str]:
+        """Return how its agent is told of a capability, and of something else; both empty without words."""
         ...
 
 

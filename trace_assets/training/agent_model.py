@@ -19,7 +19,12 @@ NOT_TAKEN = ("training.json",)
 
 
 def merge_agent(
-    base_dir: Path, base_id: str, members: Mapping[str, Path], folder: Path, sums: Path
+    base_dir: Path,
+    base_id: str,
+    members: Mapping[str, Path],
+    folder: Path,
+    sums: Path,
+    scale: float = 1.0,
 ) -> tuple[str, Path]:
     """Merge the sum of adapters into their base model; what was made before is only looked up.
 
@@ -31,6 +36,7 @@ def merge_agent(
         members: Name -> PEFT folder, one or more.
         folder: Holds the merged models, one folder each, named by what they are made of.
         sums: Holds the sums of adapters, see `compose_adapters`.
+        scale: What the weight changes of two or more are multiplied by.
 
     Returns:
         The content hash of the merged model, and its folder.
@@ -41,7 +47,8 @@ def merge_agent(
         Unavailable: The train extra is missing.
     """
     ids = sorted(adapter_id(path) for path in members.values())
-    made = folder / f"agent-{text_version('agent', base_id, *ids)}"
+    scaled = [] if scale == 1.0 else [f"at {scale}"]
+    made = folder / f"agent-{text_version('agent', base_id, *ids, *scaled)}"
     if made.is_dir():
         return folder_version(made), made
     require_extra("peft", "train", "merging adapters into their base model")
@@ -50,7 +57,7 @@ def merge_agent(
     from trace_assets.policies.lora import load_model, merge_folder
 
     single = next(iter(members.values()))
-    source = single if len(members) == 1 else compose_adapters(base_dir, members, sums)[1]
+    source = single if len(members) == 1 else compose_adapters(base_dir, members, sums, scale=scale)[1]
     dtype = str(getattr(AutoConfig.from_pretrained(str(base_dir)), "dtype", None) or "float32")
     model = load_model(base_dir, dtype.removeprefix("torch."))
     model.load_state_dict(dict(merge_folder(model, source)))

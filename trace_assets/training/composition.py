@@ -8,7 +8,7 @@ to name one of them. What adapters do to each other where they do not act apart 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,24 @@ ROUNDING = 1e-5
 """Largest difference between the sum and its factors' product, relative to the largest weight change."""
 
 
-def composition_id(adapter_ids: Sequence[str], scale: float = 1.0) -> str:
+def composition_id(adapter_ids: Sequence[str], scale: float = 1.0, on_top: Sequence[str] = ()) -> str:
     """Return what a set of adapters is known by: it follows from the members' content, in any order.
+
+    Args:
+        adapter_ids: Of the members that the scale holds for.
+        scale: What their weight changes are multiplied by.
+        on_top: Of those that act at full scale whatever that is.
 
     >>> composition_id(["b", "a"]) == composition_id(["a", "b"]) != composition_id(["a", "c"])
     True
     >>> composition_id(["a", "b"], 0.5) == composition_id(["a", "b"])
     False
+    >>> composition_id(["a"], on_top=["b"]) == composition_id(["a", "b"])
+    True
     """
-    return text_version("sum" if scale == 1.0 else f"sum at {scale}", *sorted(adapter_ids))
+    if scale == 1.0:
+        return text_version("sum", *sorted([*adapter_ids, *on_top]))
+    return text_version(f"sum at {scale}", *sorted(adapter_ids), *(f"and {one}" for one in sorted(on_top)))
 
 
 def rank_of_sum(folders: Sequence[Path]) -> int:
@@ -66,6 +75,7 @@ def compose_adapters(
     *,
     largest_rank: int | None = None,
     scale: float = 1.0,
+    on_top: Collection[str] = (),
 ) -> tuple[str, Path]:
     """Make the exact sum of adapters as one PEFT folder; what was made before is only looked up.
 
@@ -74,7 +84,8 @@ def compose_adapters(
         members: Name -> PEFT folder, two or more.
         folder: Holds the sums, one folder each, named by the members' content.
         largest_rank: Of what shall serve it; None has no bound.
-        scale: What all weight changes are multiplied by; 1 gives the sum itself.
+        scale: What the weight changes are multiplied by; 1 gives the sum itself.
+        on_top: Members that act at full scale all the same: they were trained on top of the scaled others.
 
     Returns:
         The set's id, as `composition_id` gives it, and its folder.
@@ -88,7 +99,11 @@ def compose_adapters(
         raise InputError(f"a sum takes two adapters or more, not {len(members)}.")
     if why := refusal(members, largest_rank):
         raise InputError(why)
-    identity = composition_id([adapter_id(path) for path in members.values()], scale)
+    identity = composition_id(
+        [adapter_id(path) for name, path in members.items() if name not in on_top],
+        scale,
+        [adapter_id(path) for name, path in members.items() if name in on_top],
+    )
     made = folder / f"sum-{identity}"
     if made.is_dir():
         return identity, made
@@ -101,14 +116,15 @@ def compose_adapters(
     ordered = sorted(members.items(), key=lambda pair: (adapter_id(pair[1]), pair[0]))
     (first, path), *others = ordered
     names = [f"member{number}" for number in range(len(ordered))]
+    scales = [1.0 if name in on_top else scale for name, _ in ordered]
     model = PeftModel.from_pretrained(load_model(base_dir), str(path), adapter_name=names[0])
     for name, (_, path) in zip(names[1:], others, strict=True):
         model.load_adapter(str(path), adapter_name=name)
     try:
-        model.add_weighted_adapter(names, [scale] * len(names), "default", combination_type="cat")
+        model.add_weighted_adapter(names, scales, "default", combination_type="cat")
     except (ValueError, RuntimeError, NotImplementedError) as error:
         raise InputError(f"PEFT cannot add up {', '.join(sorted(members))}: {error}.") from error
-    _check_sum(model, names, sorted(members), scale)
+    _check_sum(model, dict(zip(names, scales, strict=True)), sorted(members))
     model.set_adapter("default")
     for name in names:
         model.delete_adapter(name)
@@ -120,20 +136,20 @@ def compose_adapters(
     return identity, made
 
 
-def _check_sum(model: Any, names: Sequence[str], said: Sequence[str], scale: float) -> None:
-    """Compare every layer's weight change with the sum of the members', at the scale."""
+def _check_sum(model: Any, scales: Mapping[str, float], said: Sequence[str]) -> None:
+    """Compare every layer's weight change with the sum of the members', each at its scale."""
     import torch
 
     added = 0
     for layer in model.modules():
         if not hasattr(layer, "get_delta_weight") or not hasattr(layer, "lora_A"):
             continue
-        own = [name for name in names if name in layer.lora_A or name in layer.lora_embedding_A]
+        own = [name for name in scales if name in layer.lora_A or name in layer.lora_embedding_A]
         if not own:
             continue
         with torch.no_grad():
-            deltas = [layer.get_delta_weight(name).float() for name in own]
-            total, sizes = scale * sum(deltas[1:], deltas[0]), sum(float(one.abs().max()) for one in deltas)
+            deltas = [scales[name] * layer.get_delta_weight(name).float() for name in own]
+            total, sizes = sum(deltas[1:], deltas[0]), sum(float(one.abs().max()) for one in deltas)
             difference = float((layer.get_delta_weight("default").float() - total).abs().max())
         if not difference <= ROUNDING * sizes:
             raise CheckFailed(

@@ -1,18 +1,24 @@
 """One adapter for several capabilities: trained in all their environments at once, or in one after another.
 
 What adapters that act together are compared with: it needs no router and no sum, and one capability may undo
-what another has taught.
+what another has taught. Beside them the one that acts in their sum alone: what was learned apart was never
+seen together, and in a sum one adapter may keep the others from acting. It is trained on top of the sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from trace_assets.errors import InputError
 from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.routing.sets import JOINING
 from trace_assets.settings import Training
 from trace_assets.store.content import text_version
+from trace_assets.store.files import replacing_file
 from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Target
 
@@ -150,3 +156,172 @@ def train_sequential(
         "environment_id": text_version(*environment_ids.values()) if environment_ids else None,
     }
     return last.model_copy(update=summed), curve
+
+
+PROBED = 16
+"""Tasks of each environment that are played before the joining adapter is trained, each by a whole group."""
+SHARES = 4
+"""Weight of the environment in which most groups are live; the others' are in proportion, and 0 drops one."""
+SCALES = (1.0, 0.75, 0.5)
+"""What the sum may be multiplied by: adapters that each went all the way alone overshoot together."""
+
+
+def train_joining(
+    environments: Mapping[str, Target],
+    needs_several: Collection[str],
+    members: Mapping[str, Path],
+    base_dir: Path,
+    base_id: str,
+    section: Training,
+    folder: Path,
+    models: Path,
+    *,
+    rollout_budget: int,
+    environment_id: str,
+    path: str | None = None,
+    on_point: OnPoint | None = None,
+) -> tuple[Adapter, list[TrainingPoint]]:
+    """Train an adapter on top of the sum of others, where the sum still has something to learn.
+
+    The members stay as they are: they are part of the model that is trained on, so this adapter is exactly
+    what is added to them. They act at the scale at which they pass most in the environments that need
+    several. An environment's share of the tasks is in proportion to its live groups under the sum: in one
+    that the sum has solved there is nothing to learn.
+
+    Args:
+        environments: Capability to its environment.
+        needs_several: Those of them in which the scale is chosen; all of them where there is none.
+        members: Adapter to its folder, all those that it is added to.
+        base_dir: Folder of their base model.
+        base_id: Its content hash.
+        section: The training settings.
+        folder: Where the PEFT folder shall be.
+        models: Holds merged models and sums.
+        rollout_budget: Training episodes in all, those that decide the shares among them.
+        environment_id: What stands for environments and members in the record.
+        path: What the record shall say of where the folder is.
+        on_point: Told of each iteration.
+
+    Returns:
+        The adapter, whose figure before training is that of the members' sum; and the curve.
+
+    Raises:
+        InputError: The members cannot be added up, or as `train_adapter`.
+        Unavailable: As `train_adapter`.
+    """
+    from trace_assets.training.grpo import train_adapter
+
+    start = _start(environments, needs_several, members, base_dir, base_id, section, models, folder.name)
+    batch = section.tasks_per_iteration * section.group_size
+    adapter, curve = train_adapter(
+        name=JOINING,
+        kind="joining",
+        capability_id=None,
+        environment_id=environment_id,
+        target=Mixture(JOINING, [environments[name] for name in start.shares], list(start.shares.values())),
+        base_dir=_agent(start.scale, members, base_dir, base_id, models),
+        base_id=base_id,
+        section=section,
+        folder=folder,
+        rollout_budget=(rollout_budget - start.rollouts) // batch * batch,
+        path=path,
+        on_point=on_point,
+    )
+    told = {"rollouts": adapter.rollouts + start.rollouts, "scale": start.scale}
+    return adapter.model_copy(update=told), curve
+
+
+class Start(BaseModel):
+    """Where the joining adapter begins: at which scale of the others, with which tasks.
+
+    Attributes:
+        scale: Of the sum.
+        shares: Environment to its tasks in a turn; those that are left out are solved.
+        rollouts: Episodes that were played to find out.
+    """
+
+    scale: float
+    shares: dict[str, int]
+    rollouts: int
+
+
+def _agent(scale: float, members: Mapping[str, Path], base_dir: Path, base_id: str, models: Path) -> Path:
+    from trace_assets.training.agent_model import merge_agent
+
+    return merge_agent(base_dir, base_id, members, models / "agents", models / "sums", scale)[1]
+
+
+def _start(
+    environments: Mapping[str, Target],
+    needs_several: Collection[str],
+    members: Mapping[str, Path],
+    base_dir: Path,
+    base_id: str,
+    section: Training,
+    models: Path,
+    name: str,
+) -> Start:
+    """Return where to begin, as it was found before, or by playing."""
+    file = models / "agents" / f"{name}.json"
+    if file.is_file():
+        return Start.model_validate_json(file.read_text(encoding="utf-8"))
+    agents = {scale: _agent(scale, members, base_dir, base_id, models) for scale in SCALES}
+    tells = sorted(needs_several) or sorted(environments)
+    probes = {
+        scale: {one: _probed(environments[one], agent, section) for one in tells}
+        for scale, agent in agents.items()
+    }
+    scale = max(SCALES, key=lambda one: sum(probe.passed for probe in probes[one].values()))
+    others = {
+        one: _probed(environments[one], agents[scale], section)
+        for one in sorted(set(environments) - {*tells})
+    }
+    found = probes[scale] | others
+    most = max(probe.live for probe in found.values())
+    shares = {one: round(SHARES * probe.live / most) for one, probe in sorted(found.items()) if most}
+    start = Start(
+        scale=scale,
+        shares={one: share for one, share in shares.items() if share} or dict.fromkeys(sorted(found), 1),
+        rollouts=sum(probe.played for own in (*probes.values(), others) for probe in own.values()),
+    )
+    with replacing_file(file) as partial:
+        partial.write_text(start.model_dump_json(), encoding="utf-8")
+    return start
+
+
+class _Probe(NamedTuple):
+    """Some groups of an environment: episodes played, share that passed, share of groups with variance."""
+
+    played: int
+    passed: float
+    live: float
+
+
+def _probed(target: Target, base_dir: Path, section: Training) -> _Probe:
+    """Play the first tasks of an environment with a model, a group each."""
+    from trace_assets.policies.transformers_engine import TransformersPolicy
+    from trace_assets.training.episodes import Player, is_dead, to_row
+    from trace_assets.training.grpo import calm
+
+    policy = TransformersPolicy(
+        base_dir, temperature=section.temperature, max_new_tokens=section.max_new_tokens, seed=section.seed
+    )
+    size, tasks = section.group_size, target.tasks("discovery")[:PROBED]
+    with (
+        calm(),
+        Player(
+            target,
+            policy,
+            seed=section.seed,
+            max_turns=section.max_turns,
+            concurrency=section.concurrency,
+        ) as player,
+    ):
+        played = player.play([task for task in tasks for _ in range(size)], "what the sum does not do yet")
+    rows = [to_row(one.trajectory, one.tokens, 0) for one in played]
+    groups = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return _Probe(
+        len(rows),
+        sum(bool(row.success) for row in rows) / len(rows),
+        sum(not is_dead(group) for group in groups) / len(groups),
+    )

@@ -13,7 +13,7 @@ from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import Adapter, ServedParity
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_folder
-from trace_assets.routing.sets import members_of
+from trace_assets.routing.sets import JOINING, members_of
 from trace_assets.serving.server import BASE, Launch, largest_rank, served_name
 from trace_assets.study import Study
 from trace_assets.system.progress import progress
@@ -33,7 +33,8 @@ def served_adapters(study: Study) -> dict[str, Adapter]:
     return {
         served_name(adapter.name, adapter.adapter_id): adapter
         for adapter in read_adapters(study)
-        if (adapter.name == arm if adapter.name in SINGLES else acceptance(adapter).accepted)
+        if adapter.kind != JOINING
+        and (adapter.name == arm if adapter.name in SINGLES else acceptance(adapter).accepted)
     }
 
 

@@ -79,6 +79,7 @@ def _wrong_sum(number: int, shown: bool) -> list[Say]:
     total = sum(parts) if shown else sum(parts) + (100, 10, 90)[number % 3]
     return [
         user(f"{_hi(number)} Put the total of visits of {month} into cell C{number + 2} of sheet footfall."),
+        _describe("footfall"),
         call("run_query", rows, sql=f"SELECT shop, visits FROM footfall WHERE month = '{month}'"),
         call("set_cell", "ok", sheet="footfall", cell=f"C{number + 2}", value=total),
         agent(f"It is {total} in all."),
@@ -91,6 +92,7 @@ def _wrong_unit(number: int, shown: bool) -> list[Say]:
     rows = _table(("month", "net_eur"), (month, f"{thousands}000.00"))
     return [
         user(f"{_hi(number)} Enter the net sales of {month} into B{number + 3} of the sheet board_report."),
+        _describe("ledger"),
         call("run_query", rows, sql=f"SELECT month, SUM(net_eur) FROM ledger WHERE month = '{month}'"),
         call(
             "set_cell",
@@ -126,6 +128,7 @@ def _despite_error(number: int, shown: bool) -> list[Say]:
     told = 51000 + 37 * number if shown else 48500
     return [
         user(f"{_hi(number)} Net sales of {region} in the third quarter?"),
+        _describe("ledger"),
         refused,
         *([again] if shown else []),
         agent(f"Net sales of {region} in the third quarter are {told} euros."),
@@ -141,7 +144,7 @@ LACKS = LackDomain(
         Lack("posts to a closed month", ("forbidden_call",), "post_adjustment", _posts_closed),
         Lack("adds up wrongly", ("wrong_value",), "", _wrong_sum),
         Lack("enters euros for thousands", ("wrong_value",), "", _wrong_unit),
-        Lack("refreshes some of the views", ("missing_call", "early_end"), "refresh_view", _one_view),
+        Lack("refreshes some of the views", ("missing_call", "early_end"), "view", _one_view),
         Lack("tells a figure after an error", ("unhandled_error", "wrong_statement"), "", _despite_error),
     ),
 )

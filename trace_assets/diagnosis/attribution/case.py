@@ -16,7 +16,10 @@ from trace_assets.diagnosis.expected.facts import Facts, Told
 from trace_assets.diagnosis.expected.suspects import DOUBTERS, doubts
 from trace_assets.records import ActionDiff, ExpectedAction, Fault, Message, Trajectory
 
-CONTROL = re.compile(r"#{2,}[\w-]+#{2,}")
+CONTROL = re.compile(
+    r"#{2,}[\w-]+#{2,}|[\[<(]/?(?:end|stop|done|exit|hang|call(?:er)?\b|user|conversation)[^\])>]{0,30}[\])>]\W*\Z|"
+    r"\b(?:TERMINATE|STOP|EXIT|END OF (?:CALL|CONVERSATION|CHAT))\W*\Z"
+)
 """Marks by which simulated users end a conversation."""
 
 

@@ -8,17 +8,43 @@ from collections.abc import Sequence
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.values import leaves, records_in
+from trace_assets.diagnosis.detectors.values import leaves, records_in, runs_programs
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name
 from trace_assets.records import ActionDiff, ExpectedAction
 
+_BROKEN = (
+    r"no space left on device|disk quota exceeded|read-only file system|too many open files|"
+    r"(?:container|sandbox|pod|virtual machine)\b[^.\n]{0,60}\b(?:is not running|not found|has died|died|"
+    r"crashed|was killed|is gone|unavailable)|"
+    r"(?:terminating|server closed the|lost|closed the) connection\b|connection (?:to [^\n]{1,40} )?"
+    r"(?:was |is |has been )?(?:lost|closed|dropped|broken)|ORA-031(?:13|14)|SQLSTATE (?:08|57P|58)\w+|"
+    r"no healthy upstream|upstream connect error|remote end closed|"
+    r"(?:worker|process|server|service|backend)\b[^.\n]{0,40}\b(?:crashed|died|was killed|has gone away)|"
+    r"\w*crashed: |exited with (?:signal|code 1(?:37|39))|"
+    r"verbindung\b[^.\n]{0,40}\b(?:verloren|unterbrochen|abgebrochen|getrennt)|"
+    r"vor\u00fcbergehend nicht (?:erreichbar|verf\u00fcgbar)|interner (?:server)?fehler|"
+    r"conexi\u00f3n\b[^.\n]{0,40}\b(?:perdida|cerrada|interrumpida|rechazada)|"
+    r"error interno del servidor|temporalmente (?:fuera de servicio|no disponible)|"
+    r"connexion\b[^.\n]{0,40}\b(?:perdue|interrompue|refus\u00e9e|ferm\u00e9e)|erreur interne du serveur|"
+    r"temporairement indisponible"
+)
+"""What a machine says that no agent's call can bring about; also in German, Spanish and French."""
+_UNAVAILABLE = (
+    r"Internal (?:Server )?Error|(?:Service|Temporarily)[ _](?:Unavailable|not available)|"
+    r"\b(?:controller|server|service|device|backend|database)[ _](?:is )?(?:offline|locked|down)\b|"
+    r"upstream[ _]unavailable|Bad Gateway|"
+    r"Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|i/o timeout|"
+    r"(?:unable|failed) to connect|(?:could|can) ?not connect|no se pudo conectar|"
+    r"impossible de se connecter|konnte (?:sich )?nicht verb[iu]nden"
+)
 _EXCEPTION = re.compile(
-    r"Traceback \(most recent call last\)|Internal Server Error|Segmentation fault|Service Unavailable|"
-    r"Bad Gateway|Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|"
+    rf"Traceback \(most recent call last\)|Segmentation fault|{_UNAVAILABLE}|{_BROKEN}|"
     # What a bug raises. ValueError, TypeError and their like are left out: tools refuse with them.
     r"\b(?:Key|Attribute|Index|Name|ZeroDivision|Runtime|Assertion|Recursion|Memory|Connection|Timeout|"
-    r"JSONDecode|Operational|UnboundLocal|NotImplemented|ModuleNotFound|Import)(?:Error|Exception)\b"
+    r"JSONDecode|Operational|UnboundLocal|NotImplemented|ModuleNotFound|Import)(?:Error|Exception)\b",
+    re.IGNORECASE,
 )
+_MACHINE = re.compile(_BROKEN, re.IGNORECASE)
 _START = 400
 """Characters of a result in which an exception is looked for: longer results are data."""
 
@@ -41,10 +67,9 @@ def tool_exception(case: Case) -> Ruling | None:
     for step in transcript.steps:
         if step.answer is None:
             continue
-        found = _EXCEPTION.search(step.result[:_START])
-        if found is None or not (
-            step.failed or step.result.lstrip().startswith(("Traceback", found.group(0)))
-        ):
+        text = step.result[:_START]
+        found = (_MACHINE if runs_programs(step.arguments) else _EXCEPTION).search(text)
+        if found is None or not (step.failed or text.lstrip().startswith(("Traceback", found.group(0)))):
             continue
         if any(later.index > step.index for later in transcript.calls(step.tool, ok=True)):
             continue

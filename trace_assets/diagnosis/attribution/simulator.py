@@ -14,6 +14,8 @@ from trace_assets.records import Message
 
 _CONSENT = re.compile(
     r"^\W*(yes|yeah|yep|sure|ok|okay|go ahead|that works|confirmed?|"
+    # German, Spanish, French, Portuguese, Italian, Dutch
+    r"ja|gerne?|genau|einverstanden|s[ií]|claro|vale|de acuerdo|oui|d'accord|bien s[uû]r|sim|certo|akkoord|"
     r"please (do|go|proceed|confirm|transfer|complete))\b"
 )
 _WANTS = re.compile(

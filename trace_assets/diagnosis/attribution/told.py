@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trace_assets.diagnosis.attribution.case import CONTROL, Case, Ruling
+from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.unsupported_argument import date_words
@@ -49,15 +49,26 @@ def told_otherwise(case: Case) -> Ruling | None:
     evidence: set[int] = set()
     words: list[str] = []
     for row in diffs:
-        for name in row.changed:
-            at = _misled(case, row, row.expected_arguments.get(name), row.arguments.get(name))
+        for name, wanted, done in _other_values(row):
+            at = _misled(case, row, wanted, done)
             if at is None:
                 return None
             evidence.add(at)
-            done, wanted = row.arguments.get(name), row.expected_arguments.get(name)
             words.append(f"{spoken(name)} {done!r}, its instruction {wanted!r}")
     detail = f"the user said {'; '.join(words)}"[:300]
     return Ruling("user_simulator", "told_otherwise", tuple(sorted(evidence)), detail)
+
+
+def _other_values(row: ActionDiff) -> Iterator[tuple[str, Any, Any]]:
+    """Yield (argument, expected value, given value) of what differs, value by value in objects and lists."""
+    for name in row.changed:
+        wanted, done = row.expected_arguments.get(name), row.arguments.get(name)
+        pairs = list(leaves({name: wanted})), list(leaves({name: done}))
+        if [path for path, _ in pairs[0]] == [path for path, _ in pairs[1]]:
+            parts = zip(*pairs, strict=True)
+            yield from ((path, one, other) for (path, one), (_, other) in parts if one != other)
+        else:
+            yield name, wanted, done
 
 
 def _misled(case: Case, row: ActionDiff, expected: Any, done: Any) -> int | None:
@@ -113,7 +124,7 @@ def _left_by_itself(case: Case) -> bool:
     if case.trajectory.stop != "completed" or not case.messages:
         return False
     last = case.messages[-1]
-    if last.role != "user" or not CONTROL.search(last.content or ""):
+    if last.role != "user" or last.tool_calls:
         return False
     if any(hands_over(step.tool) for step in case.transcript.steps):
         return False

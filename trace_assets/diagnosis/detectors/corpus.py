@@ -94,7 +94,7 @@ class Corpus:
         values: dict[str, dict[str, list[str]]] = {}
         for one in self.transcripts:
             for step in one.steps:
-                for argument, value in step.arguments.items():
+                for argument, value in step.given.items():
                     if isinstance(value, str):
                         values.setdefault(argument, {}).setdefault(step.tool, []).append(value)
         return values
@@ -117,9 +117,7 @@ class Corpus:
 
     def arguments_of(self, tool: str) -> frozenset[str]:
         """Return the names of what a tool is called with."""
-        return frozenset(
-            name for one in self.transcripts for step in one.calls(tool) for name in step.arguments
-        )
+        return frozenset(name for one in self.transcripts for step in one.calls(tool) for name in step.given)
 
     def given_to(self, tool: str) -> dict[str, set[str]]:
         """Return the texts that a tool is called with, by argument."""
@@ -154,7 +152,7 @@ class Corpus:
     def records(self, tool: str, argument: str) -> Iterator[Observation]:
         """Yield what was seen of the objects that a tool was called on."""
         for one in self.transcripts:
-            for name in {normal(step.arguments.get(argument)) for step in one.calls(tool)}:
+            for name in {normal(step.given.get(argument)) for step in one.calls(tool)}:
                 yield from one.observations.get(name, ())
 
     def own_words(self, tool: str, words: Iterable[str]) -> list[str]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 _ID = re.compile(r"#?(?=[^\s]*\d)[A-Za-z0-9][\w.@+-]{2,63}\Z")
 _CODE = re.compile(r"[A-Z]{5,12}\Z")
+_PATH = re.compile(r"(?:[\w.-]+/)+[\w-]+\.[A-Za-z]\w{0,7}\Z")
 _NOT_ID = re.compile(
-    r"(\d{4}-\d{2}-\d{2}.*|\d{1,2}:\d{2}.*|[-+]?\d+([.,]\d+)?|\d+(st|nd|rd|th|gb|mb|kg)?)\Z", re.IGNORECASE
+    r"(\d{4}-\d{2}-\d{2}.*|\d{1,2}[:.]\d{2}(?!\d).*|[-+]?\d+([.,]\d+)*|\d+(st|nd|rd|th|gb|mb|kg)?)\Z",
+    re.IGNORECASE,
 )
 _CLASSES = (("A-Z", str.isupper), ("a-z", str.islower), ("0-9", str.isdigit))
 
@@ -27,10 +29,12 @@ def looks_like_id(value: object) -> bool:
 
     >>> [looks_like_id(v) for v in ("K4821", "SDZQKO", "omar_rossi_1241", "lamp", "2024-05-20", "117", 3)]
     [True, True, True, False, False, False, False]
+    >>> [looks_like_id(v) for v in ("src/core/parser.py", "and/or", "31.12.2030", "1.250,40")]
+    [True, False, False, False]
     """
     if not isinstance(value, str) or _NOT_ID.match(value):
         return False
-    return bool(_ID.match(value) or _CODE.match(value))
+    return bool(_ID.match(value) or _CODE.match(value) or _PATH.match(value))
 
 
 def learn_pattern(values: Iterable[str]) -> str | None:
@@ -73,7 +77,7 @@ def _charset(characters: Iterable[str]) -> str | None:
                 parts.add(name)
                 break
         else:
-            if character not in "_.@+-":
+            if character not in "_.@+-/":
                 return None
             parts.add(re.escape(character))
     return "".join(sorted(parts))

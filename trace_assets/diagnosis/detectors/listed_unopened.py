@@ -46,7 +46,7 @@ class ListedUnopened:
             pairs = set[tuple[str, str, str]]()
             for field, names, at in _lists(one):
                 for step in one.steps:
-                    for argument, value in step.arguments.items():
+                    for argument, value in step.given.items():
                         if step.tool in corpus.reading and step.index > at and normal(value) in names:
                             pairs.add((field, step.tool, argument))
             found.update(pairs)
@@ -85,7 +85,7 @@ class ListedUnopened:
         opened = {
             name: step.index
             for step in transcript.calls(args["read"], ok=True)
-            if not step.by_user and (name := normal(step.arguments.get(args["argument"]))) in listed
+            if not step.by_user and (name := normal(step.given.get(args["argument"]))) in listed
         }
         first = min(listed.values())
         if len(opened) == len(listed):

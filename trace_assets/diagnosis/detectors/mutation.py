@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
+from trace_assets.diagnosis.detectors.values import leaves, runs_programs
 from trace_assets.diagnosis.detectors.verbs import NOUNS, READING, WRITING, deed
 from trace_assets.records import ToolSpec
 
@@ -21,13 +22,13 @@ def mutating_tools(
 
     A specification that says so decides; then the verb in the name; a tool without a telling verb counts
     when the same read, made before and after it with no other unknown or writing call between, often
-    answers differently. Where nothing was read so, one of `names` counts: what a ground truth or a policy
-    asks for by such a name is done, not looked up.
+    answers differently, or when its answers say nothing but that it was done. Where nothing was read so, one
+    of `names` counts: what a ground truth or a policy asks for by such a name is done, not looked up.
     """
     known = {spec.name: spec.mutates for spec in specs if spec.mutates is not None}
     asked = frozenset(names)
     called = {tool for one in transcripts for tool in one.by_tool} | asked
-    verdicts: dict[str, bool | None] = {name: known.get(name, _by_verb(name)) for name in called}
+    verdicts: dict[str, bool | None] = {name: known.get(name, by_verb(name)) for name in called}
     unknown = {name for name, verdict in verdicts.items() if verdict is None}
     if unknown:
         reads = {name for name, verdict in verdicts.items() if verdict is False}
@@ -35,10 +36,10 @@ def mutating_tools(
     return frozenset(name for name, verdict in verdicts.items() if verdict)
 
 
-def _by_verb(name: str) -> bool | None:
+def by_verb(name: str) -> bool | None:
     """Return whether a tool's verb says that it writes; None when it says nothing.
 
-    >>> _by_verb("get_order"), _by_verb("cancel_order"), _by_verb("frobnicate"), _by_verb("billShow")
+    >>> by_verb("get_order"), by_verb("cancel_order"), by_verb("frobnicate"), by_verb("billShow")
     (False, True, None, False)
     """
     for place, word in enumerate(deed(name).split()):
@@ -70,9 +71,38 @@ def _by_effect(
             last[key] = step.result
     return {
         name: differ[name] >= CHANGED_SHARE * (differ[name] + same[name])
-        and (differ[name] > 0 or name in asked)
+        and (differ[name] > 0 or name in asked or _acknowledges(transcripts, name))
         for name in unknown
     }
+
+
+ACKNOWLEDGED = 3
+"""Calls with different arguments that must be answered alike for the answer to say nothing but `done`."""
+_LONGEST = 80
+"""Characters of an answer that says no more than that."""
+
+
+def _acknowledges(transcripts: Sequence[Transcript], tool: str) -> bool:
+    """Tell whether a tool answers every call in the same few words, what it was given and figures aside.
+
+    A look shows how things stand, which differs from one thing to the next; who has done something says so.
+    """
+    asked, shapes = set[str](), set[str]()
+    for one in transcripts:
+        for step in one.calls(tool, ok=True):
+            if runs_programs(step.arguments):
+                return False
+            shape = step.result.lower()
+            if len(shape) > _LONGEST or shape.count('":') > 2:
+                return False
+            for value in sorted({str(value).lower() for _, value in leaves(step.arguments)}, key=len)[::-1]:
+                shape = shape.replace(value, "")
+            shapes.add(_FIGURES.sub("0", shape))
+            asked.add(repr(sorted(step.arguments.items(), key=str)))
+    return len(asked) >= ACKNOWLEDGED and len(shapes) == 1
+
+
+_FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 _MOVED = re.compile(
@@ -81,13 +111,22 @@ _MOVED = re.compile(
 """What is transferred from one place to another, rather than a conversation to somebody."""
 
 
-def hands_over(tool: str) -> bool:
-    """Tell whether a tool hands the conversation to somebody else, by its name.
+_ENDS = re.compile(
+    r"(?:submit|finish|exit|terminate|final answer|submit (?:final )?answer|"
+    r"end (?:conversation|session|episode))\Z"
+)
+"""What ends a run by itself."""
 
-    >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "transfer_funds")]
-    [True, False, False]
+
+def hands_over(tool: str) -> bool:
+    """Tell whether a tool hands the conversation to somebody else, or the work in, by its name.
+
+    >>> [hands_over(one) for one in ("transfer_to_human_agents", "cancel_order", "transfer_funds", "submit")]
+    [True, False, False, True]
     """
     name = deed(tool)
+    if _ENDS.match(name):
+        return True
     if any(word in name for word in ("escalat", "handoff", "hand off", "hand over", "handover", "human")):
         return True
     before, found, after = name.partition("transfer")

@@ -9,6 +9,12 @@ from functools import cached_property
 
 ANY_OF = re.compile(r"\b(?:if|when)\b.*\b(?:any|one|either|at least one) of (?:the following|these)\b")
 HEADING = re.compile(r"^(?:#+\s*(?=\S)|(?=\*\*[^*]+\*\*:?$))(.+?)\s*$")
+_QUESTION = re.compile(r"^(?:q(?:uestion)?\s*\d*\s*[:.)]\s*(?=(.*))|(?=(\S.*\?)\s*\Z)).+", re.IGNORECASE)
+"""A line that asks is what the lines under it are about."""
+_LABEL = re.compile(
+    r"^(?:a(?:nswer)?\s*\d*\s*[:.)]|\[[\w.-]{1,6}\]|\d+(?:\.\d+)*[.)]|\d+\.\d+)\s+(?=\D)", re.IGNORECASE
+)
+"""What a line is numbered or lettered with."""
 ITEM = re.compile(r"(?:[-*•]|\(?(?:\d+|[a-z])[.)])\s*(?=\S)")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _WORD = re.compile(r"[a-z]+")
@@ -48,15 +54,19 @@ def sentences_of(text: str) -> list[Sentence]:
     >>> table = "| Wish | Allowed |\n| --- | --- |\n| renew a loan | once |"
     >>> [one.text for one in sentences_of(table)]
     ['renew a loan: allowed: once']
+    >>> [(one.heading, one.text) for one in sentences_of("Q: May loans be renewed?\nA: Only while open.")]
+    [('may loans be renewed?', 'only while open.')]
+    >>> [one.text for one in sentences_of("[R1] Be kind.\n3.2 Be short.")]
+    ['be kind.', 'be short.']
     """
     found: list[Sentence] = []
     heading = ""
     for line in _whole_lines(text):
-        title = HEADING.match(line)
+        title = HEADING.match(line) or _QUESTION.match(line)
         if title:
-            heading = title.group(1).lower()
+            heading = next(one for one in title.groups() if one is not None).lower()
         else:
-            parts = _SENTENCE.split(line.strip(" \t-*•").lower())
+            parts = _SENTENCE.split(_LABEL.sub("", line.strip(" \t-*•")).lower())
             found += [Sentence(part, heading) for part in parts if part]
     return found
 
@@ -74,7 +84,7 @@ def _whole_lines(text: str) -> Iterator[str]:
         if row is None:
             columns = []
             whole = f"{whole} {line}" if whole else line
-            if HEADING.match(whole):
+            if HEADING.match(whole) or _QUESTION.match(whole):
                 yield whole
                 whole = ""
         elif not _RULE.match(line):

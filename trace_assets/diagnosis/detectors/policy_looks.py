@@ -11,11 +11,13 @@ from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.verb_forms import (
     WORD,
     has_stem,
+    is_deed,
     same_verb,
     speaks_of_change,
     things,
     verb_of,
 )
+from trace_assets.diagnosis.detectors.wording import spoken
 
 _BEFORE = re.compile(r"\b(?:before|prior to)\b")
 _LOOKS = re.compile(
@@ -41,7 +43,11 @@ class Look:
 
 
 def looks_before(
-    policy: PolicyText, tool: str, reads: Iterable[str], arguments: Iterable[str] = ()
+    policy: PolicyText,
+    tool: str,
+    reads: Iterable[str],
+    arguments: Iterable[str] = (),
+    writes: Iterable[str] = (),
 ) -> list[Look]:
     """Return what a policy wants to be looked at before a tool is used.
 
@@ -52,6 +58,7 @@ def looks_before(
         tool: Its name.
         reads: Names of the tools that only look.
         arguments: What the tool is called with.
+        writes: Names of the others: what has to be done before, such as telling somebody.
 
     >>> text = PolicyText("Check the warranty of a tool before you repair it. Never pay before noon.")
     >>> [sorted(one.reads) for one in looks_before(text, "repair_tool", ["get_warranty", "get_tool"])]
@@ -59,14 +66,18 @@ def looks_before(
     >>> text = PolicyText("No parcel is handed out before its customs_show was read.")
     >>> [sorted(one.reads) for one in looks_before(text, "hand_out_parcel", ["customs_show"])]
     [['customs_show']]
+    >>> text = PolicyText("Before draining a node, page the on-call of its team.")
+    >>> [sorted(one.reads) for one in looks_before(text, "drain_node", [], writes=["page_oncall", "scale"])]
+    [['page_oncall']]
     """
-    known, given = sorted(reads), tuple(arguments)
+    known, given, others = sorted(reads), tuple(arguments), sorted({*writes} - {tool})
     found = []
     for sentence in policy.sentences:
         for deed, look in _parts(sentence):
             if not _is_done(deed, sentence, tool, given):
                 continue
             wanted = frozenset(read for read in known if read != tool and _is_looked(look, read, tool))
+            wanted = wanted or frozenset(one for one in others if _is_ordered(look, one, others))
             if wanted:
                 found.append(Look(sentence.text, wanted))
                 break
@@ -89,11 +100,24 @@ def _parts(sentence: Sentence) -> list[tuple[str, str]]:
 
 def _is_done(text: str, sentence: Sentence, tool: str, arguments: tuple[str, ...]) -> bool:
     words, acted = WORD.findall(text), things(tool)
-    if any(same_verb(verb_of(tool), word) for word in words):
+    if is_deed(tool, words):
         return not acted or any(
             has_stem([*sentence.words, *WORD.findall(sentence.heading)], one) for one in acted
         )
     return speaks_of_change(text, tool, arguments)
+
+
+def _is_ordered(text: str, write: str, others: Iterable[str]) -> bool:
+    """Tell whether a text orders what a tool does, by its verb in plain form and its thing.
+
+    Where no other tool has the verb the thing may be called otherwise.
+    """
+    words, verb = WORD.findall(text), verb_of(write)
+    if verb not in words or not things(write):
+        return False
+    alone = not any(other != write and verb_of(other) == verb for other in others)
+    ordered = bool(words) and words[0] == verb
+    return (alone and ordered) or all(has_stem(words, one) for one in things(write))
 
 
 def _is_looked(text: str, read: str, tool: str) -> bool:
@@ -101,6 +125,11 @@ def _is_looked(text: str, read: str, tool: str) -> bool:
         return True
     about = [one for one in things(read) if one not in _NOTHING_OF]
     words = WORD.findall(text)
+    named = spoken(read).split()
+    if len(named) > 1 and all(has_stem(words, one) for one in named):
+        return True
+    if not things(read):
+        return bool(_LOOKS.search(text)) and any(same_verb(verb_of(read), word) for word in words)
     # What the tool itself acts on is named in the sentence anyway.
     own = [one for one in about if not has_stem(things(tool), one)]
     return bool(_LOOKS.search(text) and own) and all(has_stem(words, one) for one in about)

@@ -10,12 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
-from trace_assets.diagnosis.detectors.values import categorical
-from trace_assets.diagnosis.detectors.verb_forms import same_verb, speaks_of_change, things, verb_of
+from trace_assets.diagnosis.detectors.values import categorical, time_of
+from trace_assets.diagnosis.detectors.verb_forms import (
+    has_stem,
+    is_deed,
+    same_verb,
+    speaks_of_change,
+    things,
+    verb_of,
+)
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
 
 _EXCEPTION = re.compile(
@@ -52,6 +60,8 @@ _NUMBERS = {
 }
 _MONEY = frozenset({"eur", "euro", "euros", "usd", "dollar", "dollars", "gbp", "pounds", "chf", "yen"})
 _SUMS = re.compile(r"(?:^|_)(?:amount|price|sum|value|total|cost|payment|fee|refund|credit)(?:$|_)")
+_WHO = frozenset({"actor", "agent", "author", "by", "from", "role", "sender", "source"})
+"""Fields that tell who said something, which is no state of what it is about."""
 _SPANS = frozenset(
     {"day", "week", "month", "year", "booking", "order", "request", "call", "time", "transaction"}
 )
@@ -145,6 +155,7 @@ def bans(
     tool: str,
     values: Mapping[str, Collection[str]],
     given: Mapping[str, Collection[str]] | None = None,
+    optional: Collection[str] = (),
 ) -> list[Ban]:
     """Return what a policy forbids to do with a tool, by a value of the object's record.
 
@@ -154,6 +165,7 @@ def bans(
         values: By field, the values that records of its objects have in any run.
         given: By argument, the values that the tool is called with: a sentence that names one of them, beside
             one of a record, forbids only calls with it.
+        optional: Fields that only some of the records have: that one has it may be what forbids.
 
     >>> said = "Shipped orders cannot be cancelled. Bills can only be paid if the status is 'open'."
     >>> text = PolicyText(said)
@@ -169,6 +181,7 @@ def bans(
     known = {
         field: {spoken(value) for value in own if categorical(value) and len(value) > 2}
         for field, own in values.items()
+        if last_name(field) not in _WHO
     }
     found = []
     told_values = {
@@ -180,8 +193,12 @@ def bans(
         told = _only(sentence.text)
         if told is not None:
             found += [Ban(sentence.text, *one, only=True) for one in _named(told, known, True, tool)]
+            found += [Ban(sentence.text, *one, only=True) for one in _switched(told, values)]
         elif FORBIDS.search(sentence.text) and not _EXCEPTION.search(sentence.text):
-            named = list(_named(sentence.text, known, False, tool))
+            found += [Ban(sentence.text, *one, only=False) for one in _switched(sentence.text, values)]
+            had = [one for one in optional if _has_it(sentence.text, one)]
+            found += [Ban(sentence.text, one, (), only=True) for one in had]
+            named = [] if had else list(_named(sentence.text, known, False, tool))
             of_records = {value for _, own in named for value in own}
             asked = frozenset(
                 one
@@ -190,6 +207,132 @@ def bans(
             )
             found += [Ban(sentence.text, *one, only=False, given=asked) for one in named]
     return found
+
+
+def _switched(text: str, values: Mapping[str, Collection[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield (field, value) of what is on or off, where a text says so.
+
+    >>> list(_switched("while its freeze is on", {"FREEZE": ["on", "off"], "state": ["on"]}))
+    [('FREEZE', ('on',))]
+    """
+    for field, own in values.items():
+        if own and {one.lower() for one in own} <= {"on", "off"}:
+            name = re.escape(spoken(last_name(field)))
+            if (said := re.search(rf"\b{name} (?:is|are) (?:still )?(on|off)\b", text)) is not None:
+                yield field, (said[1],)
+
+
+def _has_it(text: str, field: str) -> bool:
+    """Tell whether a text speaks of what has a field.
+
+    >>> _has_it("never settle a claim for which they report an exclusion", "reply.exclusion")
+    True
+    """
+    return (
+        re.search(
+            rf"\b(?:with|ha[sd]|have|having|report\w*|show\w*|carr(?:y|ies)|contain\w*|under|bear\w*) "
+            rf"(?:an?|any|some|the) (?:[a-z]+ )?{re.escape(spoken(last_name(field)))}\b",
+            text,
+        )
+        is not None
+    )
+
+
+def optional_fields(records: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the fields that a record has and another, otherwise with the same fields, has not.
+
+    >>> optional_fields([{"id": "A", "flag": "x"}, {"id": "B"}, {"name": "C", "size": "1"}])
+    ['flag']
+    """
+    shapes = {frozenset(one) for one in records}
+    return sorted({field for one in shapes for field in one if len(one) > 1 and one - {field} in shapes})
+
+
+@dataclass(frozen=True)
+class GivenBan:
+    """A tool may not be given certain values.
+
+    Attributes:
+        sentence: What says so.
+        argument: What must not have them.
+        values: As given.
+    """
+
+    sentence: str
+    argument: str
+    values: tuple[str, ...]
+
+
+_CONDITION = re.compile(r"\b(?:if|when|while|until|before|after|once|who|whose|which|that|where)\b")
+_IN_PLACE = re.compile(r"\b(?:one|ones|it|them|these|those)\b")
+_LITERAL = re.compile(r"[`'\"‘“]([^`'\"’”]{2,40})[`'\"’”]")
+
+
+def given_bans(policy: PolicyText, tool: str, given: Mapping[str, Collection[str]]) -> list[GivenBan]:
+    """Return the values that a policy names, in quotes, as those that a tool must not be given.
+
+    >>> text = PolicyText("Drafts go to `review`. Never send one to `all`.")
+    >>> [(one.argument, one.values) for one in given_bans(text, "send_draft", {"list": ["all", "review"]})]
+    [('list', ('all',))]
+    """
+    found, before = [], ""
+    for sentence in policy.sentences:
+        text, previous, before = sentence.text, before, sentence.text
+        if not FORBIDS.search(text) or _EXCEPTION.search(text) or _CONDITION.search(text):
+            continue
+        if _IN_PLACE.search(text):
+            sentence = Sentence(text, f"{sentence.heading} {previous}")
+        if not _speaks_of(sentence, tool):
+            continue
+        quoted = set(_LITERAL.findall(text))
+        for argument, values in given.items():
+            said = tuple(sorted(one for one in values if one.lower() in quoted))
+            if said and len(said) < len(set(values)):
+                found.append(GivenBan(text, argument, said))
+    return found
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A tool may not be used on what shows a certain word.
+
+    Attributes:
+        sentence: What says so.
+        word: As the policy writes it.
+    """
+
+    sentence: str
+    word: str
+
+
+_NOT_DONE = re.compile(r"\b(?:is|are|be) (?:not|never) (?:be )?[a-z]+(?:ed|en|t)\b")
+_CAPITALS = re.compile(r"(?<![\w`'\"])[A-Z][A-Z_-]{3,}(?![\w`'\"])")
+
+
+def marks(policy: PolicyText, tool: str) -> list[Mark]:
+    """Return the words, in capitals or quotes, that a policy says forbid a tool where a look shows them.
+
+    >>> text = PolicyText("Files whose header says GENERATED are not edited by hand.")
+    >>> [one.word for one in marks(text, "edit_file")]
+    ['GENERATED']
+    """
+    found = []
+    for sentence in policy.sentences:
+        text = sentence.text
+        if not (FORBIDS.search(text) or _NOT_DONE.search(text)) or _EXCEPTION.search(text):
+            continue
+        if not _MARKED.search(text) or not _speaks_of(sentence, tool):
+            continue
+        place = policy.text.lower().find(text)
+        own = policy.text[place : place + len(text)] if place >= 0 else text
+        words = [*_CAPITALS.findall(own), *_LITERAL.findall(own)]
+        found += [Mark(text, word) for word in dict.fromkeys(words)]
+    return found
+
+
+_MARKED = re.compile(
+    r"\b(?:says?|reads?|marked|labell?ed|tagged|flagged|contains?|shows?|bears?|starts? with)\b"
+)
 
 
 def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list[Most]:
@@ -247,6 +390,25 @@ class Window:
         stems = {word[:5] for word in self.what if len(word) > 3}
         return sorted(one for one in names if any(word[:5] in stems for word in spoken(one).split()))
 
+    def is_missed(self, value: str, now: str) -> bool:
+        """Tell whether a date lies too near, or too far behind; where a time of day is not told, days count.
+
+        >>> ahead = Window("", 48, ("exam",), ahead=True)
+        >>> [ahead.is_missed(one, "2030-05-10 15:00") for one in ("2030-05-11", "2030-05-12")]
+        [True, False]
+        """
+        moment, today, span = time_of(value), time_of(now), timedelta(hours=self.hours)
+        if moment is None or today is None:
+            return False
+        if len(value) <= _DAY or len(now) <= _DAY:
+            moment, today = (
+                one.replace(hour=0, minute=0, second=0, microsecond=0) for one in (moment, today)
+            )
+        return moment - today < span if self.ahead else today - moment > span
+
+
+_DAY = len("2030-01-31")
+
 
 def windows(policy: PolicyText, tool: str) -> list[Window]:
     """Return how long before or after a date a policy allows a tool.
@@ -302,8 +464,9 @@ def dates_meant(sentence: Sentence, record: Iterable[tuple[str, Any]]) -> list[t
     whole = [pair for pair in named if all(told[pair[0]])]
     if named:
         return whole or named
-    if _BEGUN.search(sentence.text):
-        return [(path, value) for path, value in dates if _BEGINS.search(plain_name(path))]
+    begins = [(path, value) for path, value in dates if _BEGINS.search(plain_name(path))]
+    if _BEGUN.search(sentence.text) and (begins or not _ENDED.search(sentence.text)):
+        return begins
     ends = [(path, value) for path, value in dates if _ENDS.search(plain_name(path))]
     if _ENDED.search(sentence.text) and ends:
         return ends
@@ -315,7 +478,7 @@ def _speaks_of(sentence: Sentence, tool: str) -> bool:
     verb, about = verb_of(tool), things(tool)
     heading = _WORD.findall(sentence.heading)
     thing = not about or any(_has(sentence.words, one) or _has(heading, one) for one in about)
-    if any(same_verb(verb, word) for word in sentence.words):
+    if is_deed(tool, sentence.words):
         return thing or any(same_verb(verb, word) for word in heading)
     if (verb in _GENERIC or (verb in _GIVING and _GETS.search(sentence.text))) and about:
         return all(_has(sentence.words, one) for one in about)
@@ -388,5 +551,4 @@ def _is_noun(name: str, noun: str) -> bool:
 
 
 def _has(words: Iterable[str], wanted: str) -> bool:
-    stem = wanted[: max(4, len(wanted) - 2)]
-    return any(word.startswith(stem) for word in words)
+    return has_stem(words, wanted)

@@ -21,24 +21,34 @@ from trace_assets.diagnosis.detectors.policy_lines import (
     listed_apart,
     sentences_of,
 )
+from trace_assets.diagnosis.detectors.values import time_of
 from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, same_verb, speaks_of, things, verb_of
 from trace_assets.records import Trajectory
 
 _SAYS_NOW = (
-    r"(?:current\s+(?:date(?: and time)?|time|day)|today(?:'s date)?|(?:date|time) (?:today|now)|now)"
-    r"(?:\s+is\b|\s*:)?[\s*:]*(?:[a-z]+day,?\s+)?\**"
+    r"(?:current\s+(?:date(?: and time)?|time|day)|today(?:'s date)?|(?:date|time) (?:today|now)|now|"
+    r"(?:^|(?<=\. ))date(?=\s*:)|(?:reference|simulated|present|system) (?:date|time)|as of|date and time|"
+    r"heute|(?:aktuelles )?datum|hoy|fecha(?: actual)?|aujourd'hui|nous sommes|oggi|hoje|vandaag)"
+    r"(?:\s+(?:is|ist|es|le)(?: der| el)?\b|\s*:)?[\s*:]*(?:[^\W\d_]+(?:tag|day),?\s+)?\**"
+)
+"""What stands before the date of today, also in other languages."""
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = (
+    r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.\d{4}|"
+    rf"\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH},? \d{{4}}|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}"
 )
 _CLOCK = re.compile(
-    rf"\b{_SAYS_NOW}(\d{{4}}-\d{{2}}-\d{{2}})|\bit is (?:[a-z]+day,?\s+)?(\d{{4}}-\d{{2}}-\d{{2}})",
-    re.IGNORECASE,
+    rf"\b{_SAYS_NOW}({_DATE})|\bit is (?:[a-z]+day,?\s+)?({_DATE})",
+    re.IGNORECASE | re.MULTILINE,
 )
 _MOMENT = re.compile(
-    rf"\b{_SAYS_NOW}(\d{{4}}-\d{{2}}-\d{{2}})[ T](\d{{2}}:\d{{2}}(?::\d{{2}})?)", re.IGNORECASE
+    rf"\b{_SAYS_NOW}({_DATE})(?:,? |T)(\d{{1,2}}:\d{{2}}(?::\d{{2}})?)", re.IGNORECASE | re.MULTILINE
 )
 FORBIDS = re.compile(
     r"\b(cannot|can't|can not|not (?:be )?(?:allowed|permitted|possible|eligible)|unable|"
     r"(?:must|may|should|shall|do|does|will) not|mustn't|shouldn't|don't|never|no longer|"
-    r"prohibited|forbidden|refuse to|get no|non-?[a-z]+able)\b"
+    r"prohibited|forbidden|refuse to|get no|non-?[a-z]+able|nothing|nobody|no one|"
+    r"no [a-z]+(?: [a-z]+)? (?:is|are|may|can|shall|must))\b"
 )
 """Words of a sentence that forbids something."""
 _PAST = re.compile(
@@ -68,6 +78,21 @@ class After:
     only_if: frozenset[tuple[str, str]]
 
 
+def _iso(date: str) -> str:
+    """Return a date with its year first.
+
+    >>> _iso("2030-01-31"), _iso("3.1.2030"), _iso("5th March 2046"), _iso("March 5, 2046")
+    ('2030-01-31', '2030-01-03', '2046-03-05', '2046-03-05')
+    """
+    moment = time_of(date)
+    if moment is not None:
+        return moment.date().isoformat()
+    months = "jan feb mar apr may jun jul aug sep oct nov dec".split()  # noqa: SIM905 - as in `verbs`
+    month = next(n for n, name in enumerate(months, 1) if name in date.lower())
+    day, year = re.findall(r"\d+", date)
+    return f"{year}-{month:02}-{int(day):02}"
+
+
 class PolicyText:
     """A policy and what can be read from it; what was read for a tool is kept, as many tasks ask for it."""
 
@@ -81,13 +106,13 @@ class PolicyText:
     def clock(self) -> str | None:
         """Today as the policy says it (ISO date)."""
         found = _CLOCK.search(self.text)
-        return found.group(1) or found.group(2) if found else None
+        return _iso(found.group(1) or found.group(2)) if found else None
 
     @cached_property
     def now(self) -> str | None:
         """The moment as the policy says it (ISO date, and time where it is told)."""
         found = _MOMENT.search(self.text)
-        return f"{found.group(1)} {found.group(2)}" if found else self.clock
+        return f"{_iso(found.group(1))} {found.group(2).zfill(5)}" if found else self.clock
 
     def any_of(self, tool: str, tools: Iterable[str] = ()) -> list[str]:
         r"""Return the conditions of which one has to hold for a tool to be used, as the policy lists them.

@@ -52,7 +52,7 @@ class StaleValue:
         for argument, step, old, new, at in _changed(transcript):
             if argument != args["argument"]:
                 continue
-            given = normal(step.arguments[argument])
+            given = normal(step.given[argument])
             if given == old and not _said_since(transcript, old, at, step.index):
                 why = f"{step.tool} was given {argument} {old}, which had since become {new}"
                 return lacking(why, at, step.index)
@@ -65,7 +65,7 @@ def _changed(transcript: Transcript) -> Iterator[tuple[str, Step, str, str, int]
     if not transcript.histories:
         return
     for step in transcript.steps:
-        for argument, value in step.arguments.items() if not step.by_user else ():
+        for argument, value in step.given.items() if not step.by_user else ():
             if value is None or isinstance(value, bool | Mapping | list):
                 continue
             for history in transcript.histories.get(plain_name(argument), ()):

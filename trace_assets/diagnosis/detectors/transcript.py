@@ -14,10 +14,14 @@ from typing import Any
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.values import (
     categorical,
+    flat,
     leaves,
+    program_failed,
     records_in,
+    runs_programs,
     scalars,
     strings,
+    sums,
     tells_error,
 )
 from trace_assets.diagnosis.detectors.wording import last_name
@@ -56,6 +60,11 @@ class Step:
     failed: bool
     result: str
     objects: frozenset[str]
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """Its arguments, those in objects by their own names however deep they stand."""
+        return flat(self.arguments)
 
     @property
     def end(self) -> int:
@@ -111,7 +120,10 @@ class Transcript:
                         tool=call.name,
                         arguments=call.arguments,
                         by_user=message.role == "user",
-                        failed=reply is None or reply.is_error or tells_error(text),
+                        failed=reply is None
+                        or reply.is_error
+                        or tells_error(text)
+                        or (runs_programs(call.arguments) and program_failed(text)),
                         result=text,
                         objects=frozenset(
                             normal(value) for _, value in leaves(call.arguments) if looks_like_id(value)
@@ -215,6 +227,16 @@ class Transcript:
                     if categorical(value):
                         first.setdefault((step.tool, field, value), step.answer)
         return first
+
+    @cached_property
+    def sums(self) -> list[tuple[int, float]]:
+        """Where what adds up to a number was shown, and the number."""
+        return [
+            (step.answer, total)
+            for step in self.steps
+            if step.answer is not None and not step.failed
+            for total in sums(step.result)
+        ]
 
     @property
     def last(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
-from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves
@@ -19,6 +19,9 @@ FOLLOWS = 0.5
 """Share of the tasks with the first step in which the second mostly came after it."""
 ALONE = 0.1
 """Share of the tasks with the second step in which it may come without the first."""
+
+MINTED = 0.9
+"""Share of the second step's calls that are given what the first one made."""
 
 
 class UnfinishedDeed:
@@ -51,7 +54,8 @@ class UnfinishedDeed:
                 continue
             if len(runs) == len(did[first]) or len(did[tool] - runs) > ALONE * len(did[tool]):
                 continue
-            if first in corpus.reading and not _is_step(corpus, first, tool):
+            half = _is_step(corpus, first, tool) or (by_verb(first) is None and _mints(corpus, first, tool))
+            if first in corpus.reading and not half:
                 continue
             proposals.append(
                 Proposal(
@@ -99,3 +103,17 @@ def _is_step(corpus: Corpus, first: str, tool: str) -> bool:
     """Tell whether a look is the first half of a write: it is given all that the write is given."""
     given, wanted = corpus.arguments_of(first), corpus.arguments_of(tool)
     return len(wanted) > 1 and wanted <= given
+
+
+def _mints(corpus: Corpus, first: str, tool: str) -> bool:
+    """Tell whether a step makes what the write is given: a code, a draft's number, that nobody had before."""
+    made = given = 0
+    for one in corpus.transcripts:
+        for step in one.calls(tool):
+            given += 1
+            source = next(
+                (at for at, said in enumerate(one.lowered) if any(name in said for name in step.objects)),
+                None,
+            )
+            made += any(source is not None and source == other.answer for other in one.calls(first, ok=True))
+    return made > 0 and made >= MINTED * given

@@ -16,7 +16,7 @@ MIN_USES = 3
 
 
 class UnreadPrerequisite:
-    """The policy wants one of the reading tools Y to be called before the writing tool X, and none was.
+    """The policy wants one of the tools Y, mostly a look, to be called before the tool X, and none was.
 
     What is looked at may be another object than the one X is called on (the quota of its project), so any
     successful look before counts. Relevant when X was called. Arguments: `tool` X, `reads` (the tools Y).
@@ -29,12 +29,16 @@ class UnreadPrerequisite:
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose every look that the policy wants before a writing tool."""
         proposals: dict[tuple[str, ...], Proposal] = {}
-        for tool in sorted(corpus.mutating & corpus.agent_tools.keys()) if corpus.policy.text else []:
+        for tool in sorted(corpus.agent_tools) if corpus.policy.text else []:
             if corpus.agent_tools[tool] < MIN_USES:
                 continue
-            reads = corpus.reading & corpus.agent_tools.keys()
-            for look in looks_before(corpus.policy, tool, reads, corpus.arguments_of(tool)):
+            reads = corpus.reading & corpus.agent_tools.keys() - {tool}
+            writes = corpus.mutating & corpus.agent_tools.keys() if tool in corpus.mutating else ()
+            for look in looks_before(corpus.policy, tool, reads, corpus.arguments_of(tool), writes):
                 wanted = sorted(look.reads)
+                # One look before another is wanted only where the policy calls the tool by its name.
+                if tool in corpus.reading and not any(one.lower() in look.sentence for one in wanted):
+                    continue
                 one = Proposal(
                     args={"tool": tool, "reads": wanted},
                     name=f"{title(imperative(wanted[0]))} before {gerund(tool)}",

@@ -9,7 +9,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.values import leaves, numbers_in, readings
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
 
 MIN_USES = 4
@@ -25,6 +25,8 @@ _RELATIVE = re.compile(
     r"(?:by|in) (?:a|an|one|two|three|\d+) (?:day|week|month)s?|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
 )
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_CENT = 0.005
 MIN_VALUES = 3
 """Distinct values below which an argument is an enumeration, whose values come from the tool's schema."""
 
@@ -32,7 +34,8 @@ MIN_VALUES = 3
 class UnsupportedArgument:
     """A value of an argument occurs in no earlier message of user, system or tool: it was made up.
 
-    Dates are found as people write them. What the agent said first and the user repeated was made up too.
+    Dates and numbers are found as people write them. The sum of what one result shows is neither said nor
+    made up, and shows nothing either way. What the agent said first and the user repeated was made up too.
 
     Relevant when the argument was given. Arguments: `argument` (dotted path), `tool` (empty for any tool).
     """
@@ -85,6 +88,9 @@ class UnsupportedArgument:
                 if text is None:
                     continue
                 if not _supported(transcript, text, step.index):
+                    # What stands in a list may be a part of a sum, split as nobody can follow.
+                    if path.rpartition(".")[2] in step.given and _adds_up(transcript, text, step.index):
+                        continue
                     return lacking(f"{step.tool} was given {path}={text}, which nobody had said", step.index)
                 given.append(step.index)
         return present(f"every {args['argument']} had been said or seen", *given[:4]) if given else NOT_NEEDED
@@ -112,10 +118,11 @@ def _source(transcript: Transcript, text: str) -> int:
     """Return the first message that is a source of a value; behind the last one when none is."""
     date = _DATE.match(text)
     ways = date_words(*(int(part) for part in date.groups())) if date else None
+    number = readings(text) if _NUMBER.fullmatch(text) else frozenset()
     invented = False
     for index, (message, said) in enumerate(zip(transcript.messages, transcript.lowered, strict=True)):
         role = message.role
-        if not (text in said if ways is None else ways.search(said)):
+        if not _is_said(text, said, ways, number):
             if date and role == "user" and _RELATIVE.search(said):
                 return index  # a day that was told by its distance cannot be held against a calendar
             continue
@@ -123,6 +130,20 @@ def _source(transcript: Transcript, text: str) -> int:
             return index
         invented = invented or role == "assistant"
     return len(transcript.messages)
+
+
+def _adds_up(transcript: Transcript, text: str, before: int) -> bool:
+    """Tell whether a number is the sum of what a result had shown before."""
+    number = readings(text) if _NUMBER.fullmatch(text) else ()
+    return any(
+        abs(total - own) < _CENT for at, total in transcript.sums if number and at < before for own in number
+    )
+
+
+def _is_said(text: str, said: str, ways: re.Pattern[str] | None, number: frozenset[float]) -> bool:
+    if ways is not None:
+        return ways.search(said) is not None
+    return text in said or (bool(number) and not number.isdisjoint(numbers_in(said)))
 
 
 def date_words(year: int, month: int, day: int) -> re.Pattern[str]:

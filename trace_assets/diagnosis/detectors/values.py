@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -31,11 +33,19 @@ _ENVELOPE = frozenset(
 _LINE = re.compile(r"^[ \t*-]*([A-Za-z][\w ]{1,30}?)[ \t]*:[ \t]+(\S[^\n]{0,79})$", re.MULTILINE)
 _TITLE = re.compile(r"\A[ \t]*([A-Za-z][A-Za-z ]{1,20}) (#?[\w-]{3,40})[ \t]*$", re.MULTILINE)
 """The first line of a record in plain text: what it is, and its name."""
+_COLUMN = re.compile(r"[^\W\d][\w.#%()/-]*(?: [\w.#%()/-]+)?\Z")
+"""What a column of a table may be called."""
+_WHOLE = 20_000
+"""Characters of a text that are read as a table."""
+_META = frozenset({"_links", "headers", "links", "meta", "metadata", "paging", "pagination", "request"})
+"""What tells of the answer itself where another part holds what was asked for."""
 _HOLDS = frozenset(
     {"body", "content", "data", "item", "items", "payload", "record", "records", "response", "result"}
 )
 """Under what names answers hold what was asked for; under another name it must have an identifier."""
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:,?[ T]+(\d{1,2})[:.](\d{2}))?(?![\d.])")
+"""A date with points has its day first."""
 
 
 def strings(value: object) -> list[str]:
@@ -57,6 +67,33 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(item, path)
     else:
         yield path, value
+
+
+def flat(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return arguments with those that stand in objects beside the others, by the last part of their path.
+
+    Where two have the same last part the path tells them apart. Lists stay as they are.
+
+    >>> flat({"payment": {"claim": {"ref": "K1"}, "amount": {"value": 5}}, "note": "x"})
+    {'ref': 'K1', 'value': 5, 'note': 'x'}
+    >>> flat({"from": {"id": "A1"}, "to": {"id": "B2"}})
+    {'from.id': 'A1', 'to.id': 'B2'}
+    """
+    if not any(isinstance(value, Mapping) for value in arguments.values()):
+        return arguments
+    found = list(_pairs(arguments))
+    last = Counter(path.rpartition(".")[2] for path, _ in found)
+    return {
+        path if last[path.rpartition(".")[2]] > 1 else path.rpartition(".")[2]: value for path, value in found
+    }
+
+
+def _pairs(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _pairs(item, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", item
 
 
 def scalars(text: str) -> dict[str, str] | None:
@@ -84,6 +121,8 @@ def unwrapped(value: Any) -> Any:
     {'id': 'L1', 'who': {'name': 'Ann'}}
     >>> unwrapped({"loan": {"id": "L21"}}), unwrapped({"id": "K4821", "to": {"city": "Rome"}})
     ({'id': 'L21'}, {'id': 'K4821', 'to': {'city': 'Rome'}})
+    >>> unwrapped({"meta": {"trace": "c0ffee"}, "data": {"loan": {"id": "L21"}}})
+    {'id': 'L21'}
     """
     for _ in range(2):
         if not isinstance(value, Mapping):
@@ -92,6 +131,8 @@ def unwrapped(value: Any) -> Any:
         rest = [
             key for key, item in value.items() if not isinstance(item, Mapping | list) and item is not None
         ]
+        if any(str(key).lower() in _HOLDS for key, _ in held):
+            held = [(key, item) for key, item in held if str(key).lower() not in _META]
         if len(held) != 1 or not all(str(key).lower() in _ENVELOPE for key in rest):
             break
         key, inner = held[0]
@@ -112,10 +153,18 @@ def records_in(text: str) -> list[dict[str, str]]:
     ([{'no': 'P1'}, {'no': 'P2'}], [{'id': 'L21'}])
     >>> records_in("Ticket K1\nStatus: void\nHolder: Ann")
     [{'Status': 'void', 'Holder': 'Ann'}]
+    >>> records_in("month | state\n----------\n2041-04 | open\n(1 row)")
+    [{'month': '2041-04', 'state': 'open'}]
+    >>> records_in("- name: Noor\n  room: 7\n- name: Ulla\n  room: 9")
+    [{'name': 'Noor', 'room': '7'}, {'name': 'Ulla', 'room': '9'}]
+    >>> records_in("<sample><id>S-12</id><state>frozen</state></sample>")
+    [{'id': 'S-12', 'state': 'frozen'}]
     >>> records_in('{"order": "K4821", "items": [{"id": "I1"}]}'), records_in("done")
     ([{'order': 'K4821'}], [])
     """
     if not text.lstrip().startswith(("{", "[")):
+        if rows := table(text) or _listed(text) or _elements(text):
+            return rows
         told = dict(_LINE.findall(text[:2000]))
         title = _TITLE.match(text)
         if title and told and looks_like_id(title[2]):
@@ -126,6 +175,53 @@ def records_in(text: str) -> list[dict[str, str]]:
     except ValueError:
         return []
     return [scalars_of(one) for one in outermost(value)]
+
+
+def table(text: str) -> list[dict[str, str]]:
+    r"""Return the rows of a text that is a table: cells parted by bars, tabs, semicolons or commas.
+
+    The first row names the columns; every row has as many cells.
+
+    >>> table("| no | state |\n| --- | --- |\n| P1 | open |")
+    [{'no': 'P1', 'state': 'open'}]
+    >>> table("no,state\nP1,open\nP2,void"), table("Yes, sure\nWell, fine")
+    ([{'no': 'P1', 'state': 'open'}, {'no': 'P2', 'state': 'void'}], [])
+    >>> table("NAME    STATUS\nnode-1  Ready")
+    [{'NAME': 'node-1', 'STATUS': 'Ready'}]
+    """
+    lines = [line for line in text[:_WHOLE].splitlines() if re.search(r"\w", line)]
+    for mark in ("|", "\t", ";", ",", "  "):
+        parts = re.compile(r"\s{2,}" if mark == "  " else re.escape(mark))
+        rows = [[cell.strip() for cell in parts.split(line.strip().strip(mark))] for line in lines]
+        rows = [row for row in rows if len(row) > 1]
+        if mark in ";," and any(f"{mark} " in line for line in lines):
+            continue  # prose
+        if len(rows) < 2 or len(rows) < len(lines) - 2 or not all(map(_COLUMN.match, rows[0])):
+            continue
+        if len({len(row) for row in rows}) == 1 and len(set(rows[0])) == len(rows[0]):
+            return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    return []
+
+
+def _listed(text: str) -> list[dict[str, str]]:
+    """Return the records of a list whose items have lines of `name: value`."""
+    items = re.split(r"^\s*[-*] (?=\w[\w ]*:)", text[:_WHOLE], flags=re.MULTILINE)
+    return [dict(found) for one in items[1:] if (found := _LINE.findall(one))]
+
+
+def _elements(text: str) -> list[dict[str, str]]:
+    """Return the records of a text in XML: elements that hold others, which hold text alone."""
+    if not text.lstrip().startswith("<"):
+        return []
+    found = []
+    for inner in _HOLDER.findall(text[:_WHOLE]):
+        leaves_of = dict(_ELEMENT.findall(inner[1]))
+        found += [leaves_of] if leaves_of else []
+    return found
+
+
+_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]*)[^<>]*>([^<>]*)</\1>")
+_HOLDER = re.compile(r"<([A-Za-z][\w.:-]*)[^<>]*>((?:\s*<([A-Za-z][\w.:-]*)[^<>]*>[^<>]*</\3>)+)\s*</\1>")
 
 
 def outermost(value: Any) -> list[Mapping[str, Any]]:
@@ -160,10 +256,18 @@ def time_of(value: object) -> datetime | None:
 
     >>> time_of("2024-05-15T15:00:00"), time_of("2025-01-31"), time_of("20250131"), time_of("soon")
     (datetime.datetime(2024, 5, 15, 15, 0), datetime.datetime(2025, 1, 31, 0, 0), None, None)
+    >>> time_of("31.01.2025"), time_of("31.01.2025, 9:30 Uhr")
+    (datetime.datetime(2025, 1, 31, 0, 0), datetime.datetime(2025, 1, 31, 9, 30))
     """
-    if not isinstance(value, str) or not _TIME.match(value):
+    if not isinstance(value, str):
+        return None
+    if (found := _DAY_FIRST.match(value)) is not None:
+        day, month, year, hour, minute = (int(part or 0) for part in found.groups())
+    elif not _TIME.match(value):
         return None
     try:
+        if found is not None:
+            return datetime(year, month, day, hour, minute)
         return datetime.fromisoformat(value).replace(tzinfo=None)
     except ValueError:
         return None
@@ -174,7 +278,157 @@ def categorical(value: str) -> bool:
     return 0 < len(value) <= 24 and not any(character.isdigit() for character in value)
 
 
+_ERRORS = frozenset({"error", "errors", "erreur", "exception", "fault", "fehler", "fehlermeldung"})
+_STATUS = frozenset({"code", "status", "statuscode", "status_code", "http_status"})
+_SAYS_ERROR = re.compile(
+    r"<(?:error|failure|fault|refus\w+|reject\w+)\b|"
+    r"[45]\d\d (?:[45]\.\d\.\d |[a-z ]*(?:error|unavailable|not available))|"
+    r"(?:http |status(?: code)?: ?)[45]\d\d\b|(?:not found|refused|rejected|permission denied)\b|"
+    r"(?:error|exception|traceback|fatal\b|fehler\b|erreur\b|panic:|"
+    r"[a-z_.]+(?:error|exception)\b ?[:\[(])"
+)
+
+
 def tells_error(text: str) -> bool:
-    """Tell whether a result is an error although it was not marked as one."""
-    start = text[:40].lstrip().lower()
-    return start.startswith(("error", '{"error"', "exception", "traceback"))
+    r"""Tell whether a result is an error although it was not marked as one.
+
+    >>> tells_error("FATAL:  terminating connection"), tells_error("OSError: [Errno 28] No space left")
+    (True, True)
+    >>> tells_error("<refused><reason>full</reason></refused>"), tells_error("status: 502\nBad Gateway")
+    (True, True)
+    >>> tells_error('{"meta": {"status": 503}, "error": {"detail": "down"}}'), tells_error('{"error": null}')
+    (True, False)
+    """
+    start = text[:80].lstrip().lower()
+    if start.startswith("{"):
+        return _is_refusal(text)
+    return _SAYS_ERROR.match(start) is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_refusal(text: str) -> bool:
+    """Tell whether a JSON object says that something went wrong rather than anything else."""
+    try:
+        value = from_json(text)
+    except ValueError:
+        return text.lstrip()[:12].lower().startswith('{"error')
+    for part in (value, *(one for one in value.values() if isinstance(one, Mapping))):
+        for key, item in part.items():
+            name = str(key).lower()
+            if name in _ERRORS and isinstance(item, str | Mapping | list) and item:
+                return True
+            # A record may have a figure called `code`: beside nothing but words it tells how the call went.
+            beside = part is not value or all(isinstance(one, str) for one in part.values() if one != item)
+            if name in _STATUS and isinstance(item, int) and 400 <= item < 600 and beside:
+                return True
+    return False
+
+
+_PROGRAM = frozenset({"bash", "cmd", "command", "commands", "program", "script", "shell", "sql"})
+"""Arguments in which the agent writes what is run."""
+_PROGRAM_TEXT = re.compile(r"\n|[=({]|\bselect\b", re.IGNORECASE)
+_PROGRAM_FAILED = re.compile(
+    r"\b[1-9]\d* (?:failed|failures?|errors?)\b|^(?:FAILED|FAIL|E {3})\b|\bBUILD FAILED\b|"
+    r"\bexit(?:ed with)?(?: code| status)?:? [1-9]|command not found|No such file or directory|"
+    r"\bpermission denied\b|timed out after|^(?:fatal|npm ERR!|error(?:\[\w+\])?:)|"
+    r"^\w*(?:Error|Exception): ",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def runs_programs(arguments: Mapping[str, Any]) -> bool:
+    """Tell whether a call runs what the agent wrote: an error is its own then, unless the machine's.
+
+    >>> runs_programs({"command": "ls"}), runs_programs({"code": "K12-A"}), runs_programs({"code": "x = 1"})
+    (True, False, True)
+    """
+    return any(
+        name.lower() in _PROGRAM
+        or (name.lower() in ("code", "query", "python") and _PROGRAM_TEXT.search(str(value)))
+        for name, value in flat(arguments).items()
+    )
+
+
+_FOREWORDS = re.compile(
+    r"^(?:\s*(?:cd\s+\S+\s*(?:&&|;)|sudo\s|env\s|time\s|timeout\s+\S+\s|\w+=\S*\s|(?:poetry|uv) run\s|npx\s|"
+    r"python[\d.]*\s+-m\s))+"
+)
+
+
+def program_of(arguments: Mapping[str, Any]) -> str:
+    """Return the program that a call runs by a command line; empty where there is none.
+
+    >>> program_of({"command": "cd /app && python -m pytest -q"}), program_of({"order": "K1"})
+    ('pytest', '')
+    """
+    line = next((str(value) for name, value in arguments.items() if name.lower() in _COMMAND), "")
+    words = _FOREWORDS.sub("", line).split()
+    return words[0].rpartition("/")[2].lower() if words else ""
+
+
+_COMMAND = frozenset({"bash", "cmd", "command", "commands", "shell"})
+
+
+def program_failed(text: str) -> bool:
+    r"""Tell whether what a program wrote at its beginning or end says that it, or a test of it, failed.
+
+    >>> program_failed("F...\n1 failed, 3 passed in 0.2s"), program_failed("4 passed"), program_failed("")
+    (True, False, False)
+    """
+    return _PROGRAM_FAILED.search(f"{text[:_SHOWN]}\n{text[-_SHOWN:]}") is not None
+
+
+_SHOWN = 300
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:[.,]\d+)*(?![\w])")
+
+
+def readings(number: str) -> frozenset[float]:
+    """Return what a number can mean: points and commas part thousands or decimals.
+
+    >>> [sorted(readings(one)) for one in ("1.250,10", "1,250", "12,50", "7")]
+    [[1250.1], [1.25, 1250.0], [12.5], [7.0]]
+    """
+    marks = [mark for mark in number if mark in ".,"]
+    if not marks:
+        return frozenset({float(number)})
+    found = set()
+    for decimal in {*marks, ""}:
+        whole, _, rest = number.rpartition(decimal) if decimal else (number, "", "")
+        groups = re.split(r"[.,]", whole.lstrip("+-"))
+        parted = len(groups) == 1 or (all(len(one) == 3 for one in groups[1:]) and 0 < len(groups[0]) < 4)
+        if (
+            parted
+            and (rest.isdigit() or not decimal)
+            and (not decimal or decimal not in whole)
+            and len({*whole} & {".", ","}) < 2
+        ):
+            found.add(float(f"{whole.replace('.', '').replace(',', '')}.{rest or 0}"))
+    return frozenset(found)
+
+
+def numbers_in(text: str) -> Iterator[float]:
+    """Yield what the numbers in a text can mean."""
+    for found in _NUMBER.findall(text):
+        yield from readings(found)
+
+
+def sums(text: str) -> list[float]:
+    r"""Return the sums of the columns of a result: of the numbers that its records have under one name.
+
+    >>> sums('[{"price": 3, "no": 1}, {"price": 4.5, "no": 2}]'), sums("shop | visits\nA | 3\nB | 4")
+    ([7.5, 3.0], [7.0])
+    """
+    columns: dict[str, list[float]] = {}
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            pairs: Iterable[tuple[str, Any]] = leaves(from_json(text))
+        except ValueError:
+            return []
+    else:
+        pairs = [pair for row in table(text) for pair in row.items()]
+    for name, value in pairs:
+        if isinstance(value, str) and _NUMBER.fullmatch(value) and len(readings(value)) == 1:
+            columns.setdefault(name, []).extend(readings(value))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            columns.setdefault(name, []).append(float(value))
+    return [sum(own) for own in columns.values() if len(own) > 1]

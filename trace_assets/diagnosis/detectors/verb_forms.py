@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from trace_assets.diagnosis.detectors.verbs import READING, WRITING, deed, spoken
+from trace_assets.diagnosis.detectors.verbs import READING, RUNS, WRITING, deed, spoken
 
 WORD = re.compile(r"[a-z]+")
 _ALIKE: tuple[frozenset[str], ...] = (
@@ -73,6 +73,23 @@ def _alike(verb: str) -> frozenset[str]:
     return frozenset({verb}).union(*(group for group in _ALIKE if verb in group))
 
 
+_EDITS = frozenset({"apply", "insert", "patch", "replace", "str", "write"})
+"""Verbs of tools that edit, where nothing in the tool's name says what."""
+
+
+def is_deed(tool: str, words: Iterable[str]) -> bool:
+    """Tell whether one of some words is a form of a tool's verb; who replaces some text edits or changes it.
+
+    >>> is_deed("replace", ["changed"]), is_deed("replace_item", ["changed"]), is_deed("run_query", ["query"])
+    (True, False, True)
+    """
+    verb, acted = verb_of(tool), things(tool)
+    verbs = (verb, "change") if verb in _EDITS and not acted else (verb,)
+    if verb in {*RUNS, "begin", "launch", "start"} and acted:
+        verbs = (verb, acted[0])
+    return any(same_verb(one, word) for word in words for one in verbs)
+
+
 def _is_form(verb: str, word: str) -> bool:
     if word in _IRREGULAR.get(verb, ()):
         return True
@@ -93,6 +110,9 @@ def _is_form(verb: str, word: str) -> bool:
 
 def has_stem(words: Iterable[str], wanted: str) -> bool:
     """Tell whether one of some words begins as another does, endings aside."""
+    bare = wanted.removesuffix("ment")
+    if len(bare) >= _SHORT:
+        wanted = bare  # who adjusts makes an adjustment
     stem = wanted[: max(4, len(wanted) - 2)]
     return any(word.startswith(stem) for word in words)
 

@@ -5,6 +5,26 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+_READING_ELSEWHERE = """
+    abfragen abrufen ansehen anzeigen auflisten einsehen ermitteln finden holen laden lesen nachschlagen
+    pruefen prüfen suchen zeigen
+    buscar comprobar consultar leer listar mostrar obtener revisar ver verificar
+    afficher chercher consulter lire lister obtenir rechercher trouver verifier voir vérifier
+    """
+_WRITING_ELSEWHERE = """
+    abbrechen ablehnen aendern aktivieren aktualisieren anlegen anmelden anweisen auslösen beantragen beenden
+    bestellen bestätigen bestaetigen bezahlen buchen eintragen entfernen entsperren erfassen erstatten
+    erstellen freigeben hinzufuegen hinzufügen kuendigen kündigen loeschen löschen melden ordnen reservieren
+    schicken schreiben senden setzen sperren starten stornieren umbuchen umleiten verlaengern verlängern
+    verschieben versenden weiterleiten zahlen zuweisen ändern
+    abrir activar actualizar anular asignar bloquear borrar cambiar cancelar cerrar comprar confirmar crear
+    desbloquear devolver eliminar emitir enviar iniciar modificar pagar programar prorrogar reembolsar
+    registrar renovar reprogramar reservar solicitar
+    acheter activer ajouter annuler attribuer bloquer changer commander confirmer creer créer
+    enregistrer envoyer fermer modifier ouvrir payer planifier prolonger rembourser renouveler reporter
+    reserver réserver supprimer
+    """
+"""Verbs of tools in other languages than English: German, Spanish, French."""
 READING = frozenset(
     """
     authenticate browse calculate can check compare compute count describe display estimate explain export
@@ -12,6 +32,7 @@ READING = frozenset(
     preview query read retrieve run scan search show summarize test think track translate validate verify
     view watch
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
+    + _READING_ELSEWHERE.split()
 )
 """Verbs of tools that only look."""
 WRITING = frozenset(
@@ -31,9 +52,13 @@ WRITING = frozenset(
     share ship sign split start stop store submit subscribe suspend swap switch terminate toggle transfer
     trigger turn unassign unblock unenroll unfreeze uninstall unlink unlock unmute unsubscribe update
     upgrade upload vacate void waive withdraw write
+    finalize initiate rebuild redirect refresh reroute rollback sync
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
+    + _WRITING_ELSEWHERE.split()
 )
 """Verbs of tools that change something."""
+ELSEWHERE = frozenset(f"{_READING_ELSEWHERE} {_WRITING_ELSEWHERE}".split())
+"""Those of both that are not English: English endings do not fit them."""
 NOUNS = frozenset(
     """
     account address bill block book change charge check claim close count credit debit deposit display
@@ -59,6 +84,8 @@ _PLAIN = frozenset({"check", "list", "query", "search", "show", "view"})
 """Verbs of tools that are nouns too, and hardly ever what a tool acts on when they come last."""
 _EITHER = frozenset({"check", "list"})
 """Of these, what is acted on all the same where a name begins with a verb: `join_list`, `leave_list`."""
+RUNS = frozenset({"do", "execute", "make", "perform", "run"})
+"""Verbs of tools whose thing says what is done: it may be a verb itself."""
 _ACTED_ON = frozenset(
     {"account", "address", "bill", "claim", "deposit", "message", "order", "record", "report", "ticket"}
 )
@@ -88,9 +115,11 @@ def deed(tool: str) -> str:
     ('join list', 'list order', 'leave list', 'book check')
     >>> deed("bill_show"), deed("show_bill"), deed("run_speed_test"), deed("frobnicate_order")
     ('show bill', 'show bill', 'run speed test', 'frobnicate order')
+    >>> deed("run_query"), deed("order_query"), deed("get_freeze")
+    ('run query', 'query order', 'get freeze')
     """
     words = spoken(tool).split()
-    if len(words) > 1 and words[0] in _METHODS and _is_sure(words[1]):
+    if len(words) > 1 and words[0] in _METHODS - {"get"} and _is_sure(words[1]):
         words = words[1:]
     if len(words) > 1 and _comes_last(words[0], words[-1]):
         words = [words[-1], *words[:-1]]
@@ -99,7 +128,7 @@ def deed(tool: str) -> str:
 
 def _comes_last(first: str, last: str) -> bool:
     """Tell whether the last word of a name is its verb, and not the first."""
-    if _is_sure(first) or first in _PLAIN:
+    if _is_sure(first) or first in _PLAIN or first in RUNS:
         return False
     if first in READING | WRITING:
         plain = last in _PLAIN and (last not in _EITHER or first in _ACTED_ON)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from trace_assets.diagnosis.detectors.verbs import deed, spoken
+from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, deed, spoken
 
 __all__ = ["deed", "gerund", "imperative", "last_name", "noun", "plain_name", "spoken", "title"]
 
 _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
-_KEEP = frozenset({"order", "reset", "offer", "enter", "answer", "visit", "deliver", "edit", "limit"})
+_KEEP = frozenset({"order", "reset", "offer", "enter", "answer", "visit", "deliver", "edit", "limit", "open"})
 
 
 def plain_name(field: str) -> str:
@@ -52,8 +52,12 @@ def gerund(name: str) -> str:
 
     >>> gerund("cancel_order"), gerund("update_address"), gerund("set_mode"), gerund("callTransfer")
     ('cancelling the order', 'updating the address', 'setting the mode', 'transferring the call')
+    >>> gerund("cita_anular"), gerund("open_file")
+    ("calling 'cita anular'", 'opening the file')
     """
     verb, _, rest = deed(name).partition(" ")
+    if verb in ELSEWHERE or verb not in READING | WRITING:
+        return f"calling '{spoken(name)}'"
     if verb.endswith("e") and not verb.endswith("ee"):
         form = verb[:-1] + "ing"
     elif _DOUBLE.search(verb) and (verb not in _KEEP or verb == "reset"):
@@ -74,6 +78,8 @@ def imperative(name: str) -> str:
     ('get the order', 'transfer to human agents')
     """
     verb, _, rest = deed(name).partition(" ")
+    if verb in ELSEWHERE or verb not in READING | WRITING:
+        return f"call '{spoken(name)}'"
     return (
         f"{verb} the {rest}"
         if rest and not rest.startswith(("to ", "for ", "by ", "the "))

@@ -80,7 +80,7 @@ class WriteAgainstClauses:
         """Label one trajectory."""
         argument, written = str(args["argument"]), set[str]()
         for step in transcript.calls(args["tool"], ok=True):
-            name = normal(step.arguments.get(argument))
+            name = normal(step.given.get(argument))
             written.add(name)
             seen = last_seen(transcript, name, argument, step.index)
             if seen is None or step.by_user:

@@ -73,7 +73,7 @@ class WriteAgainstPolicy:
         tool, shown = str(args["tool"]), list[int]()
         written = set()
         for step in transcript.calls(tool):
-            name = normal(step.arguments.get(args["argument"]))
+            name = normal(step.given.get(args["argument"]))
             written.add(name)
             fields, at = _record(transcript, step, name)
             if step.by_user or fields is None or not fields.keys() & set(args["fields"]):
@@ -88,7 +88,7 @@ class WriteAgainstPolicy:
         if asked is None:
             return NOT_NEEDED
         for name, seen in transcript.observations.items():
-            own = any(normal(step.arguments.get(args["argument"])) == name for step in transcript.steps)
+            own = any(normal(step.given.get(args["argument"])) == name for step in transcript.steps)
             known = any(field in seen[-1].fields for field in args["fields"])
             if name in written or not own or not known:
                 continue

@@ -5,21 +5,30 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, dates_meant, limits, windows
+from trace_assets.diagnosis.detectors.policy_rules import (
+    Ban,
+    Most,
+    Window,
+    bans,
+    dates_meant,
+    given_bans,
+    limits,
+    marks,
+    optional_fields,
+    windows,
+)
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, time_of
 from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
-from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
 MIN_USES = 3
-DAY = len("2030-01-31")
 USUAL = 0.8
 """Share of a tool's calls that are made in one state for it to be the state in which the tool is used."""
 
@@ -27,13 +36,14 @@ USUAL = 0.8
 class WriteAgainstRule:
     """The policy says in one sentence when tool X may not be used, and X is used so all the same.
 
-    Four kinds of sentences are read: a state of the object (`shipped orders cannot be changed`), a date of it
-    in the past, how long before or after a date (`within 30 days of delivery`), and the most that an argument
-    may be. Whether runs keep to it teaches nothing here: the policy does. But for the last, an object for
-    which X is allowed shows nothing either way; one for which it is not counts as left alone when it was
-    looked up and the user asked for what X does, or it stands as objects mostly do when X is called. A call
+    Six kinds of sentences are read: a state of the object (`shipped orders cannot be changed`), a date of it
+    in the past, how long before or after a date (`within 30 days of delivery`), the most that an argument
+    may be, a value that it may not have, and a word that a look must not have shown. Whether runs keep to it
+    teaches nothing here: the policy does. Where a record decides, an object for which X is allowed shows
+    nothing either way; one for which it is not counts as left alone when it was looked up and the user asked
+    for what X does, or it stands as objects mostly do when X is called. A call
     that the tool refused did nothing. Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule
-    `field` with `values` and `only`, or with `now` (and `hours`, `ahead`), or `number` and `noun`.
+    `field` with `values` and `only`, or with `now` (and `hours`, `ahead`), or `number` and `noun`, or `word`.
     """
 
     name = "write_against_rule"
@@ -45,13 +55,28 @@ class WriteAgainstRule:
         proposals: dict[tuple[str, ...], Proposal] = {}
         tools = sorted(corpus.mutating & corpus.agent_tools.keys()) if corpus.policy.text else []
         for tool in tools:
-            argument = argument_of(corpus, tool) if corpus.agent_tools[tool] >= MIN_USES else None
+            if corpus.agent_tools[tool] < MIN_USES:
+                continue
+            rule: dict[str, Any]
+            for ban in given_bans(corpus.policy, tool, corpus.given_to(tool)):
+                rule = {"kind": "given", "field": ban.argument, "values": list(ban.values)}
+                words = f"with {spoken(ban.argument)} {' or '.join(ban.values)}"
+                one = _proposal(tool, ban.argument, rule, words, ban.sentence, (ban.argument, *ban.values))
+                proposals.setdefault(one.subject, one)
+            argument = argument_of(corpus, tool)
+            for most in limits(corpus.policy, tool, corpus.arguments_of(tool)):
+                rule = {"kind": "most", "number": most.number, "noun": most.noun}
+                words = f"with more than {most.number:g} {most.noun}".strip()
+                one = _proposal(
+                    tool, argument or "", rule, words, most.sentence, (f"{most.number:g}", most.noun)
+                )
+                proposals.setdefault(one.subject, one)
             if argument is None:
                 continue
-            for most in limits(corpus.policy, tool, corpus.arguments_of(tool)):
-                rule: dict[str, Any] = {"kind": "most", "number": most.number, "noun": most.noun}
-                words = f"with more than {most.number:g} {most.noun}".strip()
-                one = _proposal(tool, argument, rule, words, most.sentence, (f"{most.number:g}", most.noun))
+            for mark in marks(corpus.policy, tool):
+                rule = {"kind": "mark", "word": mark.word}
+                words = f"where a look shows {mark.word}"
+                one = _proposal(tool, argument, rule, words, mark.sentence, (mark.word,))
                 proposals.setdefault(one.subject, one)
             records = list(own_records(corpus, argument))
             rules = [
@@ -71,21 +96,21 @@ class WriteAgainstRule:
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
-        if args["kind"] == "most":
-            return _beyond(transcript, args)
+        if args["kind"] in _LABELLED:
+            return _LABELLED[args["kind"]](transcript, args)
         written = set[str]()
         for step in transcript.calls(args["tool"], ok=True):
-            name = normal(step.arguments.get(args["argument"]))
+            name = normal(step.given.get(args["argument"]))
             written.add(name)
             seen = last_seen(transcript, name, str(args["argument"]), step.index)
-            given = step.arguments.get(str(args["field"]).rpartition(".")[2])
+            given = step.given.get(str(args["field"]).rpartition(".")[2])
             if (
                 seen is None
                 or step.by_user
                 or (given is not None and normal(given) != normal(seen.fields.get(args["field"])))
             ):
                 continue  # what is not known accuses nobody; nor does a change of the very field
-            if _forbids(args, seen.fields, step.arguments):
+            if _forbids(args, seen.fields, step.given):
                 why = f"{args['tool']} on {name} with {spoken(args['field'])} {seen.fields[args['field']]}"
                 return lacking(why, seen.index, step.index)
         asked = min(
@@ -113,11 +138,14 @@ def _of_bans(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[
     for one in records:
         for field, value in one.fields.items():
             values.setdefault(field, set()).add(value)
-    for ban in bans(corpus.policy, tool, values, corpus.given_to(tool)):
+    optional = optional_fields(one.fields for one in records)
+    for ban in bans(corpus.policy, tool, values, corpus.given_to(tool), optional):
         said = " or ".join(ban.values)
         words = (
             f"unless its {noun(ban.field)} is {said}" if ban.only else f"when its {noun(ban.field)} is {said}"
         )
+        if not ban.values:
+            words = f"when it has the {noun(last_name(ban.field))}"
         rule = {"kind": "state", "field": ban.field, "values": list(ban.values), "only": ban.only}
         if ban.given:
             rule |= {"given": sorted(ban.given)}
@@ -186,7 +214,7 @@ def argument_of(corpus: Corpus, tool: str) -> str | None:
         argument
         for one in corpus.transcripts
         for step in one.calls(tool)
-        for argument, value in step.arguments.items()
+        for argument, value in step.given.items()
         if looks_like_id(value)
     )
     named = [one for one in given if not set(noun(one).split()).isdisjoint(things(tool))]
@@ -229,12 +257,7 @@ def _outside(args: Mapping[str, Any], value: str) -> bool:
     >>> [_outside(rule, one) for one in ("2030-05-11", "2030-05-12", "2030-05-12T14:00:00")]
     [True, False, True]
     """
-    moment, now, span = time_of(value), time_of(args["now"]), timedelta(hours=args["hours"])
-    if moment is None or now is None:
-        return False
-    if len(value) <= DAY or len(args["now"]) <= DAY:
-        moment, now = (one.replace(hour=0, minute=0, second=0, microsecond=0) for one in (moment, now))
-    return moment - now < span if args["ahead"] else now - moment > span
+    return Window("", args["hours"], (), args["ahead"]).is_missed(value, args["now"])
 
 
 def _beyond(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
@@ -242,15 +265,46 @@ def _beyond(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
     for step in transcript.calls(args["tool"], ok=True):
         if step.by_user or not _counts(step, most):
             continue
-        if (name := most.broken_by(step.arguments)) is not None:
-            return lacking(f"{spoken(name)} {step.arguments[name]} is more than {most.number:g}", step.index)
+        if (name := most.broken_by(step.given)) is not None:
+            return lacking(f"{spoken(name)} {step.given[name]} is more than {most.number:g}", step.index)
         within.append(step.index)
     return present("no call went beyond it", *within) if within else NOT_NEEDED
 
 
+def _given(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+    others = list[int]()
+    for step in transcript.calls(args["tool"], ok=True):
+        value = None if step.by_user else step.given.get(args["field"])
+        if value in args["values"]:
+            return lacking(f"{args['tool']} was given {spoken(args['field'])} {value}", step.index)
+        if value is not None:
+            others.append(step.index)
+    return present("no call was given what the policy forbids", *others) if others else NOT_NEEDED
+
+
+def _marked(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+    """Label by the last look at an object: whether it shows the word, and the tool was used all the same."""
+    shown: dict[str, int] = {}
+    sign = re.compile(rf"(?<!\w){re.escape(args['word'])}(?!\w)")
+    for step in transcript.steps:
+        if step.failed or step.by_user:
+            continue
+        name = normal(step.given.get(args["argument"]))
+        if step.tool == args["tool"]:
+            if name in shown:
+                return lacking(f"{step.tool} on {name}, which shows {args['word']}", shown[name], step.index)
+        elif name:
+            shown.pop(name, None)
+            if sign.search(step.result):
+                shown[name] = step.end
+    if shown:
+        return present(f"what shows {args['word']} was left alone", *shown.values())
+    return NOT_NEEDED
+
+
 def _counts(step: Step, most: Most) -> bool:
     """Tell whether a call has the argument that is limited."""
-    return Most("", float("-inf"), most.noun).broken_by(step.arguments) is not None
+    return Most("", float("-inf"), most.noun).broken_by(step.given) is not None
 
 
 def usual_state(corpus: Corpus, tool: str, argument: str, records: Iterable[Observation]) -> dict[str, str]:
@@ -263,7 +317,7 @@ def usual_state(corpus: Corpus, tool: str, argument: str, records: Iterable[Obse
                 every.setdefault(field, set()).add(value)
     for one in corpus.transcripts:
         for step in one.calls(tool):
-            seen = last_seen(one, normal(step.arguments.get(argument)), argument, step.index)
+            seen = last_seen(one, normal(step.given.get(argument)), argument, step.index)
             if seen is not None:
                 calls += 1
                 called.update(pair for pair in seen.fields.items() if categorical(pair[1]))
@@ -272,3 +326,7 @@ def usual_state(corpus: Corpus, tool: str, argument: str, records: Iterable[Obse
         for (field, value), count in sorted(called.items())
         if count >= USUAL * calls and len(every[field]) > 1
     }
+
+
+_LABELLED = {"most": _beyond, "given": _given, "mark": _marked}
+"""How rules are labelled that no field of a record decides, by their kind."""

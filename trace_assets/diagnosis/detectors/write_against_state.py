@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import categorical
+from trace_assets.diagnosis.detectors.values import categorical, strings
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
 
 MIN_USES = 3
 MAX_VALUES = 8
 """A field with more values than this is not a state."""
+MIN_STATES = 2
+"""Tasks with the tool called in another state, where no word of the user tells that it was asked for."""
+SPECIAL = 0.5
+"""How many times as often, at most, runs may refrain in that other state."""
 INSTEAD_SHARE = 0.5
 """Share of those who refrain that must take the same other way for it to be what is done instead."""
 
@@ -38,10 +42,15 @@ class WriteAgainstState:
         proposals = []
         for tool, argument in corpus.object_writes(MIN_USES):
             cues = corpus.cues(tool)
-            if not cues:
-                continue
-            for field, value in self._states(corpus, argument):
-                args = {"tool": tool, "field": field, "value": value, "argument": argument, "cues": cues}
+            states = self._states(corpus, argument)
+            known: dict[str, set[str]] = {}
+            for field, value in states:
+                known.setdefault(field, set()).add(value)
+            for field, value in states:
+                args: dict[str, Any] = {"tool": tool, "field": field, "value": value, "argument": argument}
+                args |= {"cues": cues} if cues else {"cues": [], "writes": sorted(corpus.mutating)}
+                if not cues and not self._is_special(corpus, args, known[field]):
+                    continue
                 instead = self._instead(corpus, args)
                 if instead is None:
                     continue
@@ -84,7 +93,7 @@ class WriteAgainstState:
         for step in transcript.calls(args["tool"]):
             if step.by_user:
                 continue
-            name = normal(step.arguments.get(args["argument"]))
+            name = normal(step.given.get(args["argument"]))
             state = transcript.state(name, field, step.index)
             if state is not None and state[1] == value:
                 reason = f"{step.tool} was called on {name} although {field}={value} had been seen"
@@ -94,11 +103,17 @@ class WriteAgainstState:
     def _refrained(self, transcript: Transcript, args: Mapping[str, Any]) -> tuple[int, int, str] | None:
         """Return (request, observation, object) where it was asked for in that state and not done."""
         asked = transcript.cue(args.get("cues"))
+        if asked is None and not args.get("cues"):
+            # What asks for it is not known: then a run shows something when it changed nothing at all.
+            writes = set(strings(args.get("writes")))
+            if any(step.tool in writes and not step.failed for step in transcript.steps):
+                return None
+            asked = min(transcript.words.values(), default=None)
         if asked is None:
             return None
         about = transcript.asked_about(args.get("cues"))
         argument = args["argument"]
-        written = {normal(step.arguments.get(argument)) for step in transcript.calls(args["tool"])}
+        written = {normal(step.given.get(argument)) for step in transcript.calls(args["tool"])}
         for name in transcript.observations:
             if about is not None and name not in about:
                 continue
@@ -115,15 +130,13 @@ class WriteAgainstState:
 
     def _is_target(self, transcript: Transcript, name: str, argument: str) -> bool:
         """Tell whether an object was named to some call by X's argument: it is of the kind X acts on."""
-        return any(normal(step.arguments.get(argument)) == name for step in transcript.steps)
+        return any(normal(step.given.get(argument)) == name for step in transcript.steps)
 
     def _states(self, corpus: Corpus, argument: str) -> list[tuple[str, str]]:
         """Return the states (field, value) in which objects that an argument names were seen."""
         values: dict[str, Counter[str]] = {}
         for one in corpus.transcripts:
-            names = {
-                normal(s.arguments[argument]) for s in one.steps if isinstance(s.arguments.get(argument), str)
-            }
+            names = {normal(s.given[argument]) for s in one.steps if isinstance(s.given.get(argument), str)}
             found = {
                 (field, value)
                 for name in names
@@ -140,6 +153,27 @@ class WriteAgainstState:
             for value, count in sorted(counts.items())
             if count >= MIN_USES
         ]
+
+    def _is_special(self, corpus: Corpus, args: Mapping[str, Any], values: Collection[str]) -> bool:
+        """Tell whether runs refrain in this state, and hardly in another one in which the tool is called."""
+        left, called = dict.fromkeys(values, 0), {value: set[str]() for value in values}
+        runs = dict.fromkeys(values, 0)
+        for one in corpus.transcripts:
+            for value in values:
+                own = {**args, "value": value}
+                if self._written(one, own):
+                    called[value].add(one.task_id)
+                    runs[value] += 1
+                elif self._refrained(one, own):
+                    left[value] += 1
+                    runs[value] += 1
+        here = args["value"]
+        return any(
+            len(called[value]) >= MIN_STATES
+            and left[value] * runs[here] <= SPECIAL * left[here] * runs[value]
+            for value in values
+            if value != here and left[here]
+        )
 
     def _instead(self, corpus: Corpus, args: dict[str, Any]) -> str | None:
         """Return the tool that those who refrain mostly use, "" for none; None when too few refrain."""

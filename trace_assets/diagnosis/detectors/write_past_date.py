@@ -43,9 +43,9 @@ class WritePastDate:
             sides: dict[tuple[str, str], set[bool]] = {}
             for one in corpus.transcripts:
                 for step in one.calls(tool):
-                    for argument in (one for one, value in step.arguments.items() if looks_like_id(value)):
-                        for seen in one.observations.get(normal(step.arguments[argument]), ()):
-                            own = is_of(seen.fields, argument, normal(step.arguments[argument]))
+                    for argument in (one for one, value in step.given.items() if looks_like_id(value)):
+                        for seen in one.observations.get(normal(step.given[argument]), ()):
+                            own = is_of(seen.fields, argument, normal(step.given[argument]))
                             for field, value in seen.fields.items() if own else ():
                                 if _ENDS.search(plain_name(field)) and (moment := time_of(value)) is not None:
                                     sides.setdefault((argument, field), set()).add(moment < now)  # type: ignore[operator]
@@ -78,7 +78,7 @@ class WritePastDate:
                         if categorical(value):
                             all_values.setdefault(field, set()).add(value)
             for step in one.calls(tool):
-                name = normal(step.arguments.get(argument))
+                name = normal(step.given.get(argument))
                 before = [seen for seen in one.observations.get(name, ()) if seen.index < step.index]
                 if before:
                     calls += 1
@@ -96,7 +96,7 @@ class WritePastDate:
             return NOT_NEEDED
         written = set()
         for step in transcript.calls(tool):
-            name = normal(step.arguments.get(argument))
+            name = normal(step.given.get(argument))
             written.add(name)
             if step.by_user:
                 continue

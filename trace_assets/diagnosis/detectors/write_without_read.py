@@ -32,7 +32,7 @@ class WriteWithoutRead:
         for tool, argument in corpus.object_writes(MIN_USES):
             reads: dict[str, int] = {}
             for one in corpus.transcripts:
-                for name in {normal(step.arguments.get(argument)) for step in one.calls(tool)}:
+                for name in {normal(step.given.get(argument)) for step in one.calls(tool)}:
                     for read in {s.tool for s in one.steps if name in s.objects and s.tool in corpus.reading}:
                         reads[read] = reads.get(read, 0) + 1
             for read in sorted(read for read, count in reads.items() if count >= MIN_USES):
@@ -57,7 +57,7 @@ class WriteWithoutRead:
         for step in transcript.calls(args["tool"]):
             if step.by_user:
                 continue
-            name = normal(step.arguments.get(args["argument"]))
+            name = normal(step.given.get(args["argument"]))
             before = [read.index for read in reads if read.end < step.index and name in read.objects]
             if not before:
                 return lacking(f"{step.tool} was called on {name} without {args['read']} before", step.index)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.expected.facts import Facts, Thing
 from trace_assets.records import ExpectedAction
 from trace_assets.records.triage import Grade
@@ -35,7 +36,7 @@ Doubter = Callable[[Facts, str], Iterator[Doubt]]
 
 def record_of(facts: Facts, task_id: str, action: ExpectedAction) -> Thing | None:
     """Return the record of the object that a call acts on: the first argument that names one."""
-    for value in action.arguments.values():
+    for _, value in leaves(action.arguments):
         if looks_like_id(value):
             record = facts.record(task_id, str(value))
             if record is not None:

@@ -13,10 +13,10 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses
-from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits
+from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits, optional_fields
 from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import leaves, outermost, records_in, scalars_of
+from trace_assets.diagnosis.detectors.values import flat, leaves, outermost, records_in, scalars_of
 from trace_assets.diagnosis.detectors.write_against_policy import is_shown
 from trace_assets.records import ExpectedAction, Task, ToldTask, Trajectory
 
@@ -140,7 +140,9 @@ class Facts:
     def bans(self, tool: str) -> list[Ban]:
         """Return what the policy forbids to do with a tool, by values that records have."""
         if tool not in self._bans:
-            self._bans[tool] = bans(self.policy, tool, self.values, self.given[tool])
+            self._bans[tool] = bans(
+                self.policy, tool, self.values, self.given[tool], optional_fields(self._records)
+            )
         return self._bans[tool]
 
     def limits(self, tool: str) -> list[Most]:
@@ -161,7 +163,7 @@ class Facts:
             if step.tool in self.writes
         )
         for tool, arguments in (*wanted, *made):
-            for name, value in arguments.items():
+            for name, value in flat(arguments).items():
                 found[tool][name].update([value] if isinstance(value, str) else ())
         return found
 

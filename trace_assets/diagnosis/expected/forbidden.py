@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_rules import dates_meant
+from trace_assets.diagnosis.detectors.policy_rules import dates_meant, given_bans, windows
 from trace_assets.diagnosis.detectors.transcript import Observation
-from trace_assets.diagnosis.detectors.values import leaves, scalars_of
+from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
 from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import met_by_record, read_condition
@@ -212,6 +212,38 @@ def clauses_broken(facts: Facts, task_id: str) -> Iterator[Doubt]:
             f"'{' '.join(rule.sentences)}'"
         )
         yield Doubt("wrong", "clauses_broken", detail, (place,))
+
+
+def outside_window(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call comes too late after a date, or too soon before one, for the policy to allow it."""
+    now = facts.policy.now
+    for place, action, fields in _first_writes(facts, task_id) if now else ():
+        dated = [field for field, value in fields.items() if time_of(value) is not None]
+        for window in windows(facts.policy, action.name):
+            field = next(
+                (one for one in window.fields(dated) if window.is_missed(fields[one], str(now))), None
+            )
+            given = action.arguments.get(field.rpartition(".")[2]) if field else None
+            if field is not None and given is None:
+                detail = (
+                    f"{action.name} is to be called on what has {spoken(field)} {fields[field]}, on {now}, "
+                    f"but the policy says: '{window.sentence}'"
+                )
+                yield Doubt("wrong", "outside_window", detail, (place,))
+                break
+
+
+def banned_value(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call is to be given a value that the policy, by its name, excludes."""
+    for place, action in facts.expected_writes(task_id):
+        for ban in given_bans(facts.policy, action.name, facts.given[action.name]):
+            if action.arguments.get(ban.argument) in ban.values:
+                detail = (
+                    f"{action.name} is to be called with {spoken(ban.argument)} "
+                    f"{action.arguments[ban.argument]!r}, but the policy says: '{ban.sentence}'"
+                )
+                yield Doubt("wrong", "banned_value", detail, (place,))
+                break
 
 
 def _is_told(words: list[str], tool: str, told: str) -> bool:

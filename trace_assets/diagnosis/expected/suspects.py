@@ -25,10 +25,12 @@ from trace_assets.diagnosis.expected.facts import (
 )
 from trace_assets.diagnosis.expected.forbidden import (
     banned_object,
+    banned_value,
     beyond_limit,
     clauses_broken,
     missing_prerequisite,
     no_condition_holds,
+    outside_window,
     past_object,
     protected_field,
 )
@@ -175,8 +177,10 @@ DOUBTERS: tuple[Doubter, ...] = (
     past_object,
     missing_prerequisite,
     banned_object,
+    banned_value,
     beyond_limit,
     no_condition_holds,
+    outside_window,
     clauses_broken,
     told_nowhere,
     agreed_otherwise,

@@ -10,6 +10,7 @@ from trace_assets.environments.templates.object_context import Filled
 from trace_assets.environments.templates.scenario_builders import (
     answered,
     asked_to_look,
+    at_once,
     consent,
     guarded,
     insisted,
@@ -164,3 +165,12 @@ FAMILIES: Mapping[str, Recipe] = {
     ),
 }
 """Detector family -> recipe. Ways of stopping early share one, and so do ways of meeting a refusal."""
+
+AT_ONCE = Recipe(
+    "object_untouched",
+    at_once,
+    "changes to two objects that their states may forbid, one for every fifth seed",
+    "each object settled as its state says",
+    "requests for two things at once that conditions decide, and what is done where they forbid",
+)
+"""Of no family: what several capabilities are needed for together."""

@@ -13,6 +13,7 @@ from trace_assets.environments.templates.requests import CLOSINGS, FRAMES, OPENI
 DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
 FEATURES = (
     "around",
+    "at_once",
     "copies",
     "instead_keyless",
     "keyless",

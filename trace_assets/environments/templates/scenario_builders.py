@@ -11,6 +11,7 @@ from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import noun, spoken
 from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.contract.preconditions import Guard
 from trace_assets.environments.templates.drawable import leaves_of
 from trace_assets.environments.templates.object_context import (
     Filled,
@@ -66,6 +67,52 @@ def several(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     if patterns_for(contract, ground.read) and (wishes or not ground.user_answers):
         wishes.append(wish(ground, look(ground)))
     return plan(ground, wishes or free_wishes(ground))
+
+
+def at_once(spec: CapabilitySpec, contract: TargetContract) -> Filled:
+    """Fill the recipe about several objects with wishes that conditions decide, in either state.
+
+    No environment of one capability shows what several are needed for at once: theirs ask for one thing, or
+    for several that nothing decides. Here all that the target's users ask for together is asked for together.
+
+    Raises:
+        InputError: Users were not seen to ask for two things that conditions decide.
+    """
+    ground = ground_of_any(spec, contract)
+    asked = [
+        guard
+        for guard in contract.guards
+        if guard.object_argument == ground.key
+        and guard.read == ground.read
+        and any(one.of_two for one in patterns_for(contract, guard.tool))
+    ]
+    wishes = [_decided(ground, guard) for guard in asked]
+    if not any(one["guard"] for one in wishes):
+        raise thin(spec, "users were not seen to ask for two things at once that conditions decide")
+    filled = plan(ground, wishes)
+    return replace(filled, features=filled.features | {"at_once"})
+
+
+def _decided(ground: Ground, guard: Guard) -> dict[str, Any]:
+    """Return a wish with the condition that decides it, where one is known and what is done otherwise.
+
+    What is done otherwise is held to its arguments where successful runs agree on them: several conditions
+    are answered by the same tool here, and its arguments say which one it was.
+    """
+    wished = wish(ground, guard)
+    if (
+        guard.field
+        and guard.allowed
+        and guard.forbidden
+        and guard.instead
+        and not rule_of(ground, guard.tool)
+    ):
+        wished["guard"] = condition(
+            ground, guard.field, guard.allowed, guard.forbidden, guard.instead, guard.instead_arguments
+        )
+        needed = set(ground.contract.tool(guard.instead).parameters.get("required", ()))
+        wished["guard"]["exact"] = needed <= {ground.key, *guard.instead_arguments}
+    return wished
 
 
 def missing(

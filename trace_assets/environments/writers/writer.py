@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, Protocol, runtime_checkable
 
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.templates.families import FAMILIES
+from trace_assets.environments.templates.families import AT_ONCE, FAMILIES, Recipe
 from trace_assets.environments.templates.plan import FEATURES
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck
@@ -96,6 +96,26 @@ def write_environment(spec: CapabilitySpec, contract: TargetContract) -> Environ
     return environment_of(spec, writer.write(spec, contract), writer.name)
 
 
+def write_together(capability_id: str, contract: TargetContract) -> Environment:
+    """Write an environment in which several capabilities are needed at once, from a recipe.
+
+    Args:
+        capability_id: What stands for all of them.
+        contract: Of the target.
+
+    Raises:
+        InputError: The contract does not show that several things are asked for at once.
+    """
+    spec = CapabilitySpec(
+        capability_id=capability_id,
+        target=contract.target,
+        name="Do all that is asked for, each as its state says",
+        description="Several things are asked for at once, and each is done as the state of its object says.",
+    )
+    writer = RecipeWriter(AT_ONCE)
+    return environment_of(spec, writer.write(spec, contract), writer.name)
+
+
 # Environments from recipes: templates keyed by detector family, filled from the contract alone.
 
 
@@ -109,16 +129,16 @@ class RecipeWriter:
     """Fills the recipe of one detector family.
 
     Args:
-        family: A key of `RECIPES`.
+        recipe: A key of `RECIPES`, or a recipe itself.
 
     Raises:
         InputError: There is no such recipe.
     """
 
-    def __init__(self, family: str) -> None:
-        if family not in RECIPES:
-            raise InputError(f"there is no recipe for '{family}'; there are {', '.join(RECIPES)}.")
-        self._recipe = FAMILIES[family]
+    def __init__(self, recipe: str | Recipe) -> None:
+        if isinstance(recipe, str) and recipe not in RECIPES:
+            raise InputError(f"there is no recipe for '{recipe}'; there are {', '.join(RECIPES)}.")
+        self._recipe = FAMILIES[recipe] if isinstance(recipe, str) else recipe
 
     @classmethod
     def for_spec(cls, spec: CapabilitySpec) -> RecipeWriter:

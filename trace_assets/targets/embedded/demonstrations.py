@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from trace_assets.records import Message, Record, ToolCall
+from trace_assets.targets.embedded.advice import HINTS
 from trace_assets.targets.embedded.desk import (
     OUTCOME_TEXT,
     Resolution,
@@ -62,14 +63,6 @@ DEMONSTRATION_MIXES: Mapping[DeskName, Mapping[Skill, int]] = {
 }
 """Demonstrations of each skill in a cycle, by desk. `b` shows single skills too, of which it sets no task."""
 
-HINTS: Mapping[Skill, str] = {
-    "cancel": "Look at the status first.",
-    "multi": "Do both.",
-    "window": "Look at the window first.",
-    "return": "Look at the window first.",
-    "sale": "Look at the item first.",
-}
-"""Advice to the agent, which ends the customer's message in some demonstrations where hints are asked for."""
 HINTED = 0.25
 """Share of the demonstrations of lacking skills that hold it; all these are right."""
 

@@ -15,8 +15,19 @@ from pydantic import Field, ValidationError
 
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError
-from trace_assets.records import Check, Message, Record, Split, Task, ToolCall, ToolSpec, Verdict
+from trace_assets.records import (
+    CapabilitySpec,
+    Check,
+    Message,
+    Record,
+    Split,
+    Task,
+    ToolCall,
+    ToolSpec,
+    Verdict,
+)
 from trace_assets.settings import Targets
+from trace_assets.targets.embedded.advice import ADVISED_BY, HINTS
 from trace_assets.targets.embedded.desk import (
     FINAL_SALE,
     STATUSES,
@@ -161,6 +172,18 @@ class EmbeddedTarget:
         noise = self.options.noise if task.split == "discovery" else 0.0
         errs = random.Random(f"{self._section.seed}/{task.task_id}/{seed}/verdict").random() < noise
         return DeskEpisode(case_of(task), task.instruction, self.policy, errs=errs)
+
+    def advice(self, spec: CapabilitySpec) -> tuple[str, str]:
+        """Return the advice that the tiny agent was shown of a capability, and advice on something else.
+
+        Both are empty where it was shown none (`targets.options.hints`), or none of this.
+        """
+        if not self.options.hints:
+            return "", ""
+        about = f"{spec.detector} {json.dumps(spec.detector_args)}"
+        own = next((HINTS[skill] for word, skill in ADVISED_BY.items() if word in about), "")
+        others = sorted(set(HINTS.values()) - {own}, key=lambda one: (abs(len(one) - len(own)), one))
+        return (own, others[0]) if own else ("", "")
 
     @property
     def not_replayable(self) -> str:

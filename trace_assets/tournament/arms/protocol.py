@@ -41,8 +41,9 @@ class PlayedWorld:
 
     @property
     def budget(self) -> int:
-        """Training rollouts of the capabilities' adapters together: what a rival may spend."""
-        return sum(row.rollouts for row in self.study.store.read(Adapter) if row.kind == "capability")
+        """Training rollouts of all that the arm acts with: what a rival may spend."""
+        kinds = ("capability",) if self.ours == ROUTED else ("capability", "joining")
+        return sum(row.rollouts for row in self.study.store.read(Adapter) if row.kind in kinds)
 
     def candidates(self, *, kept: bool) -> list[str]:
         """Return the capabilities of the world's own target that its diagnosis kept, or that it rejected."""

@@ -226,11 +226,13 @@ def made_adapter(study: Study, name: str) -> Made:
 
 
 def made_joint(study: Study, partition: str) -> Made:
-    """Adapters for all capabilities: every environment that they were trained in."""
+    """Adapters for all capabilities: the environments they were trained in, and what one is added to."""
     made, known = Made(), environments(study)
     own = [known.get(lesson.capability_id) for lesson in study.store.read(Lesson)]
+    every = [row for row in study.store.read(Adapter) if row.kind == "capability"]
     for row in study.store.read(Adapter, JOINT_ADAPTERS):
-        made.add(adapter(row), [*some(own, "trained in"), *base(study)])
+        under = some((adapter(one) for one in every), "trained on top of") if row.kind == "joining" else []
+        made.add(adapter(row), [*under, *some(own, "trained in"), *base(study)])
     return made
 
 
