@@ -30,7 +30,7 @@ GPU ?=
 FROM ?= HEAD
 
 # Tests shared among workers.
-SHARED := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+SHARED := env OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .PHONY: audit-fixtures keep-versions demo test tests test-ci mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint ui clean gpu site
 
