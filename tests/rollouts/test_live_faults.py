@@ -19,6 +19,7 @@ from trace_assets.errors import Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
 from trace_assets.records import Split, Trajectory
 from trace_assets.rollouts.runner import Journal, Trial, run_rollouts
+from trace_assets.store.manifest import MANIFEST
 from trace_assets.system.network import free_port
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.template import write_template
@@ -228,7 +229,12 @@ def serve(port: int, delay: float) -> subprocess.Popen[str]:
 def wait_for_lines(folder: Path, number: int, what: bytes = b"\n") -> None:
     """Wait until that many trajectories are in a journal somewhere below a folder."""
     until = time.monotonic() + 600
-    while sum(path.read_bytes().count(what) for path in folder.rglob("*.jsonl")) < number:
+
+    def lines() -> int:
+        journals = (path for path in folder.rglob("*.jsonl") if path.name != MANIFEST)
+        return sum(path.read_bytes().count(what) for path in journals)
+
+    while lines() < number:
         assert time.monotonic() < until, f"{number} trials did not finish in time"
         time.sleep(0.01)
 
