@@ -118,8 +118,8 @@ def test_the_desk_tells_its_agent_in_the_words_that_it_was_shown() -> None:
     told = EmbeddedTarget(Targets(options={"hints": True}))
     assert isinstance(told, Advising)
     window = spec("write_against_state", field="window", tool="refund_item")
-    assert told.advice(window) == ("Look at the window first.", "Look at the status first.")
-    assert told.advice(spec("object_untouched", argument="order"))[0] == "Do both."
+    assert told.advice(window) == ("Look at the window first.", "Have a nice day.")
+    assert told.advice(spec("object_untouched", argument="order")) == ("Do both.", "Thank you.")
     assert told.advice(spec("write_without_read", tool="cancel_order"))[0] == "Look at the status first."
     assert told.advice(spec("empty_turn")) == ("", "")
     assert TARGET.advice(window) == ("", "")

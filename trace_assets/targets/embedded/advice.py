@@ -22,3 +22,6 @@ ADVISED_BY: Mapping[str, Skill] = {
     "cancel": "cancel",
 }
 """A word of a finding's detector or its arguments, to the skill that it is about; the first that is there."""
+COURTESIES = ("Thank you.", "Have a nice day.")
+"""What customers also end with and what asks for nothing: beside advice, words of equal length. Advice on
+another skill would not do: an agent that is told to look anywhere first looks."""

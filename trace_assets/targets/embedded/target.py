@@ -27,7 +27,7 @@ from trace_assets.records import (
     Verdict,
 )
 from trace_assets.settings import Targets
-from trace_assets.targets.embedded.advice import ADVISED_BY, HINTS
+from trace_assets.targets.embedded.advice import ADVISED_BY, COURTESIES, HINTS
 from trace_assets.targets.embedded.desk import (
     FINAL_SALE,
     STATUSES,
@@ -174,7 +174,7 @@ class EmbeddedTarget:
         return DeskEpisode(case_of(task), task.instruction, self.policy, errs=errs)
 
     def advice(self, spec: CapabilitySpec) -> tuple[str, str]:
-        """Return the advice that the tiny agent was shown of a capability, and advice on something else.
+        """Return the advice that the tiny agent was shown of a capability, and a courtesy as long as that.
 
         Both are empty where it was shown none (`targets.options.hints`), or none of this.
         """
@@ -182,8 +182,8 @@ class EmbeddedTarget:
             return "", ""
         about = f"{spec.detector} {json.dumps(spec.detector_args)}"
         own = next((HINTS[skill] for word, skill in ADVISED_BY.items() if word in about), "")
-        others = sorted(set(HINTS.values()) - {own}, key=lambda one: (abs(len(one) - len(own)), one))
-        return (own, others[0]) if own else ("", "")
+        other = min(COURTESIES, key=lambda one: abs(len(one.split()) - len(own.split())))
+        return (own, other) if own else ("", "")
 
     @property
     def not_replayable(self) -> str:
