@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from trace_assets.tournament.page import page, sentence
+from trace_assets.tournament.budgets import curves
+from trace_assets.tournament.page import over_budgets, page, sentence
 from trace_assets.tournament.score import score
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -22,3 +23,17 @@ def test_the_sentences_and_the_table_are_those_of_the_tables(tmp_path: Path) -> 
     rows = {line.split("|")[1].strip(): line for line in page(scored).splitlines() if line.startswith("| `")}
     for arm in ("oracle_routed", "routed", "composed", "base", "random_routing", "swapped_routing"):
         assert rows[f"`{arm}`"].split("|")[2].strip() in said, arm
+
+
+def test_the_curve_is_that_of_the_tables(tmp_path: Path) -> None:
+    """One copy of each study: what is read leaves locks behind."""
+    folders = [
+        Path(shutil.copytree(DOCS / name, tmp_path / name))
+        for name in ("tournament-desk-a", "tournament-desk-a-third", "tournament-desk-a-ninth")
+    ]
+    said = (DOCS / "tournament.md").read_text("utf-8")
+    direct = over_budgets(curves(folders)[:1]).splitlines()
+    rows = [line for line in direct if line.startswith("| ")]
+    assert len(rows) == 4 and all(line in said for line in rows)
+    assert "the difference is -2.3 [-7.0, +2.4]" in said and "-2.3 [-7.0, +2.4]" in direct[-1]
+    assert "gains +5.5 [-6.1, +17.1]" in said and "gains +5.5 [-6.1, +17.1]" in direct[-1]
