@@ -13,10 +13,12 @@ from pathlib import Path
 
 from calls import open_waiting, play_divided
 
-from trace_assets.orchestration.cluster.ray_pool import RayPool
 from trace_assets.settings.cluster import Cluster
 
 if __name__ == "__main__":
+    # Here, for doctests are looked for in this module also where Ray is not installed.
+    from trace_assets.orchestration.cluster.ray_pool import RayPool
+
     folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
     with RayPool(Cluster(engine="ray")) as pool:
         pool.submit(play_divided, folder / "first", None, partial(open_waiting, 0.1), 2).result(600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from trace_assets.settings import load_settings
 from trace_assets.store import Home, presence
 from trace_assets.store.content import folder_version, frame_version
 from trace_assets.store.files import replacing_folder
+from trace_assets.store.leases import known_as
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
 from trace_assets.workflows.ingest import ingest
@@ -134,9 +134,10 @@ class Small:
 
 def forget_process() -> None:
     """Be another process for those who look who is at work."""
-    for _, descriptor, _ in presence._own.values():
+    for (_, home), (_, descriptor, _) in presence._own.items():
+        known_as(home, "")
         with suppress(OSError):
-            os.close(descriptor)
+            presence._beats().end(descriptor)
     presence._own.clear()
 
 

@@ -28,7 +28,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     for name in (*NAMES, "sum-made"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "adapter_config.json").write_text('{"r": 24}' if "sum" in name else '{"r": 8}')
-    rows = [SimpleNamespace(name=name, adapter_id=f"{name}-content") for name in NAMES]
+    rows = [SimpleNamespace(name=name, kind="capability", adapter_id=f"{name}-content") for name in NAMES]
     for module in (evaluation, routing):
         monkeypatch.setattr(module, "read_adapters", lambda study: rows)
     for place in (evaluation, routing, serve):

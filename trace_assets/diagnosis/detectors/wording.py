@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, deed, spoken
+from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, deed, spoken
 
 __all__ = ["deed", "gerund", "imperative", "last_name", "noun", "plain_name", "spoken", "title"]
 
@@ -56,7 +56,7 @@ def gerund(name: str) -> str:
     ("calling 'cita anular'", 'opening the file')
     """
     verb, _, rest = deed(name).partition(" ")
-    if verb in ELSEWHERE or verb not in READING | WRITING:
+    if verb in ELSEWHERE:
         return f"calling '{spoken(name)}'"
     if verb.endswith("e") and not verb.endswith("ee"):
         form = verb[:-1] + "ing"
@@ -78,7 +78,7 @@ def imperative(name: str) -> str:
     ('get the order', 'transfer to human agents')
     """
     verb, _, rest = deed(name).partition(" ")
-    if verb in ELSEWHERE or verb not in READING | WRITING:
+    if verb in ELSEWHERE:
         return f"call '{spoken(name)}'"
     return (
         f"{verb} the {rest}"
