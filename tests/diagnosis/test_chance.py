@@ -50,6 +50,17 @@ def test_the_null_needs_no_labels_of_the_study_and_repeats_itself() -> None:
     assert other.least.tolist() != first.least.tolist()
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_null_up_to_a_p_value_says_the_same_up_to_it(several: bool) -> None:
+    matrix = two_policies(cost=0.8) if several else draw(IDLE, np.random.default_rng(0)).matrix
+    findings = Findings.of_candidates(matrix)
+    whole = chance_null(matrix, findings, SECTION, LOOSE, shuffles=99)
+    part = chance_null(matrix, findings, SECTION, LOOSE, 0.2, shuffles=99)
+    within = [float(value) for value in whole.least if value <= 0.2]
+    assert within and all(part.share(value) == whole.share(value) for value in [*within, 0.2])
+    assert (part.least > 0.2).sum() == (part.least == 1).sum() > 0
+
+
 def test_more_findings_make_luck_more_likely() -> None:
     matrix = draw(replace(IDLE, tasks=80), np.random.default_rng(3)).matrix
     one = chance_null(
@@ -75,14 +86,14 @@ def test_what_shuffles_show_as_often_is_not_kept_and_says_so() -> None:
     _, matrix = deficit()
     rows = contrast_matrix(matrix, SECTION, "t")
     assert [row.capability_id for row in select_matrix(rows, matrix, Selection()) if row.kept] == ["a"]
-    kept = select_matrix(rows, matrix, Selection(), null=lambda: NONE)
+    kept = select_matrix(rows, matrix, Selection(), null=lambda _: NONE)
     assert [(row.capability_id, row.chance) for row in kept if row.kept] == [("a", 0.001)]
-    lucky = select_matrix(rows, matrix, Selection(), null=lambda: ALL)
+    lucky = select_matrix(rows, matrix, Selection(), null=lambda _: ALL)
     assert not any(row.kept for row in lucky)
     first = next(row for row in lucky if row.capability_id == "a")
     assert first.chance == 1 and first.verdict == "promising"
     assert "with outcomes shuffled something at least as clear is found in 100.0 % of studies" in first.reason
-    indifferent = select_matrix(rows, matrix, Selection(max_chance=1), null=lambda: ALL)
+    indifferent = select_matrix(rows, matrix, Selection(max_chance=1), null=lambda _: ALL)
     assert [row.capability_id for row in indifferent if row.kept] == ["a"]
 
 
@@ -90,7 +101,7 @@ def test_what_is_rarer_than_one_in_a_hundred_shuffles_is_kept_whatever_q_is() ->
     _, matrix = deficit()
     rows = [row.model_copy(update={"q_value": 0.2}) for row in contrast_matrix(matrix, SECTION, "t")]
     assert not any(row.kept for row in select_matrix(rows, matrix, Selection()))
-    kept = select_matrix(rows, matrix, Selection(), null=lambda: NONE)
+    kept = select_matrix(rows, matrix, Selection(), null=lambda _: NONE)
     assert [row.capability_id for row in kept if row.kept] == ["a"]
 
 
@@ -98,7 +109,7 @@ def test_the_null_is_not_asked_where_nothing_stands_alone() -> None:
     matrix = draw(IDLE, np.random.default_rng(0)).matrix
     rows = contrast_matrix(matrix, SECTION, "t")
     strict = Selection(min_gap=0.99)
-    decided = select_matrix(rows, matrix, strict, null=lambda: pytest.fail("asked"))
+    decided = select_matrix(rows, matrix, strict, null=lambda _: pytest.fail("asked"))
     assert all(row.chance is None for row in decided)
 
 

@@ -313,7 +313,7 @@ def test_few_successes_that_needed_it_are_enough_where_chance_shows_nothing_as_c
     matrix = LabelMatrix.build(labels, triage, "t")
     rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
     null = chance_null(matrix, Findings.of_candidates(matrix), ContrastSection(), Selection(), shuffles=199)
-    (row,) = select_matrix(rows, matrix, Selection(), null=lambda: null)
+    (row,) = select_matrix(rows, matrix, Selection(), null=lambda _: null)
     assert row.kept is kept and (kept or f"only {relevant} relevant successes" in row.reason)
-    (lucky,) = select_matrix(rows, matrix, Selection(), null=lambda: Null(np.zeros(99)))
+    (lucky,) = select_matrix(rows, matrix, Selection(), null=lambda _: Null(np.zeros(99)))
     assert not lucky.kept and "relevant successes, 10 are needed" in lucky.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -113,7 +113,7 @@ def repeat(
         matrix = draw(world, np.random.default_rng([seed, 1, number])).matrix
         rows = contrast_matrix(matrix, section, "world")
         findings = Findings.of_candidates(matrix)
-        luck = cache(partial(chance_null, matrix, findings, section, selection, shuffles=shuffles))
+        luck = partial(chance_null, matrix, findings, section, selection, shuffles=shuffles)
         decided = select_matrix(rows, matrix, selection, null=luck if shuffles else None)
         chosen = {row.capability_id for row in decided if row.kept}
         for row in rows:

@@ -117,7 +117,7 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
     labels = analyst.label([one.blind() for one in trajectories], capabilities)
     matrix = LabelMatrix.build(labels, counted, target)
     contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
-    nulls = {target: cache(partial(_null, analyst, trajectories, usable, matrix, capabilities))}
+    nulls = {target: partial(_null, analyst, trajectories, usable, matrix, capabilities)}
     selected = select(contrasts, capabilities, labels, counted, Selection(), nulls=nulls)
     by_id = {task.task_id: task for task in tasks}
     diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected, by_id)
@@ -133,13 +133,14 @@ def _null(
     usable: Collection[str],
     matrix: LabelMatrix,
     capabilities: Sequence[Capability],
+    upto: float,
 ) -> Null:
     """Return what shuffled outcomes come to, as the stage has it; of a model's candidates as they stand."""
     findings = Findings.of_candidates(matrix)
     if isinstance(analyst, DetectorAnalyst):
         _, rows = analyst.discover_among([one for one in trajectories if one.trajectory_id in usable])
         findings = Findings.of_tables(matrix, rows, capabilities, Discovery())
-    return chance_null(matrix, findings, ContrastSection(), Selection())
+    return chance_null(matrix, findings, ContrastSection(), Selection(), upto)
 
 
 def _without(domain: str) -> Explainer:

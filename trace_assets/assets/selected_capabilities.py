@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.contrast import _best
@@ -54,7 +54,7 @@ def select_capabilities(study: Study) -> StageResult:
         own = contrasts.get(one.target, [])
         matrix = LabelMatrix.build(one.labels, one.triage, one.target)
         shares = decisive_shares(matrix, repairs, one.target, live=one.target == study.settings.targets.name)
-        nulls = {one.target: cache(partial(chance_of, study, one))}
+        nulls = {one.target: partial(chance_of, study, one)}
         rows += select(
             own, one.capabilities, one.labels, one.triage, section, shares, nulls=nulls, causes=one.causes
         )
@@ -86,13 +86,13 @@ def select_capabilities(study: Study) -> StageResult:
     )
 
 
-def chance_of(study: Study, one: Evidence) -> Null:
-    """Return what shuffled outcomes come to in one target."""
+def chance_of(study: Study, one: Evidence, upto: float) -> Null:
+    """Return what shuffled outcomes come to in one target, up to a p-value."""
     matrix = LabelMatrix.build(one.labels, one.triage, one.target)
     proposed = [row for row in study.store.read(ProposedFinding) if row.target == one.target]
     settings = study.settings
     findings = Findings.of_tables(matrix, proposed, one.capabilities, settings.discovery)
-    return chance_null(matrix, findings, settings.contrast, settings.selection)
+    return chance_null(matrix, findings, settings.contrast, settings.selection, upto)
 
 
 def _check_overrides(study: Study) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.candidates import MIN_NORM
-from trace_assets.diagnosis.contrast import contrast_matrix
+from trace_assets.diagnosis.contrast import contrast_matrix, count_by_task, p_value
 from trace_assets.diagnosis.detector_analyst import DETECTORS, trajectories_hash
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, Codes, LabelMatrix
 from trace_assets.diagnosis.thresholds import fewest, stands_alone
@@ -118,6 +118,7 @@ def chance_null(
     findings: Findings,
     contrast: ContrastSection,
     selection: Selection,
+    upto: float = 1.0,
     *,
     shuffles: int = SHUFFLES,
     seed: int = 0,
@@ -129,6 +130,8 @@ def chance_null(
         findings: What candidates are picked from.
         contrast: Settings of p-values and intervals.
         selection: Thresholds; its limit on q is left out, as q rises with p.
+        upto: Largest p-value that the null will be asked for: what is less clear is noted as 1, and its
+            intervals, nearly all of the work, are not computed.
         shuffles: How often outcomes are shuffled.
         seed: The same seed gives the same null.
     """
@@ -156,6 +159,7 @@ def chance_null(
                 votes=None,
                 posterior=None,
             )
+            study = _clear(study, quick, upto * (1 + _ROUNDING))
             clear = [
                 row.p_value
                 for row in contrast_matrix(study, quick, "")
@@ -163,6 +167,21 @@ def chance_null(
             ]
             least[turns[place]] = min(clear, default=1.0)
     return Null(np.sort(least))
+
+
+def _clear(matrix: LabelMatrix, section: ContrastSection, upto: float) -> LabelMatrix:
+    """Return those findings of a matrix whose p-value is at most this."""
+    if upto >= 1:
+        return matrix
+    counts = count_by_task(matrix)
+    p_values = [p_value(matrix, row, counts[:, row], section) for row in range(len(matrix.codes))]
+    rows = [row for row, value in enumerate(p_values) if value is not None and value <= upto]
+    return replace(
+        matrix,
+        capabilities=tuple(matrix.capabilities[row] for row in rows),
+        codes=matrix.codes[rows],
+        evidence=matrix.evidence[rows],
+    )
 
 
 def _hopeful(

@@ -95,7 +95,9 @@ def contrast_matrix(
     counts = count_by_task(matrix)
     sums = resample_each(counts, section.resamples, section.seed)
     results = [
-        _estimate(capability, counts[:, row], sums[:, row], section, target)
+        _estimate(capability, counts[:, row], sums[:, row], section, target).model_copy(
+            update={"p_value": p_value(matrix, row, counts[:, row], section)}
+        )
         for row, capability in enumerate(matrix.capabilities)
     ]
     if matrix.policy is not None:
@@ -122,8 +124,35 @@ def contrast_matrix(
     ]
 
 
+def p_value(
+    matrix: LabelMatrix, row: int, counts: NDArray[np.int64], section: ContrastSection
+) -> float | None:
+    """Return the p-value of one capability: of the gap, or where several policies played, within them.
+
+    Args:
+        matrix: Labels beside outcomes.
+        row: Which capability of the matrix.
+        counts: Its counts by task, as `count_by_task` gives them, shape `(tasks, 6)`.
+        section: Permutations and seed.
+    """
+    rng = np.random.default_rng([section.seed, crc32(matrix.capabilities[row].encode())])
+    if matrix.policy is None:
+        sides = counts[:, _LF], counts[:, _RF], counts[:, _LP], counts[:, _RP]
+        return gap_p_value(*sides, section.permutations, rng)
+    lacking = matrix.codes[row] == LACKING
+    relevant = lacking | (matrix.codes[row] == PRESENT)
+    return stratified_p_value(
+        lacking[relevant],
+        matrix.failed[relevant],
+        matrix.tasks[relevant],
+        matrix.policy[relevant],
+        section.permutations,
+        rng,
+    )
+
+
 def within_policies(matrix: LabelMatrix, row: int, section: ContrastSection) -> dict[str, float | None]:
-    """Return p-value and gap of one capability within policies, where several played."""
+    """Return the gap of one capability within policies, where several played."""
     assert matrix.policy is not None
     lacking = matrix.codes[row] == LACKING
     relevant = lacking | (matrix.codes[row] == PRESENT)
@@ -135,16 +164,7 @@ def within_policies(matrix: LabelMatrix, row: int, section: ContrastSection) -> 
     gap = stratified_gap(
         counts, resamples=section.resamples, seed=section.seed, confidence=section.confidence
     )
-    rng = np.random.default_rng([section.seed, crc32(matrix.capabilities[row].encode())])
     return {
-        "p_value": stratified_p_value(
-            lacking[relevant],
-            failed[relevant],
-            matrix.tasks[relevant],
-            matrix.policy[relevant],
-            section.permutations,
-            rng,
-        ),
         "policy_gap": gap.value,
         "policy_gap_low": gap.low,
         "policy_gap_high": gap.high,
@@ -204,7 +224,6 @@ def _estimate(
     level = section.confidence
     failed, passed, covered = rates(counts, sums, level)
     gap = difference(failed, passed, level)
-    rng = np.random.default_rng([section.seed, crc32(capability.encode())])
     totals = counts.sum(axis=0)
     er_failed, er_passed, coverage = (one.estimate(level) for one in (failed, passed, covered))
     sides = counts[:, _LF], counts[:, _RF], counts[:, _LP], counts[:, _RP]
@@ -227,7 +246,7 @@ def _estimate(
         coverage=coverage.value,
         coverage_low=coverage.low,
         coverage_high=coverage.high,
-        p_value=gap_p_value(*sides, section.permutations, rng),
+        p_value=None,
         q_value=None,
         n_failed=int(totals[_F]),
         n_passed=int(totals[_P]),

@@ -65,7 +65,7 @@ def select(
     section: Selection,
     decisive: Sequence[DecisiveShare] = (),
     *,
-    nulls: Mapping[str, Callable[[], Null]] = {},
+    nulls: Mapping[str, Callable[[float], Null]] = {},
     causes: Sequence[LackCause] = (),
 ) -> list[SelectedCapability]:
     """Decide on every candidate, target by target.
@@ -96,8 +96,8 @@ def select(
         triage: Outcomes of all trajectories.
         section: Thresholds.
         decisive: What repairing the candidates does, where it was measured.
-        nulls: What shuffled outcomes come to, by target; asked for only where something would be kept. A
-            target without one is not held against it.
+        nulls: What shuffled outcomes come to, by target, up to the p-value that it is called with; asked for
+            only where something would be kept. A target without one is not held against it.
         causes: Which lacks decided the end, where somebody said.
 
     Returns:
@@ -125,7 +125,7 @@ def select_matrix(
     detectors: Mapping[str, str] = {},
     decisive: Mapping[str, DecisiveShare] = {},
     *,
-    null: Callable[[], Null] | None = None,
+    null: Callable[[float], Null] | None = None,
 ) -> list[SelectedCapability]:
     """Decide on the candidates of one target; see `select`.
 
@@ -136,7 +136,8 @@ def select_matrix(
         names: Capability id to name; the id where none is given.
         detectors: Capability id to detector family, for prices.
         decisive: Capability id to what repairing it does, where that was measured.
-        null: What shuffled outcomes come to; None keeps what passes the thresholds.
+        null: What shuffled outcomes come to, up to the p-value that it is called with; None keeps what passes
+            the thresholds.
     """
     costs = {
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
@@ -144,9 +145,9 @@ def select_matrix(
     chances: dict[str, float] = {}
     standing = [row for row in own if stands_alone(row, section)]
     if standing and null is not None and section.max_chance < 1:
-        chances = {
-            row.capability_id: null().share(row.p_value) for row in standing if row.p_value is not None
-        }
+        p_values = {row.capability_id: row.p_value for row in standing if row.p_value is not None}
+        by_chance = null(max(p_values.values()))
+        chances = {capability: by_chance.share(value) for capability, value in p_values.items()}
     rejected = {
         row.capability_id: reason
         for row in own

@@ -101,7 +101,7 @@ def stability(
         drawn = rng.integers(0, tasks, size=tasks)
         columns = columns_of(matrix.tasks, drawn)
         again = matrix.draw(drawn)
-        null = cache(partial(_null, study, again, columns, plan, FEW_SHUFFLES))
+        null = partial(_null, study, again, columns, plan, FEW_SHUFFLES)
         run = _once(study, again, columns, plan, null)
         discovered += run.found
         kept += run.kept
@@ -165,11 +165,11 @@ def _on_shuffles(study: Candidates, plan: Sections, shuffles: int, seed: int) ->
     matrix = study.matrix
     everything = np.arange(len(matrix.failed))
     # Shuffles of a shuffle are shuffles of the study, so one null serves them all.
-    null = cache(partial(_null, study, matrix, everything, plan, SHUFFLES))
+    null = cache(partial(_null, study, matrix, everything, plan, SHUFFLES, 1.0))
     for turn in range(shuffles):
         rng = np.random.default_rng([seed, 1, turn])
         failed = shuffled(matrix.tasks, matrix.failed, rng, matrix.policy)
-        yield _once(study, replace(matrix, failed=failed), everything, plan, null)
+        yield _once(study, replace(matrix, failed=failed), everything, plan, lambda _: null())
 
 
 def columns_of(tasks: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -195,7 +195,12 @@ class _Run:
 
 
 def _null(
-    study: Candidates, matrix: LabelMatrix, columns: NDArray[np.int64], sections: Sections, shuffles: int
+    study: Candidates,
+    matrix: LabelMatrix,
+    columns: NDArray[np.int64],
+    sections: Sections,
+    shuffles: int,
+    upto: float,
 ) -> Null:
     """Return what shuffled outcomes come to, candidates picked anew where the study's are."""
     findings = Findings.of_candidates(matrix)
@@ -203,7 +208,7 @@ def _null(
         own = [place for place, one in enumerate(study.capabilities) if one.detector is None]
         codes, norms = study.pool.take(columns).normed(sections.discovery.support(int(matrix.failed.sum())))
         findings = Findings.of_pool(codes, norms, sections.discovery.max_candidates, matrix.codes[own])
-    return chance_null(matrix, findings, sections.contrast, sections.selection, shuffles=shuffles)
+    return chance_null(matrix, findings, sections.contrast, sections.selection, upto, shuffles=shuffles)
 
 
 def _once(
@@ -211,7 +216,7 @@ def _once(
     matrix: LabelMatrix,
     columns: NDArray[np.int64],
     sections: Sections,
-    null: Callable[[], Null],
+    null: Callable[[float], Null],
 ) -> _Run:
     again, considered = matrix, study.considered
     if study.pool is not None:

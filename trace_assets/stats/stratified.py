@@ -61,9 +61,8 @@ def stratified_p_value(
     inside, times = distinct_rows(np.stack([lacks, played - lacks, gone], axis=2)[mixed].reshape(-1, 3))
     for (bad, good, n), often in zip(inside.astype(np.int64), times, strict=True):
         drawn += rng.hypergeometric(bad, good, n, (permutations, int(often))).sum(axis=1)
-    players, group = np.unique(played[~mixed], axis=0, return_inverse=True)
-    for number in range(len(players)):
-        own = np.flatnonzero(~mixed)[group.ravel() == number]
+    for players in distinct_rows(played[~mixed])[0]:
+        own = np.flatnonzero(~mixed & (played == players).all(axis=1))
         drawn += _swapped(lacks[own], gone[own] > 0, permutations, rng)
     return (1 + int((drawn >= both.sum()).sum())) / (1 + permutations)
 
@@ -79,8 +78,8 @@ def _swapped(lacks: Ints, fails: Bools, permutations: int, rng: np.random.Genera
         permutations: How often.
         rng: Source of randomness.
     """
-    kinds, needed = np.unique(lacks, axis=0, return_counts=True)
-    ends, there = np.unique(fails, axis=0, return_counts=True)
+    kinds, needed = distinct_rows(lacks)
+    ends, there = distinct_rows(fails.astype(np.int64))
     left = np.tile(there, (permutations, 1))
     drawn = np.zeros(permutations, dtype=np.int64)
     for kind, n in zip(kinds, needed, strict=True):

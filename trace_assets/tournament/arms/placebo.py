@@ -6,6 +6,7 @@ import random
 import shutil
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from trace_assets.evaluation.arms import BASE, ROUTED
@@ -145,7 +146,7 @@ class ShuffledLabels(_OtherChoice):
                     matrix, study.settings.contrast, target, considered=considered_tests(own.capabilities)
                 )
                 section = study.settings.selection.model_copy(update={"overrides": {}})
-                nulls = {target: lambda own=own: chance_of(study, own)}
+                nulls = {target: partial(chance_of, study, own)}
                 found += select(rows, own.capabilities, own.labels, own.triage, section, nulls=nulls)
         return [row.capability_id for row in found if row.kept]
 
@@ -190,7 +191,7 @@ def _lend_base(world: PlayedWorld, home: Path) -> None:
     base = trained_folder(world.study)
     place = home / base.relative_to(world.study.home.path)
     if base.is_dir() and not place.is_dir():
-        partial = place.with_name(f".{place.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(base, partial)
-        partial.rename(place)
+        half = place.with_name(f".{place.name}.partial")
+        shutil.rmtree(half, ignore_errors=True)
+        shutil.copytree(base, half)
+        half.rename(place)
