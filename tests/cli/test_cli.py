@@ -48,11 +48,27 @@ def test_bad_file_beside_a_good_one_is_told_and_the_good_one_kept(
     assert "bad.json" in captured.err and "1 trajectories" in captured.out
 
 
+def test_diagnose_takes_files_in_first_tells_what_it_cannot_read_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(simulation_file(tmp_path / "desk.json", "desk", n=3, lacking=1))
+    assert trace(monkeypatch, "diagnose", path, "nowhere.json") == 1
+    captured = capsys.readouterr()
+    assert "nowhere.json" in captured.err and "3 trajectories" in captured.out
+    assert "Report: " in captured.out
+    assert trace(monkeypatch, "diagnose", path, "--json") == 0
+    json.loads(capsys.readouterr().out)
+    assert trace(monkeypatch, "plan") == 0
+    planned = " ".join(capsys.readouterr().out.split())
+    assert "this is for the live target, 'embedded'" in planned and "played elsewhere" in planned
+    assert "capabilities: 0 to 6" in planned  # those of other targets are not taught here
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["ingest", "nowhere.json"], "nowhere.json"),
-        (["diagnose"], "trace ingest"),
+        (["diagnose"], "trace diagnose FILE"),
         (["sql", "SELECT x FROM nothing"], "nothing"),
         (["sql", "missing.sql"], "missing.sql"),
         (["sync", "--select", "nonsense"], "nonsense"),

@@ -46,6 +46,13 @@ def _print(found: Budget, console: Console) -> None:
         table.add_row(stage.asset, _range(stage.episodes), _hours(stage.hours), escape(stage.basis))
     table.add_row("in all", _range(found.episodes), _hours(found.hours), "", style="bold")
     console.print(table)
+    if found.elsewhere:
+        console.print(
+            f"[yellow]note[/] this is for the live target, '{escape(found.target)}' (targets.name). Stored "
+            f"trajectories of {escape(', '.join(found.elsewhere))} were played elsewhere; to train on such "
+            "a target begin a study of it: trace init --target NAME.",
+            soft_wrap=True,
+        )
     low, high = found.capabilities
     many = f"{low}" if low == high else f"{low} to {high}, as many as are kept"
     counts = ", ".join(f"{n} {split}" for split, n in found.tasks.items())

@@ -119,10 +119,10 @@ COMMANDS = (
     LazyCommand(
         "diagnose",
         "pipeline:diagnose",
-        "Find what the agent lacks in the trajectories that are in the store: no GPU, no torch.",
+        "Find what the agent lacks in the trajectories that you have: no GPU, no torch.",
         panel=DIAGNOSE,
         examples=(
-            "trace diagnose",
+            "trace diagnose results/*.json        # ingests them first",
             "trace diagnose --policy gpt-4.1      # one of several models",
             "trace diagnose --set selection.min_gap=0.3",
         ),

@@ -20,7 +20,7 @@ from trace_assets.formats.export import EXPORTERS, Selection
 from trace_assets.formats.export import export as export_to
 from trace_assets.records import TrajectoryHead
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.ingest import Ingested, batches
 from trace_assets.workflows.ingest import ingest as ingest_files
 from trace_assets.workflows.task_files import example_rows
 from trace_assets.workflows.watch import KINDS, Look, look, pending
@@ -45,23 +45,8 @@ def ingest(
     as_json: Json = False,
 ) -> None:
     """Bring real trajectories into the store; the same files again change nothing, and nothing is played."""
-    from trace_assets.cli.progress import run_sync
-
     study = open_study(config, overrides)
-    outcome = ingest_files(study, files, format, again)
-    batches = sorted({*outcome.new, *outcome.unchanged})
-    synced = run_sync(
-        study,
-        ["tasks", "trajectories", "config/targets", "config/rollouts"],
-        batches,
-        quiet=True,
-        jobs=0 if len(outcome.new) < 2 and sum(outcome.messages.values()) < IN_THIS_PROCESS else None,
-        plays=(),
-        keep=True,
-    )
-    console, errors = make_console(), make_console(stderr=True)
-    for severity, line in outcome.problems.lines():
-        errors.print(f"[yellow]{severity}[/]: {escape(line)}", soft_wrap=True)
+    outcome, exit_code = take_in(study, files, format, again)
     if as_json:
         document = {
             "new": outcome.new,
@@ -76,18 +61,50 @@ def ingest(
         }
         print(json.dumps(document, indent=2))
     else:
-        for batch, n in sorted({**outcome.unchanged, **outcome.new}.items()):
-            same = "" if batch in outcome.new else " (unchanged)"
-            messages = outcome.messages.get(batch, 0)
-            console.print(f"{escape(batch)}: {n:,} trajectories, {messages:,} messages{same}")
-        total, known = sum(outcome.new.values()), sum(outcome.unchanged.values())
-        there = f" ({known:,} were there already)" if known else ""
-        console.print(
-            f"{total:,} trajectories ingested{there} into {escape(str(study.home.path))}, "
-            f"{len(outcome.problems):,} problems. Next: [bold]trace diagnose[/]"
-        )
+        tell_taken_in(study, outcome, make_console(), " Next: [bold]trace diagnose[/]")
     tell_settings(study)
-    raise typer.Exit(max(synced.exit_code, 1 if outcome.problems.errors else 0))
+    raise typer.Exit(exit_code)
+
+
+def take_in(study: Study, files: list[Path], format: str, again: bool) -> tuple[Ingested, int]:
+    """Bring files into the store, say on stderr what was wrong with them, and return the exit code.
+
+    Args:
+        study: The study.
+        files: Files, or folders of them.
+        format: A format's name, or "auto" to look at each file.
+        again: Take the place of a file of the same name, though it held trajectories that are gone.
+    """
+    from trace_assets.cli.progress import run_sync
+
+    outcome = ingest_files(study, files, format, again)
+    synced = run_sync(
+        study,
+        ["tasks", "trajectories", "config/targets", "config/rollouts"],
+        sorted({*outcome.new, *outcome.unchanged}),
+        quiet=True,
+        jobs=0 if len(outcome.new) < 2 and sum(outcome.messages.values()) < IN_THIS_PROCESS else None,
+        plays=(),
+        keep=True,
+    )
+    errors = make_console(stderr=True)
+    for severity, line in outcome.problems.lines():
+        errors.print(f"[yellow]{severity}[/]: {escape(line)}", soft_wrap=True)
+    return outcome, max(synced.exit_code, 1 if outcome.problems.errors else 0)
+
+
+def tell_taken_in(study: Study, outcome: Ingested, console: Console, more: str = "") -> None:
+    """Say what came in, batch by batch."""
+    for batch, n in sorted({**outcome.unchanged, **outcome.new}.items()):
+        same = "" if batch in outcome.new else " (unchanged)"
+        messages = outcome.messages.get(batch, 0)
+        console.print(f"{escape(batch)}: {n:,} trajectories, {messages:,} messages{same}")
+    total, known = sum(outcome.new.values()), sum(outcome.unchanged.values())
+    there = f" ({known:,} were there already)" if known else ""
+    console.print(
+        f"{total:,} trajectories ingested{there} into {escape(str(study.home.path))}, "
+        f"{len(outcome.problems):,} problems.{more}"
+    )
 
 
 _FORMATS = ", ".join(EXPORTERS)

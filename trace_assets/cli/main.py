@@ -49,8 +49,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog=examples_epilog(
         (
-            "trace ingest results/*.json && trace diagnose   # what does the agent that made these lack?",
-            "trace demo                                      # the whole loop on a CPU",
+            "trace diagnose results/*.json   # what does the agent that made these lack?",
+            "trace demo                      # the whole loop on a CPU",
         )
     ),
 )

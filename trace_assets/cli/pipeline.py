@@ -205,6 +205,10 @@ def demo(
 
 
 def diagnose(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Trajectory files, or folders of them, that are ingested first."),
+    ] = None,
     batch: Annotated[list[str] | None, typer.Option(help="Only these task batches are refreshed.")] = None,
     policy: Annotated[
         str | None,
@@ -217,12 +221,15 @@ def diagnose(
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Find what the agent lacks in the trajectories that are in the store: no GPU, no torch.
+    """Find what the agent lacks in the trajectories that you have: no GPU, no torch.
+
+    All that is in the store counts, not only the files that are named: `--batch` and `--policy` choose.
 
     Nothing is played, trained or replaced. A model is asked, and paid for, only where the settings name one
     as analyst (discovery.analyst and discovery.model, labels.model, triage.model): the forecast is printed
     first, analyst.cap_usd holds, and what was answered before is not asked again.
     """
+    from trace_assets.cli.data import take_in, tell_taken_in
     from trace_assets.cli.diagnosis import agree_on_spending
     from trace_assets.cli.tables import print_diagnosis
     from trace_assets.resources.analysts import chosen_policy, players
@@ -231,12 +238,17 @@ def diagnose(
     if policy:
         overrides = [*(overrides or []), f"triage.policy={json.dumps(policy)}"]
     study = open_study(config, overrides)
+    unread = 0
+    if files:
+        outcome, unread = take_in(study, files, "auto", again=False)
+        if not as_json:
+            tell_taken_in(study, outcome, make_console())
     if study.settings.triage.policy and study.store.partitions(TrajectoryHead):
         chosen_policy(study.settings.triage.policy, players(study))
     there = sorted({*batches(study), *study.store.partitions(TrajectoryHead)})
     if not there:
         raise InputError(
-            f"there is no trajectory in {study.home.path} yet; run `trace ingest FILE...` for those that "
+            f"there is no trajectory in {study.home.path} yet; run `trace diagnose FILE...` for those that "
             "you have, or `trace sync --select tasks --select trajectories` to roll out the live target."
         )
     for name in batch or []:
@@ -256,7 +268,7 @@ def diagnose(
         console = make_console(stderr=True)
         console.print("[yellow]note[/] left as it is, for other settings or code are in force:")
         tell(synced.at_risk, console)
-    raise typer.Exit(synced.exit_code)
+    raise typer.Exit(max(synced.exit_code, unread))
 
 
 def bring_up_to_date(

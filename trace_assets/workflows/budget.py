@@ -101,6 +101,8 @@ class Budget:
     """What a study will take.
 
     Attributes:
+        target: The live target's name.
+        elsewhere: Targets of stored trajectories that are not the live one: nothing is played there.
         capabilities: Fewest and most that are taught.
         tasks: Split -> tasks.
         tasks_basis: `the target`, or `at most` where it could not be asked.
@@ -114,6 +116,8 @@ class Budget:
         missing: What could not be told, each in a sentence.
     """
 
+    target: str
+    elsewhere: Sequence[str]
     capabilities: tuple[int, int]
     tasks: Mapping[str, int]
     tasks_basis: str
@@ -194,8 +198,23 @@ def budget(study: Study, *, gpu_usd: float = 0.0, found: Sequence[Accelerator] |
         )
     tokens = max(1, round(episode.context))
     memory = step_memory(shape, settings.training, tokens).total / GIB if shape else None
+    live = settings.targets.name
+    stored = study.store.frame(TrajectoryHead)["target"].unique().to_list()
+    gap_power, gain_power = _powers(study, tasks)
     made = Budget(
-        capabilities, tasks, basis, episode, stages, memory, devices, None, *_powers(study, tasks), missing
+        target=live,
+        elsewhere=sorted({*stored} - {live}),
+        capabilities=capabilities,
+        tasks=tasks,
+        tasks_basis=basis,
+        episode=episode,
+        stages=stages,
+        memory_gib=memory,
+        devices=devices,
+        usd=None,
+        gap_power=gap_power,
+        gain_power=gain_power,
+        missing=missing,
     )
     return _priced(study, made, gpu_usd)
 
@@ -243,7 +262,8 @@ def _episode(study: Study) -> Episode:
 
 
 def _capabilities(study: Study) -> tuple[int, int]:
-    rows = study.store.read(SelectedCapability)
+    live = study.settings.targets.name
+    rows = [row for row in study.store.read(SelectedCapability) if row.target == live]
     if rows:
         kept = sum(row.kept for row in rows)
         return kept, kept
