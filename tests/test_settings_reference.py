@@ -35,13 +35,34 @@ def test_every_key_and_section_is_described() -> None:
 def test_rows_hold_every_key_with_the_value_in_force_and_who_reads_it() -> None:
     settings = load_settings(None, ["selection.min_gap=0.3", "analyst.cap_usd=5"], {})
     rows = {(row.section, row.key): row for row in setting_rows(settings, section_readers())}
-    assert list(rows) == KEYS
+    assert sorted(rows) == sorted(KEYS)
     gap = rows["selection", "min_gap"]
     assert (gap.default, gap.value) == (0.2, 0.3) and "selected_capabilities" in gap.recomputes
     assert rows["writer", "cap_usd"].value == 5  # as in [analyst]
     assert rows["training", "launcher"].recomputes == () != rows["training", "iterations"].recomputes
     for (section, key), row in rows.items():
         assert not row.recomputes or section not in SERVICES, (section, key)
+
+
+def test_what_is_for_experts_comes_last_and_each_section_has_something_for_everybody() -> None:
+    rows = setting_rows(Settings(), section_readers())
+    for name in Settings.model_fields:
+        own = [row for row in rows if row.section == name]
+        assert [row.expert for row in own] == sorted(row.expert for row in own) and not own[0].expert
+        assert type(getattr(Settings(), name)).expert <= {row.key for row in own}, name
+    assert sum(not row.expert for row in rows) < len(rows) * 0.6
+
+
+def test_keys_for_experts_are_named_and_shown_where_they_are_set_or_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--set", "selection.min_alpha=0.7") == 0
+    few = capsys.readouterr().out
+    assert " min_alpha " in few and " cost_group_size " not in few
+    assert "for experts: min_gap_low, min_coverage_low" in few and "(trace settings selection)" in few
+    for asked in (("selection",), ("--all",)):
+        assert run(monkeypatch, *asked) == 0
+        assert " cost_group_size " in capsys.readouterr().out
 
 
 def test_each_section_of_a_stage_has_a_reader() -> None:
@@ -64,7 +85,8 @@ def test_the_command_shows_a_section_or_all(
     assert "min_gap" in shown and "0.3" in shown and "recomputes selected_capabilities" in shown
     assert "lora_rank" not in shown
     assert run(monkeypatch, "--json") == 0
-    assert [(row["section"], row["key"]) for row in json.loads(capsys.readouterr().out)] == KEYS
+    told = json.loads(capsys.readouterr().out)
+    assert sorted((row["section"], row["key"]) for row in told) == sorted(KEYS)
     assert run(monkeypatch, "watch") == 0
     assert "recomputes nothing" in capsys.readouterr().out
     assert run(monkeypatch, "selecton") == 2

@@ -91,14 +91,17 @@ def settings() -> str:
         "# Settings\n",
         "Made from the program; `trace settings` prints the same with what is in force.\n",
     ]
-    section = ""
+    section, expert = "", False
     for row in setting_rows(Settings(), section_readers()):
         if row.section != section:
-            section = row.section
+            section, expert = row.section, False
             said = (type(getattr(Settings(), section)).__doc__ or "").splitlines()[0]
             recomputed = ", ".join(f"`{name}`" for name in row.recomputes) or "nothing"
             lines += [f"\n## [{section}]\n", f"{_cell(said)} An edit recomputes {recomputed}.\n"]
             lines += ["| key | default | meaning |", "|---|---|---|"]
+        if row.expert and not expert:
+            expert = True
+            lines += ["\nFor experts:\n", "| key | default | meaning |", "|---|---|---|"]
         lines.append(f"| `{row.key}` | `{_cell(json.dumps(row.default))}` | {_cell(row.meaning)} |")
     return "\n".join(lines) + "\n"
 

@@ -25,11 +25,16 @@ def settings(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of trace.toml, for editors.")
     ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also what is for experts.")] = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
-    """List every setting: default, value in force, meaning, and which assets an edit recomputes."""
+    """List every setting: default, value in force, meaning, and which assets an edit recomputes.
+
+    Of all sections at once, keys for experts are named alone, unless one is set; `--all`, or one section,
+    shows them as well.
+    """
     if schema:
         print(json.dumps(json_schema(), indent=2))
         return
@@ -39,7 +44,7 @@ def settings(
         print(json.dumps([row.model_dump(mode="json") for row in rows], indent=2))
         return
     for name, keys in groupby(rows, key=lambda row: row.section):
-        _print_section(name, list(keys))
+        _print_section(name, list(keys), everything or section is not None)
 
 
 def section_readers() -> dict[str, list[str]]:
@@ -54,7 +59,7 @@ def section_readers() -> dict[str, list[str]]:
     return readers
 
 
-def _print_section(name: str, rows: list[SettingRow]) -> None:
+def _print_section(name: str, rows: list[SettingRow], everything: bool) -> None:
     console = make_console()
     said = (type(getattr(Settings(), name)).__doc__ or "").splitlines()[0]
     console.print(f"[bold]\\[{name}][/] {escape(said)}", soft_wrap=True)
@@ -69,7 +74,10 @@ def _print_section(name: str, rows: list[SettingRow]) -> None:
     table.add_column("key", no_wrap=True)
     for column in ("default", "value", "meaning"):
         table.add_column(column, overflow="fold")
-    for row in rows:
+    shown = [row for row in rows if everything or not row.expert or row.value != row.default]
+    for row, before in zip(shown, [None, *shown], strict=False):
+        if row.expert and before is not None and not before.expert:
+            table.add_section()
         value = escape(json.dumps(row.value))
         meaning = row.meaning if row.recomputes or not recomputed else f"{row.meaning} Recomputes nothing."
         table.add_row(
@@ -79,3 +87,5 @@ def _print_section(name: str, rows: list[SettingRow]) -> None:
             escape(meaning),
         )
     console.print(table)
+    if rest := [row.key for row in rows if row not in shown]:
+        console.print(f"[dim]for experts: {', '.join(rest)} (trace settings {name})[/]", soft_wrap=True)

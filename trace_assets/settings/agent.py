@@ -12,6 +12,8 @@ from trace_assets.settings.section import Section
 class Targets(Section):
     """Which environment the agent is rolled out in, and how many tasks of it."""
 
+    expert = frozenset({"processes", "call_seconds", "seed"})
+
     added = frozenset({"options"})
     apart = frozenset({"path", "python", "processes", "call_seconds"})
 
@@ -47,6 +49,19 @@ class Targets(Section):
 class BaseModelSection(Section):
     """The policy that is diagnosed: trained from scratch for the embedded target, or any HF folder."""
 
+    expert = frozenset(
+        {
+            "steps",
+            "max_steps",
+            "pass_rate_low",
+            "pass_rate_high",
+            "taught_rate",
+            "lacking_rate",
+            "check_tasks",
+            "head_dim",
+        }
+    )
+
     added = frozenset({"lacking_rate", "head_dim", "size"})
 
     path: str = ""
@@ -75,6 +90,10 @@ class BaseModelSection(Section):
 
 class Rollouts(Section):
     """How the base policy is rolled out on the discovery tasks."""
+
+    expert = frozenset(
+        {"dtype", "max_context", "concurrency", "seed", "retries", "timeout_seconds", "check_model"}
+    )
 
     added = frozenset({"check_model", "dtype", "max_context"})
     idle = frozenset({"concurrency", "retries", "timeout_seconds"})

@@ -20,6 +20,22 @@ class Analyst(Section):
     Which model is asked, and how, is said in `[discovery]` and `[labels]`. The key is in the environment.
     """
 
+    expert = frozenset(
+        {
+            "concurrency",
+            "timeout_seconds",
+            "retries",
+            "pause_seconds",
+            "longest_wait_seconds",
+            "repairs",
+            "reply_tokens",
+            "extra_body",
+            "stream",
+            "cached_usd",
+            "cap_calls",
+        }
+    )
+
     base_url: str = ""
     """An OpenAI-compatible server, such as http://127.0.0.1:8000/v1."""
     key_variable: str = Field("OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
@@ -80,6 +96,8 @@ class WriterServer(Analyst):
 class TriageSection(Section):
     """To whom failures are put down."""
 
+    expert = frozenset({"transcript_tokens"})
+
     added = frozenset({"suspect_tasks", "lucky_passes", "policy"})
 
     model: str = ""
@@ -100,6 +118,10 @@ class TriageSection(Section):
 
 class Discovery(Section):
     """Which capabilities are proposed."""
+
+    expert = frozenset(
+        {"split", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed"}
+    )
 
     added = frozenset(
         {"model", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed", "split"}
@@ -142,6 +164,8 @@ class Discovery(Section):
 class Labels(Section):
     """How trajectories are labelled. Detectors are deterministic: one pass of theirs says all."""
 
+    expert = frozenset({"temperature", "transcript_tokens"})
+
     added = frozenset({"model", "temperature", "transcript_tokens", "causes"})
 
     causes: bool = True
@@ -161,6 +185,8 @@ class Labels(Section):
 class ContrastSection(Section):
     """How the contrast is estimated."""
 
+    expert = frozenset({"resamples", "permutations", "seed", "accept_empty"})
+
     added = frozenset({"accept_empty"})
 
     resamples: int = Field(1000, ge=100)
@@ -177,6 +203,21 @@ class ContrastSection(Section):
 
 class Selection(Section):
     """Which capabilities are worth an environment and an adapter."""
+
+    expert = frozenset(
+        {
+            "min_gap_low",
+            "min_coverage_low",
+            "max_chance",
+            "min_marginal_coverage",
+            "min_alpha",
+            "override_agreement",
+            "min_varying_tasks",
+            "cost",
+            "cost_group_size",
+            "prices",
+        }
+    )
 
     added = frozenset(
         {"min_gap_low", "min_coverage_low", "min_varying_tasks", "override_agreement"}
@@ -253,6 +294,8 @@ class RepairsSection(Section):
 
 class StabilitySection(Section):
     """How often the diagnosis is repeated to see what it would find in another study, and by chance."""
+
+    expert = frozenset({"seed"})
 
     resamples: int = Field(50, ge=10)
     """Studies on tasks drawn with replacement."""

@@ -16,6 +16,8 @@ from trace_assets.settings.section import Section
 class SandboxSection(Section):
     """Where generated code runs."""
 
+    expert = frozenset({"deadline_seconds", "recompute_share"})
+
     added = frozenset({"recompute_share"})
     apart = frozenset({"runtime"})
     idle = frozenset({"backend"})
@@ -44,6 +46,22 @@ class SandboxSection(Section):
 
 class Synthesis(Section):
     """How environments are written and audited."""
+
+    expert = frozenset(
+        {
+            "temperature",
+            "seed",
+            "mend_with_base",
+            "excerpts",
+            "excerpt_tokens",
+            "contract_tokens",
+            "audit_seeds",
+            "audit_rollouts",
+            "pass_low",
+            "pass_high",
+            "max_dead_groups",
+        }
+    )
 
     added = frozenset(
         {"model", "temperature", "seed", "mend_rounds", "mend_with_base"}
@@ -82,6 +100,46 @@ class Synthesis(Section):
 
 class Training(Section):
     """GRPO. Defaults suit the tiny agent; presets for real models are in `trace_assets/training/presets/`."""
+
+    expert = frozenset(
+        {
+            "lora_alpha",
+            "warmup_iterations",
+            "temperature",
+            "concurrency",
+            "epsilon",
+            "beta",
+            "max_grad_norm",
+            "loss_type",
+            "micro_batch",
+            "validate_every",
+            "validation_seeds",
+            "validation_episodes",
+            "save_every",
+            "mixed_rollouts",
+            "interference",
+            "gradient_checkpointing",
+            "redraws",
+            "sampler_url",
+            "sampler_command",
+            "sampler_arguments",
+            "sampler_gpus",
+            "python",
+            "image",
+            "mounts",
+            "processes",
+            "shard",
+            "accept_rejected",
+            "pilot_share",
+            "pilot_steps",
+            "pilot_rate",
+            "pilot_tasks",
+            "pilot_search",
+            "pilot_min_transfer",
+            "pilot_hint",
+            "wanted_signal",
+        }
+    )
 
     added = frozenset(
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
@@ -250,6 +308,8 @@ class Training(Section):
 class Routing(Section):
     """How a task finds its adapter."""
 
+    expert = frozenset({"set_costs", "seed"})
+
     added = frozenset({"set_costs"})
 
     router: Literal["classifier", "label_logits"] = "classifier"
@@ -273,6 +333,23 @@ class Routing(Section):
 
 class EvaluationSection(Section):
     """How arms are compared on the test split."""
+
+    expert = frozenset(
+        {
+            "max_turns",
+            "max_new_tokens",
+            "concurrency",
+            "resamples",
+            "temperature",
+            "seed",
+            "merges",
+            "merge_density",
+            "sum_scales",
+            "engine",
+            "dtype",
+            "max_context",
+        }
+    )
 
     added = frozenset(
         {
@@ -340,6 +417,20 @@ class Serving(Section):
     hold for it as well: where and how fast it computes.
     """
 
+    expert = frozenset(
+        {
+            "command",
+            "dtype",
+            "max_num_seqs",
+            "tool_parser",
+            "kv_cache_gib",
+            "extra",
+            "start_seconds",
+            "parity_tasks",
+            "tolerance",
+        }
+    )
+
     command: str = ""
     """vLLM's program; empty looks beside this interpreter, then on the PATH."""
     host: str = "127.0.0.1"
@@ -383,6 +474,8 @@ class Ingest(Section):
 
 class Watch(Section):
     """Folders that are looked at for new files. Changes no result: it only says where they come from."""
+
+    expert = frozenset({"settle_seconds"})
 
     tasks: str = ""
     """Folder of task files (JSON lines); empty: `watch/tasks` in the home. Relative to the home."""

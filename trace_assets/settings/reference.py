@@ -21,6 +21,8 @@ class SettingRow(BaseModel):
     value: Any
     """The one in force."""
     meaning: str
+    expert: bool
+    """Whether hardly anybody has a reason to touch it."""
     recomputes: tuple[str, ...]
     """Assets that read it; what stands on these follows where their results change."""
 
@@ -28,7 +30,7 @@ class SettingRow(BaseModel):
 def setting_rows(
     settings: Settings, readers: Mapping[str, Sequence[str]], section: str | None = None
 ) -> list[SettingRow]:
-    """Return every key, or those of one section.
+    """Return every key, or those of one section; in each section what is for experts comes last.
 
     Args:
         settings: Those in force.
@@ -57,10 +59,11 @@ def setting_rows(
                 key=key,
                 default=default[key],
                 value=in_force[key],
+                expert=key in values.expert,
                 meaning=" ".join((field.description or "").split()),
                 recomputes=tuple(readers.get(name, ())) if key in deciding else (),
             )
-            for key, field in keys_of(name).items()
+            for key, field in sorted(keys_of(name).items(), key=lambda one: one[0] in values.expert)
         ]
     return rows
 

@@ -24,6 +24,9 @@ class Section(Described):
         allow_inf_nan=False,  # an infinite price times no token is NaN, and no cap is below that
     )
 
+    expert: ClassVar[frozenset[str]] = frozenset()
+    """Keys that hardly anybody has a reason to touch: listed apart."""
+
     added: ClassVar[frozenset[str]] = frozenset()
     """Keys that came with a later version: at their defaults they leave the fingerprint, and what was made
     before them, as it was."""
