@@ -19,6 +19,7 @@ from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
 from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.records import Adapter, Evaluation, SeedOutcome, TrajectoryHead
+from trace_assets.store.presence import announce, forget, living
 from trace_assets.workflows.ingest import ingest
 
 FEWER = {"training__iterations": "5"}
@@ -117,6 +118,15 @@ def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     assert [one for one in adapters(loop) if one in before] == [one for one in before if one.name != CANCEL]
     assert bring(loop, Asked(), again=["adapter", "mixed_adapter", "interference"], **FEWER).exit_code == 0
     assert sorted(calls["train"]) == sorted(ALL)
+
+
+def test_who_was_taken_for_dead_between_two_syncs_goes_on_under_another_name(loop: Loop) -> None:
+    """A process that lives long, `trace watch` say: its next sync must not be refused for ever."""
+    home = loop.study().home
+    before = announce(home)
+    forget(home, before)
+    assert bring(loop, Asked()).exit_code == 0
+    assert before not in living(home) and announce(home) in living(home)
 
 
 @pytest.mark.ci

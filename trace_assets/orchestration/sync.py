@@ -34,6 +34,7 @@ from trace_assets.store.locks import (
     is_item_held,
     sync_lock,
 )
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.system.processes import whole_cores
 from trace_assets.workflows.finished_work import Cause, finished_work, would_replace
@@ -175,6 +176,7 @@ def sync(
         pool = stack.enter_context(pool or open_pool(study, jobs))
         environment = {**WORKER_VARIABLES, **environment, **pool.variables}
         stack.enter_context(_turn(study.home, waiting))
+        announce(study.home)  # anew, where this process was taken for dead since its last sync
         planner = Planner(definitions, instance, selection, partitions, standing or Scope(study, selection))
         recovered = recover(instance, study.home)
         lost = planner.mend_files()

@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from trace_assets.errors import Unavailable
 from trace_assets.store.files import Home
-from trace_assets.store.leases import is_struck_out, known_as
+from trace_assets.store.leases import known_as
 from trace_assets.store.locks import is_held
 from trace_assets.system.machine import Machine, booted_at, this_machine
 
@@ -85,7 +85,7 @@ def announce(home: Home) -> str:
     mine = (os.getpid(), home.path)  # a forked child is somebody else
     crew = os.environ.get(CREW_VARIABLE, "")
     before = _own.get(mine)
-    if before is None or before[2] != crew or is_struck_out(home.path, before[0]):
+    if before is None or before[2] != crew or not _is_mine(_folder(home) / before[0], before[1]):
         folder = _folder(home)
         folder.mkdir(parents=True, exist_ok=True)
         name = uuid4().hex
@@ -114,6 +114,14 @@ def announce(home: Home) -> str:
             (folder / before[0]).unlink(missing_ok=True)
             _beats().end(before[1])
     return _own[mine][0]
+
+
+def _is_mine(path: Path, descriptor: int) -> bool:
+    """Whether a process's file is the one that it holds: not gone, nor a copy in a home that was put back."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def withdraw() -> None:
