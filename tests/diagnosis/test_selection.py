@@ -17,7 +17,7 @@ from trace_assets.diagnosis.selection import (
     select_matrix,
 )
 from trace_assets.diagnosis.thresholds import is_promising, more_tasks, shortcoming
-from trace_assets.records import Capability, Contrast, Label, SelectedCapability, Triage
+from trace_assets.records import Capability, Contrast, DecisiveShare, Label, SelectedCapability, Triage
 from trace_assets.settings import ContrastSection, Selection
 
 FAILED, PASSED = range(0, 100), range(100, 200)
@@ -317,3 +317,40 @@ def test_few_successes_that_needed_it_are_enough_where_chance_shows_nothing_as_c
     assert row.kept is kept and (kept or f"only {relevant} relevant successes" in row.reason)
     (lucky,) = select_matrix(rows, matrix, Selection(), null=lambda _: Null(np.zeros(99)))
     assert not lucky.kept and "relevant successes, 10 are needed" in lucky.reason
+
+
+def repaired(share: float, placebo: float, n: int = 60) -> DecisiveShare:
+    low, high = max(0.0, share - 0.06), min(1.0, share + 0.06)
+    return DecisiveShare(
+        capability_id="a", target="t", share=share, share_low=low, share_high=high, n_replayed=n,
+        n_decisive=round(share * n), n_tasks=n, placebo=placebo, placebo_low=0.0, placebo_high=placebo + 0.05,
+        n_placebo=n, n_lacking=60, n_not_repairable=0, n_not_replayable=0, lower_bound=False, not_measured="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("relevant", [0, 1, 4])
+def test_what_repairs_have_shown_to_decide_needs_no_success_that_needed_it(relevant: int) -> None:
+    labels, triage = study({"a": range(60)}, {"a": [*range(70), *range(100, 100 + relevant)]})
+    matrix = LabelMatrix.build(labels, triage, "t")
+    rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
+
+    def kept(share: DecisiveShare | None) -> SelectedCapability:
+        shares = {} if share is None else {"a": share}
+        (row,) = select_matrix(rows, matrix, Selection(), decisive=shares, null=lambda _: Null(np.zeros(99)))
+        return row
+
+    shown = kept(repaired(0.2, 0.0))
+    assert shown.kept and f"kept with {relevant} relevant successes" in shown.reason
+    assert "0.20 [0.14, 0.26] of 60, placebo 0.00" in shown.reason
+    # Not without the experiment, nor where placebos do as much, or too few runs were repaired.
+    for weak in (None, repaired(0.2, 0.15), repaired(0.2, 0.0, n=9)):
+        assert not kept(weak).kept
+
+
+def test_a_gap_that_was_measured_counts_also_against_what_repairs_show() -> None:
+    lacking = [*range(60), *range(100, 160)]
+    labels, triage = study({"a": lacking}, {"a": range(200)})
+    matrix = LabelMatrix.build(labels, triage, "t")
+    rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
+    (row,) = select_matrix(rows, matrix, Selection(), decisive={"a": repaired(0.3, 0.0)})
+    assert not row.kept and "gap 0.00" in row.reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trace_assets.diagnosis.chance import SHUFFLES, Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
 from trace_assets.diagnosis.one_policy import alone
-from trace_assets.diagnosis.repair.shares import indecisive
+from trace_assets.diagnosis.repair.shares import decisive_words, indecisive, is_proven, placebo_words
 from trace_assets.diagnosis.thresholds import (
     FEW,
     interval_words,
@@ -71,7 +71,8 @@ def select(
     """Decide on every candidate, target by target.
 
     First each candidate alone must pass the thresholds, see `shortcoming`, and the clearest of them must be
-    clearer than what shuffled outcomes show, see `chance_null`. Then candidates are taken by
+    clearer than what shuffled outcomes show, see `chance_null`. What repairs have shown to decide needs no
+    test besides, see `is_proven`. Then candidates are taken by
     greedy marginal coverage per expected cost (`expected_cost`): each time the one that is lacking in most of
     the failures that none taken so far explains, for what teaching it costs. Two guards keep consequences
     from being taken for causes:
@@ -143,6 +144,7 @@ def select_matrix(
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
     }
     chances: dict[str, float] = {}
+    proven = {name for name, share in decisive.items() if is_proven(share, section)}
     standing = [row for row in own if stands_alone(row, section)]
     if standing and null is not None and section.max_chance < 1:
         p_values = {row.capability_id: row.p_value for row in standing if row.p_value is not None}
@@ -151,7 +153,11 @@ def select_matrix(
     rejected = {
         row.capability_id: reason
         for row in own
-        if (reason := shortcoming(row, section, chances.get(row.capability_id)))
+        if (
+            reason := shortcoming(
+                row, section, chances.get(row.capability_id), proven=row.capability_id in proven
+            )
+        )
     }
     no_cause = {
         row.capability_id: reason
@@ -161,10 +167,18 @@ def select_matrix(
     for name, reason in no_cause.items():
         rejected[name] = f"{rejected[name]}; {reason}" if name in rejected else reason
     passing = [row for row in own if row.capability_id not in rejected]
-    if chances and (reason := luck(passing, chances, section)):
+    lucky = [row for row in passing if row.capability_id not in proven]
+    if chances and len(lucky) == len(passing) and (reason := luck(lucky, chances, section)):
         rejected |= {row.capability_id: reason for row in passing}
         passing = []
-    taken = Cover(passing, matrix, names, costs, section).take()
+    taken = Cover(passing, matrix, names, costs, section, proven).take()
+    for name in proven & set(taken.order):
+        if shortcoming(contrast := next(row for row in own if row.capability_id == name), section):
+            kept, marginal, words = taken.verdicts[name]
+            shown = f"{decisive_words(decisive[name])}, placebo {placebo_words(decisive[name])}"
+            words += f"; kept with {contrast.n_passed_relevant} relevant successes"
+            words += f", for repairing it alone lets failed runs pass: {shown}"
+            taken.verdicts[name] = (kept, marginal, words)
     for row in own:
         if row.capability_id in rejected:
             taken.verdicts[row.capability_id] = (False, None, rejected[row.capability_id])
@@ -288,6 +302,7 @@ class Cover:
         names: Capability id to name.
         costs: Capability id to expected cost; 1 where none is given.
         section: Thresholds.
+        proven: Capabilities of which an experiment shows that they decide.
     """
 
     def __init__(
@@ -297,7 +312,9 @@ class Cover:
         names: Mapping[str, str],
         costs: Mapping[str, float],
         section: Selection,
+        proven: Collection[str] = (),
     ) -> None:
+        self.proven = proven
         self.rows, self.matrix, self.names, self.section = list(passing), matrix, names, section
         self.costs = costs
         line = {capability: place for place, capability in enumerate(matrix.capabilities)}
@@ -358,7 +375,8 @@ class Cover:
         Where tasks need several lacking skills at once, those who lack one of them mostly lack another: a
         cause then adds few failures, however many it takes part in. But where the others are in order it
         still decides, which neither a second name nor a consequence of theirs does. So few failures are
-        enough if it is as frequent there as elsewhere, and its gap there is no matter of chance.
+        enough if it is as frequent there as elsewhere, and its gap there is no matter of chance, or repairs
+        have shown that it decides.
         """
         new, gap = self._new(capability, aside), self._gap(capability, aside)
         if gap is not None and gap < self.section.min_gap:
@@ -374,6 +392,8 @@ class Cover:
         within, beyond = relevant & failed & aside, relevant & failed & ~aside
         if lacking[beyond].mean() < (lacking[within].mean() if within.any() else 0.0):
             return False
+        if capability in self.proven:
+            return True
         tasks = int(self.matrix.tasks.max()) + 1
         lf, rf, lp, rp = (
             np.bincount(self.matrix.tasks[mask & ~aside], minlength=tasks).astype(np.int64)
@@ -420,8 +440,12 @@ class Cover:
         return int((one < other).sum()) > len(one) / 2
 
     def _praise(self, row: Contrast, new: int) -> str:
-        gap = interval_words(row.gap or 0.0, row.gap_low, row.gap_high)
-        words = f"gap {gap}, lacking in {new} of {self.n_failed} failures that no earlier one explains"
+        gap = (
+            "no gap, for no success needed it"
+            if row.gap is None
+            else f"gap {interval_words(row.gap, row.gap_low, row.gap_high)}"
+        )
+        words = f"{gap}, lacking in {new} of {self.n_failed} failures that no earlier one explains"
         cost = self.costs.get(row.capability_id, 1.0)
         if cost != 1:
             words += f", at an expected cost of {cost:.3g}"

@@ -23,7 +23,9 @@ def fewest(section: Selection) -> int:
     return min(FEW, section.min_relevant)
 
 
-def shortcoming(row: Contrast, section: Selection, chance: float | None = None) -> str:
+def shortcoming(
+    row: Contrast, section: Selection, chance: float | None = None, *, proven: bool = False
+) -> str:
     """Return why a candidate fails on its own, all reasons with their figures; empty when it passes.
 
     Where tasks need several lacking skills at once hardly any run that needed one of them passes, however
@@ -36,23 +38,30 @@ def shortcoming(row: Contrast, section: Selection, chance: float | None = None) 
         chance: In which share of studies with shuffled outcomes anything as clear is found, where known.
             Where that is rare enough q may be above its limit: then not one of a hundred such studies would
             show anything like it, whatever was looked at.
+        proven: Whether an experiment shows that it decides (`is_proven`): then neither successes that needed
+            it nor a test of the gap are asked for, which would tell the same from afar. A gap that fewer
+            than `FEW` of them show does not count against it either.
     """
-    rare = chance is not None and chance <= section.max_chance
-    if row.gap is None or row.coverage is None:
+    rare = proven or (chance is not None and chance <= section.max_chance)
+    apart = proven and row.n_passed_relevant < fewest(section)
+    if row.coverage is None or (row.gap is None and not apart):
         return (
             f"gap undefined: relevant to {row.n_failed_relevant} of {row.n_failed} failures and "
             f"{row.n_passed_relevant} of {row.n_passed} successes"
         )
     reasons = []
     for side, n in (("failures", row.n_failed_relevant), ("successes", row.n_passed_relevant)):
-        if n < (fewest(section) if rare else section.min_relevant):
+        if n < (fewest(section) if rare else section.min_relevant) and not (proven and side == "successes"):
             reasons.append(f"only {n} relevant {side}, {section.min_relevant} are needed")
-    gap = interval_words(row.gap, row.gap_low, row.gap_high)
-    if row.gap < section.min_gap:
+    wide = 0.0 if row.gap is None else row.gap
+    gap = interval_words(wide, row.gap_low, row.gap_high)
+    if apart:
+        pass
+    elif wide < section.min_gap:
         reasons.append(f"gap {gap} is below {section.min_gap:.2f}")
     elif row.gap_low is None or row.gap_low < section.min_gap_low:
         reasons.append(f"the lower bound of the gap {gap} is below {section.min_gap_low:.2f}")
-    if len(row.policies) > 1 and row.gap >= section.min_gap:
+    if len(row.policies) > 1 and wide >= section.min_gap and not apart:
         within = interval_words(row.policy_gap or 0.0, row.policy_gap_low, row.policy_gap_high)
         if (row.policy_gap or 0.0) < section.min_gap:
             reasons.append(
@@ -76,7 +85,7 @@ def shortcoming(row: Contrast, section: Selection, chance: float | None = None) 
     if row.alpha is not None and row.alpha < section.min_alpha and not section.override_agreement:
         alpha = interval_words(row.alpha, row.alpha_low, row.alpha_high)
         reasons.append(f"labels agree to alpha {alpha} only, {section.min_alpha:.2f} is needed")
-    if row.gap >= section.min_gap and _difficulty(row, section):
+    if wide >= section.min_gap and not apart and _difficulty(row, section):
         varying = interval_words(row.varying_gap or 0.0, row.varying_gap_low, row.varying_gap_high)
         reasons.append(
             f"in the {row.n_varying_tasks} tasks with runs that lack it and runs that do not, the former do "

@@ -120,6 +120,18 @@ def indecisive(share: DecisiveShare | None, section: Selection) -> str:
     )
 
 
+def is_proven(share: DecisiveShare | None, section: Selection) -> bool:
+    """Whether an experiment shows that a candidate decides failures: repaired alone they pass, else not.
+
+    Interval against interval: what repairs let pass begins above where their placebos' end, by at least
+    `selection.min_decisive` between the shares themselves, on `selection.min_relevant` runs of either kind.
+    """
+    if share is None or share.share_low is None or share.placebo_high is None:
+        return False
+    enough = min(share.n_replayed, share.n_placebo) >= section.min_relevant
+    return enough and share.share_low > share.placebo_high and (excess(share) or 0) >= section.min_decisive
+
+
 def decisive_words(share: DecisiveShare | None) -> str:
     """Write a decisive share with its interval and n, or why there is none.
 
