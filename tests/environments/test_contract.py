@@ -47,6 +47,31 @@ def test_guards_are_those_of_the_policy(contract: TargetContract) -> None:
     assert free.read_first == 1.0
 
 
+def refrained(trajectory: Trajectory) -> bool:
+    return any(
+        call.name == "transfer" and call.arguments.get("reason") == "not_pending"
+        for message in trajectory.messages
+        for call in message.tool_calls
+    )
+
+
+def test_two_who_refrained_are_enough_where_the_tool_s_own_words_name_the_state(target, trajectories) -> None:
+    few = [one for one in trajectories if one.success and refrained(one)][:2]
+    kept = [*(one for one in trajectories if not refrained(one)), *few]
+    cancel = extract_contract(target, kept).guard("cancel_order")
+    assert cancel is not None and (cancel.field, cancel.allowed) == ("status", ("pending",))
+    assert cancel.instead == "transfer" and set(cancel.forbidden) <= {"shipped", "delivered"}
+    # Words that name no state leave it open what the two had in common.
+    tools = [
+        tool.model_copy(update={"description": "Cancel a whole order."})
+        if tool.name == "cancel_order"
+        else tool
+        for tool in target.tools
+    ]
+    unsaid = contract_of(target.name, tools, target.policy, kept).guard("cancel_order")
+    assert unsaid is not None and unsaid.field == ""
+
+
 def test_wordings_lose_their_openings_closings_and_values(contract: TargetContract) -> None:
     texts = {pattern.text for pattern in contract.phrasing.patterns}
     assert "please cancel order {order}" in texts

@@ -239,7 +239,11 @@ def _guard(
         read_first=fmean(read_first) if read_first else None,
         n=len(wrote) + len(refrained),
     )
-    found_guard = _field(wrote, refrained)
+    # Where tasks need several lacking skills few runs pass that refrained: one or two are enough if what the
+    # target says of the tool names the state as well.
+    found_guard = _field(wrote, refrained) or _told_field(
+        wrote, [record for record, _ in refrained], tool.description
+    )
     if found_guard is None:
         return guard
     field, allowed, forbidden, accuracy = found_guard
