@@ -327,3 +327,40 @@ def test_where_tasks_need_several_skills_a_pilot_of_one_stops_nothing(tmp_path: 
     assert json.loads(made.stdout)["plan"]["settings"]["training.pilot"] == "warn"
     made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "a"), "--json"])
     assert "training.pilot" not in json.loads(made.stdout)["plan"]["settings"], "the product's own default"
+
+
+def _without(rates: dict[str, float], world_number: int, kept: tuple[str, ...]) -> Callable[..., None]:
+    """Write what a loop writes that taught nothing in one world, and two skills in the others."""
+
+    def play(plan: Plan, world: World, home: Path) -> None:
+        poor = world.number == world_number
+        own = {arm: rate for arm, rate in rates.items() if not poor or arm in kept}
+        scripted(own | ({"routed": own["base"]} if poor else {}), spread=0.0)(plan, world, home)
+        store = Study(Home.open(home / "home")).store
+        if poor:  # what is spent is direct GRPO alone
+            ledger = [row for row in store.read(LedgerEntry) if row.asset != "adapter"]
+            store.write(ledger, LedgerEntry, "now")
+
+    return play
+
+
+def test_a_world_in_which_nothing_was_taught_counts_with_the_base_model_in_place_of_the_method(
+    tmp_path: Path,
+) -> None:
+    plan = default_plan(3, 5, {"targets.options.desk": "b"})
+    write_plan(tmp_path, plan)
+    skills = {"adapter:a": 0.5, "adapter:b": 0.5}
+    rates = RATES | skills | {"composed": 0.8, "joint": 0.6, "sum": 0.75}
+    run(tmp_path, play=_without(rates, 2, ("base", "routed", "mixed_grpo")))
+    scored = score(tmp_path)
+    ours = {one.comparison.name: one.by_world for one in (*scored.primary, *scored.secondary)}
+    found = ours["composed - mixed_grpo"]
+    assert found == {1: pytest.approx(0.1), 2: pytest.approx(-0.4), 3: pytest.approx(0.1)}
+    arms = {one.arm: one for one in scored.arms}
+    assert arms["composed"].worlds == arms["sum"].worlds == arms["joint"].worlds == 3
+    assert arms["composed"].rate.mean == pytest.approx((0.8 + 0.3 + 0.8) / 3)
+    assert arms["adapter:a"].worlds == 2  # a skill that nobody taught has no rate
+    assert "`composed` is `routed` in world 2" in scored.defined
+    (words,) = scored.unequal
+    assert words.startswith("world 2: adapters 0 rollouts, direct GRPO 1,002 (nothing was taught")
+    assert "By definition" in page(scored) and "not equal** in world 2" in page(scored)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.assets.adapter import _budget
+from trace_assets.assets.adapter import _budget, mixed_is_due
 from trace_assets.assets.evaluation import write_evaluation
 from trace_assets.assets.rounds import rounds_now, write_rounds
 from trace_assets.errors import InputError
@@ -195,3 +195,14 @@ def test_the_rival_is_capped_beyond_eight_capabilities(
     monkeypatch.setattr("trace_assets.assets.adapter.taught", lambda _: [f"c{one}" for one in range(taught)])
     settings = load_settings(overrides=[f"training.mixed_rollouts={asked}"], environment={})
     assert _budget(Study.of(Home.open(tmp_path / "home"), settings)) == steps * 128
+
+
+@pytest.mark.parametrize(("taught", "always", "due"), [(0, False, False), (0, True, True), (1, False, True)])
+def test_the_rival_is_trained_without_a_capability_only_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taught: int, always: bool, due: bool
+) -> None:
+    monkeypatch.setattr("trace_assets.assets.adapter.taught", lambda _: ["c"] * taught)
+    settings = load_settings(overrides=[f"training.mixed_always={str(always).lower()}"], environment={})
+    study = Study.of(Home.open(tmp_path / "home"), settings)
+    assert mixed_is_due(study) is due
+    assert _budget(study) == due * 22 * 128, "the rollouts of one capability"

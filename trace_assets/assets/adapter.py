@@ -149,8 +149,13 @@ def would_train(study: Study, name: str = "") -> bool:
     """
     if name:
         return not _refusal(study, name) and _finished(study, name) is None
+    return mixed_is_due(study) and _finished(study) is None
+
+
+def mixed_is_due(study: Study) -> bool:
+    """Whether the mixed arm is trained: it is asked for, and there is something to compare it with."""
     section = study.settings.training
-    return bool(section.mixed_arm and taught(study)) and _finished(study) is None
+    return section.mixed_arm and (section.mixed_always or bool(taught(study)))
 
 
 def _finished(study: Study, name: str = "") -> Adapter | None:
@@ -189,7 +194,8 @@ def _budget(study: Study) -> int:
     """
     section = study.settings.training
     batch = section.tasks_per_iteration * section.group_size
-    runs = len(taught(study)) if section.mixed_rollouts else min(len(taught(study)), MOST_MIXED_RUNS)
+    runs = max(int(section.mixed_always), len(taught(study)))
+    runs = runs if section.mixed_rollouts else min(runs, MOST_MIXED_RUNS)
     together = JOINING in section.single_arms and len(taught(study)) > 1
     steps = (1 + together) * runs * section.iterations + -(-later_rollouts(study) // batch)
     if section.mixed_rollouts:
@@ -253,7 +259,7 @@ def train_mixed(
     study: Study, on_point: OnPoint | None = None, elsewhere: Elsewhere | None = None
 ) -> StageResult:
     """GRPO on the target with the same total rollouts, up to a cap: what the adapters are compared with."""
-    if not study.settings.training.mixed_arm or not taught(study):
+    if not mixed_is_due(study):
         return StageResult(_write(study, [], [], MIXED), 0, {"refused": True})
     told = _Told(on_point)
     if elsewhere:

@@ -145,6 +145,7 @@ class Training(Section):
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
         | {"pilot_search", "pilot_min_transfer", "pilot_hint", "wanted_signal", "redraws"}
         | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start", "mixed_rollouts"}
+        | {"mixed_always"}
     )
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
@@ -198,6 +199,9 @@ class Training(Section):
     mixed_rollouts: int = Field(0, ge=0)
     """Most rollouts of that adapter, which is one run however many machines there are. 0: as many as all
     capabilities have together, of eight of them at most, and those of later rounds."""
+    mixed_always: bool = False
+    """Train that adapter also where nothing is taught, with the rollouts of one capability: a tournament
+    does, so that worlds without a capability are compared like any other."""
     single_arms: tuple[Literal["joint", "sequential", "consolidated", "joining"], ...] = ()
     """Also train one adapter for all capabilities: with as many rollouts as theirs together in their
     environments at once (`joint`), or in one after another (`sequential`); or, with the rollouts of one of

@@ -199,6 +199,11 @@ def _spending(scored: Score) -> Iterator[str]:
     for words in scored.unequal:
         yield ""
         yield f"**Training rollouts were not equal** in {words}."
+    if scored.defined:
+        yield ""
+        yield f"By definition, without episodes of its own: {'; '.join(scored.defined)}."
+        yield "Too few adapters were taught there to choose among, or none, or sets were refused. Such worlds"
+        yield "count like any other."
 
 
 def _registration(scored: Score) -> Iterator[str]:

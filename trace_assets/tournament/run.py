@@ -152,7 +152,7 @@ def play_demo(plan: Plan, world: World, home: Path) -> None:
 
 def overrides_of(plan: Plan, world: World) -> list[str]:
     """Return the settings of a world as items `section.key=value`."""
-    values: Mapping[str, Any] = {**plan.settings, **world.overrides()}
+    values: Mapping[str, Any] = {"training.mixed_always": True, **plan.settings, **world.overrides()}
     return [f"{name}={toml(value)}" for name, value in values.items()]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from trace_assets.tournament.arms import ARMS
+from trace_assets.tournament.defined import in_words, stand_ins, with_stand_ins
 from trace_assets.tournament.entries import Entry, read_entries
 from trace_assets.tournament.looks import level_at, sequential_p
 from trace_assets.tournament.plan import Comparison, Plan, Prediction, Registered, read_plan, registered
@@ -81,6 +82,7 @@ class Score:
         costs: One row an asset and kind: mean over worlds.
         spending: One row an arm and kind: mean over worlds; see `mean_spending`.
         unequal: What breaks the rule of equal training rollouts, in words by world.
+        defined: Arms that were not played in a world because they are another one there, in words.
         other_plans: Worlds whose results were made under an earlier plan.
         entries: What became of the plan's own arms; those still to be played are not among them.
         confidence: Level of the intervals of comparisons; with a look on the way that of the last one.
@@ -96,6 +98,7 @@ class Score:
     costs: pl.DataFrame
     spending: pl.DataFrame
     unequal: Sequence[str]
+    defined: Sequence[str]
     other_plans: Sequence[int]
     entries: Sequence[Entry]
     confidence: float = 0.95
@@ -133,11 +136,16 @@ def score(folder: Path) -> Score:
     entries = read_entries(folder, plan)
     unfinished = set(waiting(plan, entries, finished)) | (set(ARMS) - set(plan.arms))
     rows = rows.filter(pl.col("world").is_in(list(finished)) & ~pl.col("arm").is_in(list(unfinished)))
+    compared = {arm for one in (*plan.primary, *plan.looked_at) for arm in (one.arm, one.rival)}
+    trained = costs.filter((pl.col("asset") == TAUGHT) & (pl.col("kind") == "rollouts"))["world"].to_list()
+    standing = stand_ins(set(rows.select("world", "arm").iter_rows()), compared - set(ARMS), trained)
+    rows = with_stand_ins(rows, standing)
     stopped = has_decided(plan, rows, finished)
     if stopped:
         finished = tuple(sorted(wanted))[: plan.look]
         rows = rows.filter(pl.col("world").is_in(list(finished)))
     confidence = level_of_intervals(plan, len(finished))
+    standing = {place: arm for place, arm in standing.items() if place[0] in finished}
     played = sorted(set(rows.select("world", "arm").iter_rows()))
     homes = {number: world_home(folder, number) / "home" for number in finished}
     due = stopped or wanted <= set(finished)
@@ -146,6 +154,10 @@ def score(folder: Path) -> Score:
     adjusted = holm(p_values(plan, rows, len(finished)))
     ties = {name: tie_p_value(list(values.values()), plan.margin) for name, values in differences.items()}
     adjusted_ties = holm({one.name: ties[one.name] for one in plan.primary})
+
+    spending = with_stand_ins(read_spending(folder, homes, played), standing).unique(
+        ["world", "arm", "kind"], keep="last", maintain_order=True
+    )
 
     def shown(one: Comparison, *, primary: bool) -> Shown:
         name = one.name
@@ -170,8 +182,9 @@ def score(folder: Path) -> Score:
         primary=[shown(one, primary=True) for one in plan.primary],
         secondary=[shown(one, primary=False) for one in plan.looked_at],
         costs=_mean_costs(costs),
-        spending=mean_spending(read_spending(folder, homes, played), played),
-        unequal=unequal_budgets(costs),
+        spending=mean_spending(spending, played),
+        unequal=unequal_budgets(costs, spending, plan.primary[0].arm),
+        defined=in_words(standing),
         other_plans=sorted(set(rows.filter(pl.col("plan") != plan.loop_fingerprint)["world"].to_list())),
         entries=entries,
         confidence=confidence,
@@ -274,15 +287,24 @@ def _judged(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("judged") > 0).with_columns(rate=pl.col("passed") / pl.col("judged"))
 
 
-def unequal_budgets(costs: pl.DataFrame) -> list[str]:
-    """Say in which worlds the adapters together and direct GRPO used unequal training rollouts."""
+def unequal_budgets(costs: pl.DataFrame, spending: pl.DataFrame, ours: str) -> list[str]:
+    """Say in which worlds the adapters of our arm and direct GRPO used unequal training rollouts.
+
+    Args:
+        costs: Columns of `Cost`: what the adapters took, where an arm's spending is not known.
+        spending: Columns of `Spent`.
+        ours: Our arm; what joins its adapters counts.
+    """
     rollouts = costs.filter(pl.col("kind") == "rollouts")
+    training = spending.filter((pl.col("kind") == "training") & (pl.col("arm") == ours))
+    known = dict(training.select("world", "marginal").drop_nulls().iter_rows())
     words = []
     for (world,), own in rollouts.sort("world").group_by(["world"], maintain_order=True):
         spent = {row["asset"]: row["quantity"] for row in own.iter_rows(named=True)}
-        ours, theirs = spent.get(TAUGHT, 0.0), spent.get(DIRECT, 0.0)
-        if ours and theirs and abs(ours - theirs) > EQUAL * max(ours, theirs):
-            words.append(f"world {world}: adapters {ours:,.0f} rollouts, direct GRPO {theirs:,.0f}")
+        adapters, theirs = known.get(world, spent.get(TAUGHT, 0.0)), spent.get(DIRECT, 0.0)
+        if theirs and abs(adapters - theirs) > EQUAL * max(adapters, theirs):
+            why = "" if adapters else " (nothing was taught; what the settings give one skill)"
+            words.append(f"world {world}: adapters {adapters:,.0f} rollouts, direct GRPO {theirs:,.0f}{why}")
     return words
 
 

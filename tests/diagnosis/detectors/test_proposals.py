@@ -384,3 +384,55 @@ def test_refraining_is_from_what_was_asked_for_and_meant() -> None:
     assert labelled(family, alone, *paid_open) == Finding(
         "PRESENT", (0, 6), "window=closed was seen, and it was left alone"
     )
+
+
+# --- write_against_state: a rule of the state and of what is asked for
+
+
+def _asked(number: int, word: str, window: str, *, refunds: bool) -> list[Message]:
+    """Return a run in which somebody asks to `word` an item of an order whose window is as told."""
+    order = f"K{1000 + number}"
+    look = call("get_order", f'{{"order": "{order}", "window": "{window}"}}', order=order)
+    acts = call("refund_item" if refunds else "transfer", "{}", order=order)
+    return [*user(f"kindly {word} my thing from order {order}"), *look, *acts, *agent("Done.")]
+
+
+def _conflict(times: int, wavering: int) -> list[list[list[Message]]]:
+    """Return runs of two opposite rules, of every `wavering`th of which the mistake is made."""
+    cases = [(word, window) for word in ("refund", "restock") for window in ("open", "closed")]
+    return [
+        [
+            _asked(
+                number,
+                word,
+                window,
+                refunds=((word == "refund") == (window == "open")) != (not number % wavering),
+            )
+        ]
+        for number, (word, window) in enumerate(cases * times)
+    ]
+
+
+def test_opposite_rules_of_two_requests_are_two_proposals_and_label_their_own_requests_alone() -> None:
+    family = WriteAgainstState()
+    found = {one.subject: one.args for one in family.propose(corpus(*_conflict(30, 5)))}
+    refund = found["refund_item", "window", "closed", "refund"]
+    restock = found["refund_item", "window", "open", "restock"]
+    assert (refund["cues"], refund["unless"], refund["instead"]) == (["refund"], ["restock"], "transfer")
+    assert (restock["cues"], restock["unless"], restock["instead"]) == (["restock"], ["refund"], "transfer")
+    for args, word, window in ((refund, "refund", "closed"), (restock, "restock", "open")):
+        other = "restock" if word == "refund" else "refund"
+        assert labelled(family, args, _asked(1, word, window, refunds=True)).label == "LACKING"
+        assert labelled(family, args, _asked(1, word, window, refunds=False)).label == "PRESENT"
+        assert labelled(family, args, _asked(1, other, window, refunds=True)).label == "NA"
+        assert labelled(family, args, _asked(1, f"{word} or {other}", window, refunds=True)).label == "NA"
+
+
+def test_a_rule_of_the_state_alone_is_not_divided_by_words() -> None:
+    same = [
+        [_asked(number, word, window, refunds=(window == "open") != (number % 5 == 0))]
+        for number, (word, window) in enumerate(
+            [(word, window) for word in ("refund", "restock") for window in ("open", "closed")] * 30
+        )
+    ]
+    assert {one.args.get("unless") for one in WriteAgainstState().propose(corpus(*same))} == {None}

@@ -21,6 +21,9 @@ ID_SHARE = 0.6
 """Share of an argument's values that must look like identifiers for it to name objects."""
 CUE_BOUND = 0.4
 """Lower Wilson bound of P(tool is called, or the case handed over | word was said) for a word to be a cue."""
+DIVIDED = 0.9
+"""Share of the runs in which a word was said that must call the tool or hand the case over for the word to
+ask for the tool although most of them do the latter."""
 MAX_CUES = 8
 _DONE = re.compile(r"(?:^|[._])(?:created|last|issued?|updated|ordered|placed|paid)(?:_|$)")
 """Fields that tell when something was done."""
@@ -191,13 +194,18 @@ class Corpus:
         A word counts when it makes the call at least twice as likely, when the lower Wilson bound of
         P(called or handed over later | said) is at least `CUE_BOUND` and closes half of the distance between
         P(called or handed over) and 1, and when it is no value that the tool is called with: a change that
-        is handed over was asked for all the same. For words of the tool's own name the first is enough.
-        Trials of one task count as one. Words are taken until nearly all calls are covered.
+        is handed over was asked for all the same. For words of the tool's own name the first is enough. It is
+        not needed where nearly all runs in which the word was said call the tool or hand over. Trials of one
+        task count as one. Words are taken until nearly all calls are covered.
         """
         if tool not in self._cues:
             good, called = self._telling(tool)
             self._cues[tool] = _cover(good, called)
         return self._cues[tool]
+
+    def telling(self, tool: str) -> list[str]:
+        """Return all words that ask for a tool as `cues` has it, also those that no call needs."""
+        return sorted(self._telling(tool)[0])
 
     def asking(self, tool: str) -> list[str]:
         """Return those cues that are forms of the tool's verb, whatever other words go with the call."""
@@ -238,7 +246,9 @@ class Corpus:
             bound = wilson(round(dealt), max(round(n), round(dealt)))[0]
             likelier = hits >= min(2 * share, (1 + share) / 2) * n
             telling = dealt / n >= (1 + dealt_share) / 2 and bound >= CUE_BOUND
-            if likelier and (telling or named_after(tool, word)):
+            # Where the call is mostly right to be left alone, no word makes it twice as likely.
+            divided = telling and dealt >= DIVIDED * n and hits >= share / 2 * n
+            if divided or (likelier and (telling or named_after(tool, word))):
                 good[word] = frozenset(said)
         return good, set(called)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.corpus import Corpus, named_after
+from trace_assets.diagnosis.detectors.decisions import Decision, divided
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
@@ -29,8 +30,10 @@ class WriteAgainstState:
 
     Relevant when X was called in that state, or the user asked for what X does (a cue word) and an object
     that the conversation names was seen in that state. PRESENT when X was not called on it and, where there
-    is another way that those who refrain take, that way was taken.
-    Arguments: `tool` X, `field`, `value`, `instead` (a tool, or empty), `argument` of X, `cues`.
+    is another way that those who refrain take, that way was taken. Where it hangs on the words of the request
+    whether the state lets runs refrain, each of the two kinds of requests is a proposal of its own: relevant
+    to runs whose user said one of its `cues` and none of the other's.
+    Arguments: `tool` X, `field`, `value`, `instead` (a tool, or empty), `argument` of X, `cues`, `unless`.
     """
 
     name = "write_against_state"
@@ -42,37 +45,43 @@ class WriteAgainstState:
         proposals = []
         for tool, argument in corpus.object_writes(MIN_USES):
             cues = corpus.cues(tool)
-            states = self._states(corpus, argument)
-            known: dict[str, set[str]] = {}
-            for field, value in states:
-                known.setdefault(field, set()).add(value)
-            for field, value in states:
-                args: dict[str, Any] = {"tool": tool, "field": field, "value": value, "argument": argument}
-                args |= {"cues": cues} if cues else {"cues": [], "writes": sorted(corpus.mutating)}
-                if not cues and not self._is_special(corpus, args, known[field]):
-                    continue
-                instead = self._instead(corpus, args)
-                if instead is None:
-                    continue
-                args["instead"] = instead
-                state = f"{noun(field)} is {value}"
-                otherwise = f"; {imperative(instead)} instead" if instead else ""
-                proposals.append(
-                    Proposal(
-                        args=args,
-                        name=f"Refrain from {gerund(tool)} when its {state}{otherwise}",
-                        description=(
-                            f"When the {noun(argument)} was last seen with {spoken(field)} '{value}', do not "
-                            f"call '{spoken(tool)}' on it even if the user asks for it"
-                            + (f": use '{spoken(instead)}'." if instead else ".")
-                        ),
-                        subject=(tool, field, value),
-                    )
-                )
+            known: dict[str, list[str]] = {}
+            for field, value in self._states(corpus, argument):
+                known.setdefault(field, []).append(value)
+            for field, values in known.items():
+                base: dict[str, Any] = {"tool": tool, "field": field, "argument": argument}
+                base |= {"cues": cues} if cues else {"cues": [], "writes": sorted(corpus.mutating)}
+                decisions = self._decisions(corpus, base, values) if cues else []
+                for value in values:
+                    args = base | {"value": value}
+                    if not cues and not self._is_special(corpus, args, values):
+                        continue
+                    asked, others = divided(decisions, value)
+                    for own in [args, args | {"cues": asked, "unless": others}] if asked else [args]:
+                        instead = self._instead(corpus, own)
+                        if instead is not None:
+                            proposals.append(_proposal(own | {"instead": instead}))
         return proposals
+
+    def _decisions(self, corpus: Corpus, args: Mapping[str, Any], values: Sequence[str]) -> list[Decision]:
+        """Return what runs did that were asked for the tool: said words, state, whether it was left alone."""
+        told = corpus.telling(args["tool"])
+        found = []
+        for one in corpus.transcripts:
+            for value in values:
+                own = {**args, "cues": told, "value": value}
+                wrote = self._written(one, own) is not None
+                if wrote or self._refrained(one, own) is not None:
+                    words = frozenset(word for word in told if word in one.words)
+                    found.append(Decision(words, value, not wrote, one.task_id))
+                    break
+        return found
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
+        unless = args.get("unless")
+        if unless and (transcript.cue(args["cues"]) is None or transcript.cue(unless) is not None):
+            return NOT_NEEDED  # what was asked for belongs to the rule: words of both kinds leave it open
         written = self._written(transcript, args)
         if written is not None:
             return written
@@ -194,3 +203,24 @@ class WriteAgainstState:
         if step.by_user or step.failed or step.index < seen or step.tool == args["tool"]:
             return False
         return step.tool in corpus.mutating and (name in step.objects or not step.objects)
+
+
+def _proposal(args: dict[str, Any]) -> Proposal:
+    tool, field, value, instead = (str(args[name]) for name in ("tool", "field", "value", "instead"))
+    when, said = f"its {noun(field)} is {value}", ""
+    subject: tuple[str, ...] = (tool, field, value)
+    if args.get("unless"):
+        word = max(args["cues"], key=lambda one: (named_after(tool, one), len(one), one))
+        when, said = f"{when} and the user speaks of '{word}'", f" (says {' or '.join(args['cues'])})"
+        subject += (word,)
+    return Proposal(
+        args=args,
+        name=f"Refrain from {gerund(tool)} when {when}"
+        + (f"; {imperative(instead)} instead" if instead else ""),
+        description=(
+            f"When the {noun(str(args['argument']))} was last seen with {spoken(field)} '{value}', do not "
+            f"call '{spoken(tool)}' on it even if the user asks for it{said}"
+            + (f": use '{spoken(instead)}'." if instead else ".")
+        ),
+        subject=subject,
+    )

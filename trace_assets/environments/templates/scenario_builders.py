@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -274,9 +275,23 @@ def guarded(spec: CapabilitySpec, contract: TargetContract) -> Filled:
         field, forbidden, allowed, instead = guard.field, guard.forbidden, guard.allowed, guard.instead
     if not field or not allowed or not forbidden:
         raise no_state(ground, tool)
-    wished = wish(ground, guard)
+    wished = _worded(ground, wish(ground, guard))
     wished["guard"] = condition(ground, field, allowed, forbidden, instead, usual)
     return plan(ground, [wished])
+
+
+def _worded(ground: Ground, wished: dict[str, Any]) -> dict[str, Any]:
+    """Keep the wordings that the rule is about, where it hangs on what is asked for (`cues`, `unless`)."""
+    cues, unless = (set(strings(ground.spec.detector_args.get(name))) for name in ("cues", "unless"))
+    if not unless:
+        return wished
+    words = [set(re.findall(r"[^\W\d_]+", one["text"].lower())) for one in wished["wordings"]]
+    own = [
+        one for one, said in zip(wished["wordings"], words, strict=True) if said & cues and not said & unless
+    ]
+    if not own:
+        raise thin(ground.spec, f"no wording of a request with {' or '.join(sorted(cues))} is known")
+    return {**wished, "wordings": own}
 
 
 def ruled(spec: CapabilitySpec, contract: TargetContract) -> Filled:

@@ -1,0 +1,120 @@
+"""Arms that a world did not play and that are another arm there by definition.
+
+Where fewer than two adapters are taught, or composition was refused, a router has no set to choose: the
+composed agent is the routed one, and where nothing was taught every such agent is the base model. A world is
+not dropped for that, since how many skills were taught is a result of the method: only those worlds would
+count in which it did well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import polars as pl
+
+from trace_assets.evaluation.arms import (
+    BASE,
+    COMPOSED,
+    JOINT,
+    ORACLE_COMPOSED,
+    ORACLE_ROUTED,
+    ROUTED,
+    SEQUENTIAL,
+    SUM,
+    choice_of,
+)
+from trace_assets.records import NO_ADAPTER
+from trace_assets.routing.sets import members_of
+from trace_assets.tournament.controls import RANDOM_ROUTING, SWAPPED_ROUTING
+
+Played = tuple[int, str]
+"""A world and an arm."""
+
+
+def stand_ins(
+    played: Iterable[Played], wanted: Collection[str], trained: Collection[int] = ()
+) -> dict[Played, str]:
+    """Return which arm stands for another one that a world did not play.
+
+    Args:
+        played: What was played.
+        wanted: Arms that a plan compares.
+        trained: Worlds in which an adapter was trained, whether or not it was played alone.
+
+    >>> one = [(1, "base"), (1, "routed"), (1, "adapter:a")]
+    >>> stand_ins(one, ["composed", "sum", "mixed_grpo"])
+    {(1, 'composed'): 'routed', (1, 'sum'): 'adapter:a'}
+    >>> stand_ins([(2, "base")], ["composed", "joint", "swapped_routing"])
+    {(2, 'composed'): 'base', (2, 'joint'): 'base', (2, 'swapped_routing'): 'base'}
+    >>> stand_ins([*one, (1, "adapter:b")], ["composed", "sum"])
+    {(1, 'composed'): 'routed'}
+    """
+    by_world: dict[int, set[str]] = {}
+    for world, arm in played:
+        by_world.setdefault(world, set()).add(arm)
+    every = sorted({*wanted, *(arm for arms in by_world.values() for arm in arms)})
+    found = {}
+    for world, arms in sorted(by_world.items()):
+        for arm in every:
+            source = _definition(arm, arms, world in trained)
+            if arm not in arms and source in arms:
+                found[world, arm] = source
+    return found
+
+
+def _definition(arm: str, played: Collection[str], trained: bool) -> str:
+    """Return what an arm is where it was not played; empty where that is not clear."""
+    adapters = [one for one in played if len(_members(one)) == 1]
+    if (
+        not adapters
+        and not trained
+        and arm
+        in (
+            ROUTED,
+            ORACLE_ROUTED,
+            RANDOM_ROUTING,
+            SWAPPED_ROUTING,
+            JOINT,
+            SEQUENTIAL,
+            SUM,
+        )
+    ):
+        return BASE
+    if arm in (COMPOSED, ORACLE_COMPOSED):
+        routed = ROUTED if arm == COMPOSED else ORACLE_ROUTED
+        return routed if routed in played or adapters or trained else BASE
+    return adapters[0] if len(adapters) == 1 and arm in (JOINT, SEQUENTIAL, SUM) else ""
+
+
+def _members(arm: str) -> Sequence[str]:
+    choice = choice_of(arm)
+    return () if choice in (None, NO_ADAPTER) else members_of(str(choice))
+
+
+def with_stand_ins(rows: pl.DataFrame, standing: dict[Played, str]) -> pl.DataFrame:
+    """Return rows that have a world and an arm, with those of arms that others stand for.
+
+    Args:
+        rows: Columns `world`, `arm` and any others.
+        standing: World and arm, to what stands for it there.
+    """
+    more = [
+        rows.filter((pl.col("world") == world) & (pl.col("arm") == source)).with_columns(arm=pl.lit(arm))
+        for (world, arm), source in standing.items()
+    ]
+    return pl.concat([rows, *more])
+
+
+def in_words(standing: dict[Played, str]) -> list[str]:
+    """Say what stands for what, a line for each pair of arms.
+
+    >>> in_words({(1, "composed"): "routed", (3, "composed"): "routed", (3, "sum"): "base"})
+    ['`composed` is `routed` in worlds 1, 3', '`sum` is `base` in world 3']
+    """
+    worlds: dict[tuple[str, str], list[int]] = {}
+    for (world, arm), source in sorted(standing.items()):
+        worlds.setdefault((arm, source), []).append(world)
+    return [
+        f"`{arm}` is `{source}` in world{'s' * (len(own) > 1)} {', '.join(map(str, own))}"
+        for (arm, source), own in sorted(worlds.items())
+    ]
