@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.truth.planted.domain import Domain, Run, Say, agent, call, user, want
 from tests.truth.planted.lacks import Lack, LackDomain
 
-POLICY = """You are a coding agent with a shell and an editor. The repository is checked out in /workspace/tern.
+POLICY = """You are a coding agent with a shell and an editor. The repository lies in /workspace/tern.
 
 <WORKFLOW>
 1. Reproduce the problem by running a script before you touch the code.
