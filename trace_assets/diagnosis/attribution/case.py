@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.expected.diffs import differences
+from trace_assets.diagnosis.expected.diffs import differences, in_deeds
 from trace_assets.diagnosis.expected.doubt import Doubt, Doubter
 from trace_assets.diagnosis.expected.facts import Facts, Told
 from trace_assets.diagnosis.expected.suspects import DOUBTERS, doubts
@@ -61,6 +61,7 @@ class Known:
         doubters: Sequence[Doubter] = DOUBTERS,
     ) -> Known:
         """Learn it from trajectories of any targets and their tasks."""
+        tasks = {name: in_deeds(one) for name, one in tasks.items()}
         groups: dict[str, list[Trajectory]] = {}
         for one in trajectories:
             groups.setdefault(one.target, []).append(one)
@@ -68,7 +69,7 @@ class Known:
         found: dict[str, Sequence[Doubt]] = {}
         for own_facts in facts.values():
             found.update(doubts(own_facts, doubters))
-        return cls(dict(tasks), {target: own.writes for target, own in facts.items()}, found)
+        return cls(tasks, {target: own.writes for target, own in facts.items()}, found)
 
 
 @dataclass(frozen=True)

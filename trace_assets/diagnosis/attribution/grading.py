@@ -20,7 +20,9 @@ _BROKEN = (
     r"(?:was |is |has been )?(?:lost|closed|dropped|broken)|ORA-031(?:13|14)|SQLSTATE (?:08|57P|58)\w+|"
     r"no healthy upstream|upstream connect error|remote end closed|"
     r"(?:worker|process|server|service|backend)\b[^.\n]{0,40}\b(?:crashed|died|was killed|has gone away)|"
-    r"\w*crashed: |exited with (?:signal|code 1(?:37|39))|"
+    r"(?:container|kernel|sandbox|runtime|pod|session)\b[^.\n]{0,40}\b(?:exited|died|terminated|not running)|"
+    r"net::ERR_(?:CONNECTION|NAME|NETWORK|INTERNET|TIMED|EMPTY)\w*|\w*crashed: |"
+    r"exited with (?:signal|code 1(?:37|39))|"
     r"verbindung\b[^.\n]{0,40}\b(?:verloren|unterbrochen|abgebrochen|getrennt)|"
     r"vor\u00fcbergehend nicht (?:erreichbar|verf\u00fcgbar)|interner (?:server)?fehler|"
     r"conexi\u00f3n\b[^.\n]{0,40}\b(?:perdida|cerrada|interrumpida|rechazada)|"
@@ -32,6 +34,7 @@ _BROKEN = (
 _UNAVAILABLE = (
     r"Internal (?:Server )?Error|(?:Service|Temporarily)[ _](?:Unavailable|not available)|"
     r"\b(?:controller|server|service|device|backend|database)[ _](?:is )?(?:offline|locked|down)\b|"
+    r"\b(?:not responding|did not respond|unreachable)\b|time(?:d )?-?out (?:waiting|after|while)|"
     r"upstream[ _]unavailable|Bad Gateway|"
     r"Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|i/o timeout|"
     r"(?:unable|failed) to connect|(?:could|can) ?not connect|no se pudo conectar|"

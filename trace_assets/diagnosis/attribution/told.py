@@ -31,6 +31,8 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[ T]|\Z)")
+_DOTTED = re.compile(r"[a-z_]+\.[a-z_]{3,}\Z")
+"""Things by kind and name: people say the name alone."""
 _GIVEN = 3
 """Characters from which a text value is told from chance words."""
 
@@ -165,6 +167,8 @@ def _stands_in(value: Any, text: str) -> bool:
         day = date_words(*(int(part) for part in date.groups()))
         return day.search(text.lower()) is not None
     words = re.escape(normal(value))
+    if _DOTTED.match(str(value)):
+        words = rf"(?:{words}|{re.escape(normal(value).rpartition('.')[2])})"
     return re.search(rf"(?<![\w-]){words}(?![\w-])", normal(text)) is not None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trace_assets.diagnosis.detectors.claim_without_write import ClaimWithoutWrite
 from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
 from trace_assets.diagnosis.detectors.denied_without_look import DeniedWithoutLook
 from trace_assets.diagnosis.detectors.empty_turn import EmptyTurn
 from trace_assets.diagnosis.detectors.ended_with_work_open import EndedWithWorkOpen
@@ -36,18 +37,19 @@ from trace_assets.diagnosis.detectors.write_without_consent import WriteWithoutC
 from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
 
 FAMILIES: tuple[Detector, ...] = (
-    WriteWithoutRead(),
     UnreadPrerequisite(),
     WriteAgainstPolicy(),
     WriteAgainstClauses(),
     WritePastDate(),
     WriteAgainstRule(),
+    WriteWithoutRead(),
     WriteAgainstState(),
     ObjectUntouched(),
     UnsupportedArgument(),
     StaleValue(),
     EndedWithWorkOpen(),
     UnfinishedDeed(),
+    CustomaryStep(),
     LimitExceeded(),
     UnaskedCondition(),
     ListedUnopened(),
@@ -63,6 +65,9 @@ FAMILIES: tuple[Detector, ...] = (
     IdleLoop(),
     EmptyTurn(),
 )
-"""Every family. Of two candidates with the same labels the one whose family comes first is kept."""
+"""Every family. Of two candidates with the same labels the one whose family comes first is kept.
+
+What the policy says comes before what runs mostly do: it explains a failure, a habit may merely go with it.
+"""
 
 __all__ = ["FAMILIES", "Corpus", "Detector", "Finding", "Mistake", "Proposal", "Transcript"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 _ID = re.compile(r"#?(?=[^\s]*\d)[A-Za-z0-9][\w.@+-]{2,63}\Z")
 _CODE = re.compile(r"[A-Z]{5,12}\Z")
-_PATH = re.compile(r"(?:[\w.-]+/)+[\w-]+\.[A-Za-z]\w{0,7}\Z")
+_PATH = re.compile(r"(?:[a-z_]{3,}\.[a-z_]{3,}|(?:\.{0,2}/)?(?:[\w.-]+/)+[\w-]+\.[A-Za-z]\w{0,7})\Z")
 _NOT_ID = re.compile(
     r"(\d{4}-\d{2}-\d{2}.*|\d{1,2}[:.]\d{2}(?!\d).*|[-+]?\d+([.,]\d+)*|\d+(st|nd|rd|th|gb|mb|kg)?)\Z",
     re.IGNORECASE,

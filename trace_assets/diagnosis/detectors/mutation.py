@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, runs_programs
-from trace_assets.diagnosis.detectors.verbs import NOUNS, READING, WRITING, deed
+from trace_assets.diagnosis.detectors.verbs import NOUNS, READING, WRITING, deed, spoken
 from trace_assets.records import ToolSpec
 
 CHANGED_SHARE = 0.2
@@ -42,6 +42,8 @@ def by_verb(name: str) -> bool | None:
     >>> by_verb("get_order"), by_verb("cancel_order"), by_verb("frobnicate"), by_verb("billShow")
     (False, True, None, False)
     """
+    if _TALKS.fullmatch(spoken(name)):
+        return False
     for place, word in enumerate(deed(name).split()):
         if place and word in NOUNS:
             continue
@@ -50,6 +52,13 @@ def by_verb(name: str) -> bool | None:
         if word in WRITING:
             return True
     return None
+
+
+_TALKS = re.compile(
+    r"(?:send )?(?:msg|message|reply|respond|talk|speak|answer|tell|ask|say|notify)(?: to)?(?: the)? "
+    r"(?:user|human|customer|caller|client)|final answer|finish|done|think"
+)
+"""Tools by which an agent speaks or thinks: nothing is changed."""
 
 
 def _by_effect(

@@ -255,13 +255,28 @@ class GivenBan:
     Attributes:
         sentence: What says so.
         argument: What must not have them.
-        values: As given.
+        values: As given; one that ends with a stroke stands for all that lies under that path.
     """
 
     sentence: str
     argument: str
     values: tuple[str, ...]
 
+
+def is_among(value: object, values: Iterable[str]) -> bool:
+    """Tell whether a value is one of some, or lies under one that is a path.
+
+    >>> is_among("/app/tests/a.py", ["/app/tests/"]), is_among("tests.py", ["tests/"])
+    (True, False)
+    """
+    text = str(value)
+    return any(
+        text == one or (one.endswith("/") and f"/{one}".replace("//", "/") in f"/{text}") for one in values
+    )
+
+
+_FOLDER = re.compile(r"(?<![\w:/.])(?:\.{0,2}/)?(?:[\w.-]+/)+[\w-]*")
+_TOUCHES = re.compile(r"\b(?:touch|edit|modif|chang|alter|writ|delet|remov|creat|mov)\w*")
 
 _CONDITION = re.compile(r"\b(?:if|when|while|until|before|after|once|who|whose|which|that|where)\b")
 _IN_PLACE = re.compile(r"\b(?:one|ones|it|them|these|those)\b")
@@ -280,6 +295,11 @@ def given_bans(policy: PolicyText, tool: str, given: Mapping[str, Collection[str
         text, previous, before = sentence.text, before, sentence.text
         if not FORBIDS.search(text) or _EXCEPTION.search(text) or _CONDITION.search(text):
             continue
+        folders = [f"{one.rstrip('/')}/" for one in _FOLDER.findall(text) if _TOUCHES.search(text)]
+        for argument, values in given.items() if folders else ():
+            under = [one for one in values if is_among(one, folders)]
+            if under and len(under) < len(set(values)) and all("/" in one for one in values):
+                found.append(GivenBan(text, argument, tuple(folders)))
         if _IN_PLACE.search(text):
             sentence = Sentence(text, f"{sentence.heading} {previous}")
         if not _speaks_of(sentence, tool):

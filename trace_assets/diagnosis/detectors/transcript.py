@@ -6,17 +6,19 @@ Nothing here knows the outcome: a `Transcript` is made of messages alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+from trace_assets.diagnosis.detectors.deeds import says_deed, told_apart
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.values import (
     categorical,
     flat,
     leaves,
     program_failed,
+    program_of,
     records_in,
     runs_programs,
     scalars,
@@ -44,7 +46,7 @@ class Step:
     Attributes:
         index: Message index of the call.
         answer: Message index of the result, None when it never came.
-        tool: Tool that was called.
+        tool: Tool that was called; where it stands for many deeds, what was done with it (`told_apart`).
         arguments: As called.
         by_user: Whether a simulated user called it.
         failed: Whether the tool refused or failed, or never answered.
@@ -61,10 +63,22 @@ class Step:
     result: str
     objects: frozenset[str]
 
+    called: str = ""
+    """The tool by the name it was called by."""
+
     @property
     def given(self) -> Mapping[str, Any]:
         """Its arguments, those in objects by their own names however deep they stand."""
         return flat(self.arguments)
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Its arguments without those that only say what is done: these nobody has to have said."""
+        if self.called in ("", self.tool):
+            return self.arguments
+        return {
+            name: value for name, value in self.arguments.items() if not says_deed(name, value, self.tool)
+        }
 
     @property
     def end(self) -> int:
@@ -104,7 +118,10 @@ class Transcript:
             if message.role == "tool" and message.tool_call_id is not None:
                 waiting.setdefault(message.tool_call_id, []).append(index)
         steps: list[Step] = []
+        pages: list[str] = []
         for index, message in enumerate(self.messages):
+            if message.role == "tool" and message.content:
+                pages.append(message.content)
             for call in message.tool_calls:
                 # Tiny agents number their calls per turn: the answer is the first one after the call.
                 place = next((at for at in waiting.get(call.id, ()) if at > index), None)
@@ -117,7 +134,7 @@ class Transcript:
                     Step(
                         index=index,
                         answer=place,
-                        tool=call.name,
+                        tool=told_apart(call.name, call.arguments, pages),
                         arguments=call.arguments,
                         by_user=message.role == "user",
                         failed=reply is None
@@ -126,8 +143,9 @@ class Transcript:
                         or (runs_programs(call.arguments) and program_failed(text)),
                         result=text,
                         objects=frozenset(
-                            normal(value) for _, value in leaves(call.arguments) if looks_like_id(value)
+                            normal(value) for value in _named_in_call(call.arguments) if looks_like_id(value)
                         ),
+                        called=call.name,
                     )
                 )
         return steps
@@ -298,6 +316,18 @@ class Transcript:
             if seen.index < before and field in seen.fields:
                 return seen.index, seen.fields[field]
         return None
+
+
+def _named_in_call(arguments: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what a call is given, the words of a command line one by one."""
+    for _, value in leaves(arguments):
+        yield value
+        if program_of(arguments) and isinstance(value, str) and " " in value:
+            yield from re.findall(r"[^\s'\";|&]+", value[:_LINE])
+
+
+_LINE = 400
+"""Letters of a command line in which names are looked for."""
 
 
 @cache

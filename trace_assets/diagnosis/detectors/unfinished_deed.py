@@ -87,6 +87,8 @@ class UnfinishedDeed:
 def _same(first: Step, later: Step) -> bool:
     """Tell whether a call is given what another was given or showed, and no mere number or flag."""
     given = {normal(value) for _, value in leaves(first.arguments) if _tells(value)}
+    if later.objects & first.objects:
+        return True
     result = normal(first.result)
     return any(
         normal(value) in given or (normal(value) in later.objects and normal(value) in result)

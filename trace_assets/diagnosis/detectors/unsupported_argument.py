@@ -50,7 +50,7 @@ class UnsupportedArgument:
         uses: dict[tuple[str, str], int] = {}
         for one in corpus.transcripts:
             for step in one.steps:
-                for path, value in leaves(step.arguments):
+                for path, value in leaves(step.values):
                     text = _checkable(value)
                     if text is None or step.by_user:
                         continue
@@ -83,7 +83,7 @@ class UnsupportedArgument:
         for step in steps:
             if step.by_user:
                 continue
-            for path, value in leaves(step.arguments):
+            for path, value in leaves(step.values):
                 text = _checkable(value) if path == args["argument"] else None
                 if text is None:
                     continue

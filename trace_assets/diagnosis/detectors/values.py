@@ -283,6 +283,8 @@ _STATUS = frozenset({"code", "status", "statuscode", "status_code", "http_status
 _SAYS_ERROR = re.compile(
     r"<(?:error|failure|fault|refus\w+|reject\w+)\b|"
     r"[45]\d\d (?:[45]\.\d\.\d |[a-z ]*(?:error|unavailable|not available))|"
+    r"no \w+ (?:was|were|has been|have been) (?:\w+ )?(?:applied|changed|made|performed|saved|updated)|"
+    r"[\w\[\]'\" ]{0,30}\b50[0234] (?:bad gateway|gateway|internal|service)|\w+(?:[._]\w+)+error: |"
     r"(?:http |status(?: code)?: ?)[45]\d\d\b|(?:not found|refused|rejected|permission denied)\b|"
     r"(?:error|exception|traceback|fatal\b|fehler\b|erreur\b|panic:|"
     r"[a-z_.]+(?:error|exception)\b ?[:\[(])"

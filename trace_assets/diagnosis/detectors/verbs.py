@@ -31,6 +31,7 @@ READING = frozenset(
     fetch filter find get has identify inspect is know list load locate login look lookup monitor ping
     preview query read retrieve run scan search show summarize test think track translate validate verify
     view watch
+    cat diff goto grep hover ls navigate ps pwd pytest rg screenshot scroll stat wait wc zoom
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
     + _READING_ELSEWHERE.split()
 )
@@ -54,6 +55,7 @@ WRITING = frozenset(
     upgrade upload vacate void waive withdraw write
     alert annotate anonymize assemble clean cordon decrypt detain discard dispense drain eject
     encrypt evacuate finalize fire flush initiate inject kill pack prepare print prune quarantine ration
+    chmod chown cp fill mkdir mv rm rmdir select type
     rebuild redirect refresh reroute rollback sanitize seal sync tag taint uncordon untag
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
     + _WRITING_ELSEWHERE.split()

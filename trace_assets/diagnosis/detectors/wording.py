@@ -47,6 +47,16 @@ def noun(argument: str) -> str:
     return " ".join(words) or "object"
 
 
+_PARTICLES = ("on ", "off ", "up ", "down ", "to ", "for ", "by ", "the ", "in ", "out ")
+"""Words that go with a verb, or that no article comes before."""
+
+
+def _verb_and_rest(name: str) -> tuple[str, str]:
+    verb, _, rest = deed(name).partition(" ")
+    particle, _, thing = rest.partition(" ")
+    return verb, f"{particle} the {thing}" if thing and f"{particle} " in _PARTICLES[:4] else rest
+
+
 def gerund(name: str) -> str:
     """Return a tool's name as something one is doing.
 
@@ -55,7 +65,7 @@ def gerund(name: str) -> str:
     >>> gerund("cita_anular"), gerund("open_file")
     ("calling 'cita anular'", 'opening the file')
     """
-    verb, _, rest = deed(name).partition(" ")
+    verb, rest = _verb_and_rest(name)
     if verb in ELSEWHERE:
         return f"calling '{spoken(name)}'"
     if verb.endswith("e") and not verb.endswith("ee"):
@@ -64,11 +74,7 @@ def gerund(name: str) -> str:
         form = verb + verb[-1] + "ing"
     else:
         form = verb + "ing"
-    return (
-        f"{form} the {rest}"
-        if rest and not rest.startswith(("to ", "for ", "by "))
-        else f"{form} {rest}".strip()
-    )
+    return f"{form} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{form} {rest}".strip()
 
 
 def imperative(name: str) -> str:
@@ -77,14 +83,10 @@ def imperative(name: str) -> str:
     >>> imperative("get_order"), imperative("transfer_to_human_agents")
     ('get the order', 'transfer to human agents')
     """
-    verb, _, rest = deed(name).partition(" ")
+    verb, rest = _verb_and_rest(name)
     if verb in ELSEWHERE:
         return f"call '{spoken(name)}'"
-    return (
-        f"{verb} the {rest}"
-        if rest and not rest.startswith(("to ", "for ", "by ", "the "))
-        else f"{verb} {rest}".strip()
-    )
+    return f"{verb} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{verb} {rest}".strip()
 
 
 def title(sentence: str) -> str:

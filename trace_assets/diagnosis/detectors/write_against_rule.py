@@ -16,6 +16,7 @@ from trace_assets.diagnosis.detectors.policy_rules import (
     bans,
     dates_meant,
     given_bans,
+    is_among,
     limits,
     marks,
     optional_fields,
@@ -275,7 +276,7 @@ def _given(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
     others = list[int]()
     for step in transcript.calls(args["tool"], ok=True):
         value = None if step.by_user else step.given.get(args["field"])
-        if value in args["values"]:
+        if value is not None and is_among(value, args["values"]):
             return lacking(f"{args['tool']} was given {spoken(args['field'])} {value}", step.index)
         if value is not None:
             others.append(step.index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from trace_assets.diagnosis.detectors.deeds import told_apart
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
@@ -13,6 +14,14 @@ from trace_assets.records import ActionDiff, ExpectedAction, Task, ToldTask, Tra
 
 PROSE = 5
 """Words from which an argument is a text of the agent's own, which no ground truth can foresee."""
+
+
+def in_deeds(task: Task | ToldTask) -> Task | ToldTask:
+    """Return a task whose expected calls have the names of what they do, as the steps of runs do."""
+    named = tuple(
+        one.model_copy(update={"name": told_apart(one.name, one.arguments)}) for one in task.expected_actions
+    )
+    return task if named == task.expected_actions else task.model_copy(update={"expected_actions": named})
 
 
 def action_diffs(
@@ -28,6 +37,7 @@ def action_diffs(
         tasks: By id.
         writes: Names of the tools that change something; found from the trajectories unless given.
     """
+    tasks = {name: in_deeds(one) for name, one in tasks.items()}
     failed = [
         one
         for one in trajectories
@@ -62,15 +72,19 @@ def differences(
         writes: Names of the tools that change something.
     """
     wanted = [action for action in expected if action.name in writes]
-    made = [step for step in transcript.steps if step.tool in writes and not step.failed]
+    made = [
+        step
+        for step in transcript.steps
+        if not step.failed and (step.tool in writes or step.called in writes)
+    ]
     pairs = _pairs(wanted, made)
     rows: list[dict[str, Any]] = []
     for place, action in enumerate(wanted):
         step = pairs.get(place)
         if step is None:
             refused = sum(
-                call.failed and call.tool == action.name and not changed(action, call)
-                for call in transcript.calls(action.name)
+                call.failed and is_call_of(call, action) and not changed(action, call)
+                for call in transcript.steps
             )
             rows.append(
                 {
@@ -110,6 +124,11 @@ def differences(
     ]
 
 
+def is_call_of(step: Step, action: ExpectedAction) -> bool:
+    """Tell whether a call is of the tool that is expected: what it does may go by either name."""
+    return action.name in (step.tool, step.called)
+
+
 def _pairs(wanted: Sequence[ExpectedAction], made: Sequence[Step]) -> dict[int, Step]:
     """Return by place of an expected write the call that stands for it."""
     pairs: dict[int, Step] = {}
@@ -121,20 +140,20 @@ def _pairs(wanted: Sequence[ExpectedAction], made: Sequence[Step]) -> dict[int, 
 
     for place, action in enumerate(wanted):
         for step in left:
-            if step.tool == action.name and not changed(action, step):
+            if is_call_of(step, action) and not changed(action, step):
                 take(place, step)
                 break
     for place, action in enumerate(wanted):
         if place in pairs:
             continue
         objects = {normal(value) for _, value in leaves(action.arguments) if looks_like_id(value)}
-        same = [step for step in left if step.tool == action.name and not step.objects.isdisjoint(objects)]
+        same = [step for step in left if is_call_of(step, action) and not step.objects.isdisjoint(objects)]
         if same:
             take(place, max(same, key=lambda step: (len(step.objects & objects), -step.index)))
     for place, action in enumerate(wanted):
         if place in pairs:
             continue
-        rest = [step for step in left if step.tool == action.name]
+        rest = [step for step in left if is_call_of(step, action)]
         open_places = [
             other for other, one in enumerate(wanted) if other not in pairs and one.name == action.name
         ]

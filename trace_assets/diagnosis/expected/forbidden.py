@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_rules import dates_meant, given_bans, windows
+from trace_assets.diagnosis.detectors.policy_rules import dates_meant, given_bans, is_among, windows
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
 from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
@@ -237,7 +237,7 @@ def banned_value(facts: Facts, task_id: str) -> Iterator[Doubt]:
     """An expected call is to be given a value that the policy, by its name, excludes."""
     for place, action in facts.expected_writes(task_id):
         for ban in given_bans(facts.policy, action.name, facts.given[action.name]):
-            if action.arguments.get(ban.argument) in ban.values:
+            if is_among(action.arguments.get(ban.argument), ban.values):
                 detail = (
                     f"{action.name} is to be called with {spoken(ban.argument)} "
                     f"{action.arguments[ban.argument]!r}, but the policy says: '{ban.sentence}'"

@@ -1,0 +1,15 @@
+"""Rounds of strange domains: each is committed at first sight, and only then mended for.
+
+The first: agents whose tools say little, as one tool does everything and its arguments say what: a coding
+agent with a shell and an editor, an agent in a browser, the voice of a house. In each, failed runs mostly
+lack something besides that decides nothing.
+"""
+
+from __future__ import annotations
+
+from tests.truth.planted import browser, coder, home
+from tests.truth.planted.domain import Domain
+from tests.truth.planted.lacks import LackDomain
+
+FIRST_LACKS: tuple[LackDomain, ...] = (coder.LACKS, browser.LACKS, home.LACKS)
+FIRST_FAULTS: tuple[Domain, ...] = (coder.FAULTS, browser.FAULTS, home.FAULTS)

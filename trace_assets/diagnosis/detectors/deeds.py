@@ -1,0 +1,125 @@
+"""What a call does where its tool's name does not say: one tool may stand for many deeds.
+
+A shell runs programs, an editor has commands, an interface of the web has methods and paths, a browser clicks
+what stands on the page. Without the deed's own name every such agent seems to do one thing again and again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from trace_assets.diagnosis.detectors.values import program_of
+from trace_assets.diagnosis.detectors.verbs import READING, WRITING, deed, spoken
+
+_SELECTS = frozenset({"action", "command", "cmd", "operation", "op", "service", "subcommand", "verb"})
+"""Arguments that say what is done."""
+_OF = ("domain", "resource", "object_type", "entity", "kind", "collection")
+"""Arguments that say to what kind of thing."""
+_DEED = re.compile(r"[A-Za-z]+(?:[_-][A-Za-z]+){0,3}\Z")
+_METHOD = re.compile(r"(?:get|post|put|patch|delete)\Z", re.IGNORECASE)
+_PATHS = frozenset({"path", "url", "endpoint", "route", "uri"})
+_SUBCOMMANDS = frozenset(
+    {"apt", "aws", "az", "cargo", "docker", "gcloud", "gh", "git", "go", "helm", "kubectl", "make", "npm"}
+    | {"pip", "poetry", "systemctl", "terraform", "uv", "yarn"}
+)
+_MARKS = frozenset({"bid", "element", "element_id", "index", "mark", "node_id", "ref", "selector", "uid"})
+"""Arguments that name what stands on a page."""
+_CLICKS = frozenset({"click", "hit", "press", "tap"})
+_PARTICLES = frozenset({"on", "off", "up", "down", "in", "out"})
+_PAGE = re.compile(r"[^\W\d_]{2,}(?:[ _-][^\W\d_]{2,})*")
+_PAGES = 4
+"""Results in which a mark is looked for."""
+_LABEL = 3
+"""Words of an element's label, or parts of a path, that a deed is named after."""
+
+
+def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = ()) -> str:
+    r"""Return the name of what a call does; the tool's own where its arguments say no more.
+
+    Args:
+        tool: As called.
+        arguments: As called.
+        pages: Results that the agent saw, the last one last.
+
+    >>> told_apart("bash", {"command": "cd /app && git commit -m x"}), told_apart("get_order", {"id": "K1"})
+    ('git_commit', 'get_order')
+    >>> told_apart("editor", {"command": "view", "path": "a.py"})
+    'view'
+    >>> told_apart("call", {"domain": "light", "service": "turn_on"}), told_apart("pay", {"service": "lipid"})
+    ('turn_on_light', 'pay')
+    >>> told_apart("request", {"method": "POST", "url": "https://a.example/v1/orders/17/cancel"})
+    'post_orders_cancel'
+    >>> told_apart("click", {"bid": "g9"}, ["[g2] textbox 'Street'\n[g9] button 'Save address'"])
+    'save_address'
+    """
+    lower = {name.lower(): value for name, value in arguments.items() if isinstance(value, str | int)}
+    for name in _SELECTS & lower.keys():
+        value = str(lower[name])
+        if _DEED.match(value) and len(arguments) > 1 and (name != "service" or _is_verb(value)):
+            return _with_thing(value, lower)
+    if (program := program_of(arguments)) and re.fullmatch(r"[\w.+-]{1,24}", program):
+        return _of_program(program, arguments)
+    method = str(lower.get("method", ""))
+    path = next((str(lower[name]) for name in sorted(_PATHS & lower.keys())), "")
+    if path and _METHOD.match(method):
+        return "_".join([method.lower(), *_parts(path)])
+    if path and "://" in path:
+        return "_".join([tool, *_parts(path)[:1]])  # what follows is rather what the page is about
+    for name in sorted(_MARKS & lower.keys()):
+        if label := _label(str(lower[name]), pages):
+            return label if deed(tool).split()[0] in _CLICKS else f"{tool}_{label}"
+    return tool
+
+
+def says_deed(name: str, value: object, done: str) -> bool:
+    """Tell whether an argument only says what is done: a command line, or words of the deed's name.
+
+    >>> says_deed("domain", "light", "turn_on_light"), says_deed("room", "attic", "turn_on_light")
+    (True, False)
+    """
+    words = str(value).lower().replace("-", "_")
+    return name.lower() in _SELECTS | {*_OF} and (words in done or bool(program_of({name: value})))
+
+
+def _is_verb(value: str) -> bool:
+    return spoken(value).split()[0] in READING | WRITING
+
+
+def _with_thing(value: str, arguments: Mapping[str, Any]) -> str:
+    """Return a deed with the kind of thing that it is done to, where it names none itself."""
+    value = value.lower().replace("-", "_")
+    words = [word for word in value.split("_") if word not in _PARTICLES]
+    thing = next((str(arguments[name]) for name in _OF if name in arguments), "")
+    return f"{value}_{thing}" if len(words) == 1 and _DEED.match(thing) and thing != value else value
+
+
+def _of_program(program: str, arguments: Mapping[str, Any]) -> str:
+    if program not in _SUBCOMMANDS:
+        return program
+    line = next(str(value) for value in arguments.values() if program in str(value))
+    after = line.partition(program)[2].split()
+    second = next((word for word in after if not word.startswith("-")), "")
+    return f"{program}_{second}" if _DEED.match(second) else program
+
+
+def _parts(path: str) -> list[str]:
+    """Return the last parts of a path that are words and no identifiers."""
+    parts = urlsplit(path).path.strip("/").split("/")
+    return [one.lower().replace("-", "_") for one in parts if _DEED.match(one) and len(one) > 1][-_LABEL:]
+
+
+def _label(mark: str, pages: Sequence[str]) -> str:
+    """Return the label of what the last page that shows a mark has under it, as words; empty without one."""
+    sign = re.compile(rf"(?<![\w-]){re.escape(mark)}(?![\w-])")
+    shown = ((page, at) for page in reversed(pages[-_PAGES:]) if mark and (at := sign.search(page)))
+    page, at = next(shown, ("", None))
+    if at is None:
+        return ""
+    start = page.rfind("\n", 0, at.start()) + 1
+    line = page[start : (page.find("\n", at.end()) + 1 or len(page) + 1) - 1]
+    quoted = re.search(r"(['\"])(.+?)\1|>([^<>]+)<", line)
+    words = _PAGE.findall((quoted[2] or quoted[3] or "").lower()) if quoted else []
+    return "_".join(" ".join(words).replace("-", " ").split()[:_LABEL])
