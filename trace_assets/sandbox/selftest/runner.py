@@ -183,6 +183,13 @@ class _Strike:
             except SandboxError as error:
                 faults.append(error)
         self.log = log or before
+        if not faults and len(sessions) > 1:
+            # The kernel may have taken one that had replied already, for the sake of one that had not.
+            for session in sessions:
+                try:
+                    self._timed(session.verdict)
+                except SandboxError as error:
+                    faults.append(error)
         if faults:
             own = [one for one in faults if getattr(one, "reason", "") != "killed"]
             raise (own or faults)[0]
