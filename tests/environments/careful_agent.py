@@ -117,11 +117,12 @@ class CarefulAgent:
         if (
             guard
             and record
-            and self._forbids(guard, record)
+            and self._forbids(guard, record, {name: found.get(slot, "") for name, slot in arguments.items()})
             and self.lacks
             not in (
                 "write_against_state",
                 "write_against_policy",
+                "write_on_kind",
                 "unanswered_state",
             )
         ):
@@ -130,7 +131,9 @@ class CarefulAgent:
             return self._told(wish, found, record)
         return self._changed(wish, arguments, found, identifier, record)
 
-    def _forbids(self, guard: dict[str, Any], record: dict[str, Any]) -> bool:
+    def _forbids(self, guard: dict[str, Any], record: dict[str, Any], given: dict[str, str]) -> bool:
+        if "argument" in guard:
+            return given[guard["argument"]] in guard["forbidden"]
         if "rule" not in guard:
             return record[guard["field"]] in guard["forbidden"]
         return not any(

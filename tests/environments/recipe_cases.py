@@ -30,6 +30,13 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
             "value": "closed",
             "instead": "transfer",
         },
+        "write_on_kind": {
+            "tool": "refund_item",
+            "argument": "item",
+            "values": ["mug", "rug"],
+            "others": ["lamp", "desk", "chair"],
+            "instead": "transfer",
+        },
         "object_untouched": {"argument": "order"},
         "ended_with_work_open": {"tool": "update_address", "cues": ["address"]},
         "unsupported_argument": {"argument": "city", "tool": ""},

@@ -45,6 +45,14 @@ def transcript(*parts: list[Message], task: str = "x/0") -> Transcript:
 
 
 CANCEL = {"tool": "cancel_order", "read": "get_order", "argument": "order", "cues": ["cancel"]}
+RUGS = {
+    "tool": "refund_item",
+    "argument": "item",
+    "values": ["rug"],
+    "others": ["mug"],
+    "instead": "transfer",
+    "cues": ["refund"],
+}
 WINDOW = {
     "tool": "refund_item",
     "field": "window",
@@ -150,6 +158,11 @@ CASES = [
     ("write_without_read", CANCEL, [ASK, call("get_order", CLOSED, order="K4821")], "PRESENT", (0, 1)),
     ("write_without_read", CANCEL, [ASK, agent("no")], "NA", ()),
     ("write_without_read", CANCEL, [REFUND, call("get_order", CLOSED, order="K4821")], "NA", ()),
+    ("write_on_kind", RUGS, [REFUND, call("refund_item", order="K4821", item="rug")], "LACKING", (1,)),
+    ("write_on_kind", RUGS, [REFUND, call("refund_item", order="K4821", item="mug")], "NA", ()),
+    ("write_on_kind", RUGS, [user("refund the rug"), call("transfer", order="K4821")], "PRESENT", (0, 1)),
+    ("write_on_kind", RUGS, [user("refund the rug"), agent("Done.")], "NA", ()),
+    ("write_on_kind", RUGS, [user("exchange the rug"), call("transfer", order="K4821")], "NA", ()),
     (
         "write_against_state",
         WINDOW,

@@ -32,6 +32,7 @@ from trace_assets.diagnosis.detectors.write_against_clauses import WriteAgainstC
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
+from trace_assets.diagnosis.detectors.write_on_kind import WriteOnKind
 from trace_assets.diagnosis.detectors.write_past_date import WritePastDate
 from trace_assets.diagnosis.detectors.write_without_consent import WriteWithoutConsent
 from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
@@ -44,6 +45,7 @@ FAMILIES: tuple[Detector, ...] = (
     WriteAgainstRule(),
     WriteWithoutRead(),
     WriteAgainstState(),
+    WriteOnKind(),
     ObjectUntouched(),
     UnsupportedArgument(),
     StaleValue(),

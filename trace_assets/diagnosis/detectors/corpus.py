@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
+from pydantic_core import from_json
+
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
@@ -27,6 +29,8 @@ ask for the tool although most of them do the latter."""
 MAX_CUES = 8
 _DONE = re.compile(r"(?:^|[._])(?:created|last|issued?|updated|ordered|placed|paid)(?:_|$)")
 """Fields that tell when something was done."""
+SAME_PLACE = 0.9
+"""Share of an argument's values that a field of results must have to show what else the argument may be."""
 MIN_SAID = 4
 """Tasks in which a word must have been said before the tool was called."""
 
@@ -126,6 +130,33 @@ class Corpus:
     def given_to(self, tool: str) -> dict[str, set[str]]:
         """Return the texts that a tool is called with, by argument."""
         return {name: set(by_tool.get(tool, ())) for name, by_tool in self._values.items() if tool in by_tool}
+
+    def values_known(self, tool: str, argument: str) -> list[str]:
+        """Return the texts that an argument may have: those given, and what results show in the same place.
+
+        The place is a field under which nearly all that was given stands, so that a value that nobody asked
+        for yet is known as well.
+        """
+        given = self.given_to(tool).get(argument, set())
+        places = [own for own in self._shown.values() if len(given & own) >= SAME_PLACE * len(given) > 0]
+        return sorted(given.union(*places))
+
+    @cached_property
+    def _shown(self) -> dict[str, set[str]]:
+        """Path of a field in results -> the texts that it had."""
+        found: dict[str, set[str]] = {}
+        for one in self.transcripts:
+            for step in one.steps:
+                if step.failed or not step.result.lstrip().startswith(("{", "[")):
+                    continue
+                try:
+                    pairs = list(leaves(from_json(step.result)))
+                except ValueError:
+                    continue
+                for path, value in pairs:
+                    if isinstance(value, str):
+                        found.setdefault(path, set()).add(value)
+        return found
 
     def object_argument(self, tool: str) -> str | None:
         """Return the argument that names what a tool acts on, the first in order of calling."""

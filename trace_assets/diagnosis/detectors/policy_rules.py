@@ -312,6 +312,27 @@ def given_bans(policy: PolicyText, tool: str, given: Mapping[str, Collection[str
     return found
 
 
+def kinds_banned(policy: PolicyText, tool: str, known: Collection[str]) -> list[str]:
+    """Return the kinds of things, of those that are known, with which a policy forbids to use a tool at all.
+
+    They stand in the place of the thing that the tool is named after; a sentence with a condition or an
+    exception before its colon gives none.
+
+    >>> text = PolicyText("A mug, a vase is never refunded: call transfer. A lamp is not refunded when lit.")
+    >>> kinds_banned(text, "refund_item", ["lamp", "mug", "rug", "vase"])
+    ['mug', 'vase']
+    """
+    found = set[str]()
+    for sentence in policy.sentences:
+        text = re.split("[:;]", sentence.text)[0]
+        if not FORBIDS.search(text) or _EXCEPTION.search(text) or _CONDITION.search(text):
+            continue
+        if is_deed(tool, _WORD.findall(text)):
+            said = {spoken(one): one for one in known}
+            found |= {said[one] for one in _said(text, said)}
+    return sorted(found)
+
+
 @dataclass(frozen=True)
 class Mark:
     """A tool may not be used on what shows a certain word.

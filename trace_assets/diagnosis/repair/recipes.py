@@ -300,6 +300,7 @@ RECIPES: Mapping[str, Recipe] = {
     "write_past_date": _not_written,
     "write_against_rule": _not_written,
     "write_against_state": _not_written,
+    "write_on_kind": _not_written,
     "write_after_refusal": _not_written,
     "object_untouched": _go_on,
     "unsupported_argument": _right_value,

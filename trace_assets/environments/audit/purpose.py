@@ -49,6 +49,7 @@ from trace_assets.records import CapabilitySpec, DecisionPattern
 
 NO_PURPOSE = "nobody said which capability it is for"
 NO_LOOK = "the capability is not known to turn on what is looked up"
+NO_REQUEST = "the capability turns on what is asked for, and runs are told apart by what looks showed them"
 NO_RUNS = "no labelled runs of its capability were given"
 MIN_USED = 0.2
 """Share of seeds on which the oracle must use what the capability is about."""
@@ -69,6 +70,9 @@ BY_STATE = frozenset(
     }
 )
 """Detector families whose capability is to decide by what a look shows."""
+
+BY_REQUEST = frozenset({"write_on_kind"})
+"""Detector families whose capability is to decide by what is asked for: no look tells it."""
 
 About = Callable[[Subject, Purpose], Finding]
 
@@ -272,6 +276,8 @@ def pays_like_labels(subject: Subject, purpose: Purpose) -> Finding:
     bound = f"PRESENT - LACKING > {subject.rules.min_run_gap}, everywhere"
     if not purpose.runs:
         return Finding("skip", NO_RUNS)
+    if purpose.spec.detector in BY_REQUEST:
+        return Finding("skip", NO_REQUEST)
     cases = _relevant(subject, purpose)
     counts = Counter(label for _, label in {(c.pattern.trajectory_id, c.pattern.label) for c in cases})
     if min(counts["PRESENT"], counts["LACKING"]) < MIN_RUNS:

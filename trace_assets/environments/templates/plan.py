@@ -14,6 +14,7 @@ DEFAULT_FRAMES = ("{first}, and {second}", "{first}; also {second}")
 FEATURES = (
     "around",
     "at_once",
+    "by_kind",
     "copies",
     "instead_keyless",
     "keyless",

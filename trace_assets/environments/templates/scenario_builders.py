@@ -280,6 +280,25 @@ def guarded(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     return plan(ground, [wished])
 
 
+def by_kind(spec: CapabilitySpec, contract: TargetContract) -> Filled:
+    """Fill the recipe about a write that is right with some kinds of things only, by an argument's value."""
+    named = spec.detector_args
+    tool, name = contract.tool(argument(spec, "tool")).name, argument(spec, "argument")
+    ground = ground_of(spec, contract, tool)
+    guard = ground.guard(tool)
+    allowed, forbidden = (strings(named.get(key)) for key in ("others", "values"))
+    wished = wish(ground, guard)
+    if not allowed or not forbidden or not all(name in one["arguments"] for one in wished["wordings"]):
+        raise thin(
+            spec, f"it is not known with which values of '{name}' '{tool}' is right, or how users say it"
+        )
+    instead = str(named.get("instead") or "")
+    usual = guard.instead_arguments if instead == guard.instead else {}
+    wished["guard"] = condition(ground, "", allowed, forbidden, instead, usual) | {"argument": name}
+    filled = plan(ground, [wished])
+    return replace(filled, features=filled.features | {"by_kind"})
+
+
 def _worded(ground: Ground, wished: dict[str, Any]) -> dict[str, Any]:
     """Keep the wordings that the rule is about, where it hangs on what is asked for (`cues`, `unless`)."""
     cues, unless = (set(strings(ground.spec.detector_args.get(name))) for name in ("cues", "unless"))
