@@ -2,14 +2,18 @@
 
 The first: agents whose tools say little, as one tool does everything and its arguments say what: a coding
 agent with a shell and an editor, an agent in a browser, the voice of a house. In each, failed runs mostly
-lack something besides that decides nothing.
+lack something besides that decides nothing. The second, written when the first had been mended: a spreadsheet
+in French, a desk behind one interface of the web, deploys from a terminal.
 """
 
 from __future__ import annotations
 
-from tests.truth.planted import browser, coder, home
+from tests.truth.planted import browser, coder, deploys, desk, home, sheets
 from tests.truth.planted.domain import Domain
 from tests.truth.planted.lacks import LackDomain
 
 FIRST_LACKS: tuple[LackDomain, ...] = (coder.LACKS, browser.LACKS, home.LACKS)
 FIRST_FAULTS: tuple[Domain, ...] = (coder.FAULTS, browser.FAULTS, home.FAULTS)
+
+SECOND_LACKS: tuple[LackDomain, ...] = (sheets.LACKS, desk.LACKS, deploys.LACKS)
+SECOND_FAULTS: tuple[Domain, ...] = (sheets.FAULTS, desk.FAULTS, deploys.FAULTS)
