@@ -1,4 +1,4 @@
-"""Support over one interface of the web: methods and paths, answers in envelopes, a policy in numbered clauses."""
+"""Support over one interface of the web: methods and paths, answers in envelopes, numbered clauses."""
 
 from __future__ import annotations
 
