@@ -19,6 +19,14 @@ _SELECTS = frozenset({"action", "command", "cmd", "operation", "op", "service", 
 """Arguments that say what is done."""
 _OF = ("domain", "resource", "object_type", "entity", "kind", "collection")
 """Arguments that say to what kind of thing."""
+_SERVER = re.compile(r"\A(?:mcp__\w+?__|[\w-]+[/:](?=\w))")
+"""The name of a server before that of its tool."""
+_ACTS = frozenset({"act", "action", "do", "execute", "perform", "play", "step"})
+"""Tools that take an order in words."""
+_ORDER = re.compile(r"([a-z]{2,12})(?: (up|down|on|off))?(?: [\w-]+)+\Z", re.IGNORECASE)
+_CODE = frozenset({"code", "python", "cell", "source"})
+_CALLED_LAST = re.compile(r"(?:\.|\A|= ?)([a-z_]{3,24})\(")
+"""What a line of code calls: a method, or a function that the line begins with."""
 _DEED = re.compile(r"[A-Za-z]+(?:[_-][A-Za-z]+){0,3}\Z")
 _METHOD = re.compile(r"(?:get|post|put|patch|delete)\Z", re.IGNORECASE)
 PATHS = frozenset({"path", "url", "endpoint", "route", "uri"})
@@ -66,6 +74,10 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
     ('git_commit', 'get_order')
     >>> told_apart("editor", {"command": "view", "path": "a.py"})
     'view'
+    >>> told_apart("act", {"action": "take mug 1 from shelf 2"}), told_apart("mcp__shop__get_it", {"id": 1})
+    ('take', 'get_it')
+    >>> told_apart("run_cell", {"code": "df = df.drop_duplicates('order')"})
+    'drop_duplicates'
     >>> told_apart("call", {"domain": "light", "service": "turn_on"}), told_apart("pay", {"service": "lipid"})
     ('turn_on_light', 'pay')
     >>> told_apart("request", {"method": "POST", "url": "https://a.example/v1/orders/17/cancel"})
@@ -73,11 +85,16 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
     >>> told_apart("click", {"bid": "g9"}, ["[g2] textbox 'Street'\n[g9] button 'Save address'"])
     'save_address'
     """
+    tool = _SERVER.sub("", tool) or tool
     lower = {name.lower(): value for name, value in arguments.items() if isinstance(value, str | int)}
     for name in _SELECTS & lower.keys():
         value = str(lower[name])
         if _DEED.match(value) and len(arguments) > 1 and (name != "service" or _is_verb(value)):
             return _with_thing(value, lower)
+    if tool.lower() in _ACTS and (order := _ORDER.match(next(map(str, lower.values()), ""))):
+        return "_".join(word.lower() for word in order.groups() if word)
+    if set(lower) & _CODE and (called := _CALLED_LAST.findall(str(lower[next(iter(set(lower) & _CODE))]))):
+        return str(called[-1])
     if (program := program_of(arguments)) and re.fullmatch(r"[\w.+-]{1,24}", program):
         return _of_program(program, arguments)
     method = str(lower.get("method", ""))

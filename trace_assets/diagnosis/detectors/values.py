@@ -278,10 +278,14 @@ def categorical(value: str) -> bool:
     return 0 < len(value) <= 24 and not any(character.isdigit() for character in value)
 
 
-_ERRORS = frozenset({"error", "errors", "erreur", "exception", "fault", "fehler", "fehlermeldung"})
+_ERRORS = frozenset(
+    {"error", "errors", "erreur", "erro", "errore", "exception", "fault", "fehler", "fehlermeldung"}
+)
 _STATUS = frozenset({"code", "status", "statuscode", "status_code", "http_status"})
 _EXIT = frozenset({"exit_code", "exitcode", "returncode", "return_code", "exit_status"})
 _SAYS_ERROR = re.compile(
+    r"(?:obs(?:ervation)?: ?)?(?:nothing (?:happens|happened|changed)\b|invalid (?:action|command)\b)|"
+    r"mcp error\b|"
     r"<(?:error|failure|fault|refus\w+|reject\w+)\b|"
     r"[45]\d\d (?:[45]\.\d\.\d |[a-z ]*(?:error|unavailable|not available))|"
     r"no \w+ (?:was|were|has been|have been) (?:\w+ )?(?:applied|changed|made|performed|saved|updated)|"
@@ -331,7 +335,7 @@ def _is_refusal(text: str) -> bool:
 
 _PROGRAM = frozenset({"bash", "cmd", "command", "commands", "program", "script", "shell", "sql"})
 """Arguments in which the agent writes what is run."""
-_PROGRAM_TEXT = re.compile(r"\n|[=({]|\bselect\b", re.IGNORECASE)
+_PROGRAM_TEXT = re.compile(r"\n|[=({]|\b[a-z]\w*\.[a-z]|\bselect\b", re.IGNORECASE)
 _PROGRAM_FAILED = re.compile(
     r"\b[1-9]\d* (?:failed|failures?|errors?)\b|^(?:FAILED|FAIL|E {3})\b|\bBUILD FAILED\b|"
     r"\bexit(?:ed with)?(?: code| status)?:? [1-9]|command not found|No such file or directory|"
