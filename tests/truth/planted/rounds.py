@@ -37,3 +37,6 @@ THIRD_FAULTS: tuple[Domain, ...] = (notebook.FAULTS, flat.FAULTS, consulta.FAULT
 
 FOURTH_LACKS: tuple[LackDomain, ...] = (fleet.LACKS, forge.LACKS)
 FOURTH_FAULTS: tuple[Domain, ...] = (fleet.FAULTS, forge.FAULTS)
+
+ROUND_LACKS: tuple[LackDomain, ...] = (*FIRST_LACKS, *SECOND_LACKS, *THIRD_LACKS, *FOURTH_LACKS)
+ROUND_FAULTS: tuple[Domain, ...] = (*FIRST_FAULTS, *SECOND_FAULTS, *THIRD_FAULTS, *FOURTH_FAULTS)
