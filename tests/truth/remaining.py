@@ -15,6 +15,7 @@ from tests.truth.planted.further import (
 )
 from tests.truth.planted.lacks import LACK_DOMAINS, FoundLack, LackDomain, find_lacks
 from tests.truth.planted.later import LATER
+from tests.truth.planted.rounds import ROUND_FAULTS, ROUND_LACKS
 from tests.truth.planted.score import PlantedScore, score_planted
 from tests.truth.planted.shapes import SHAPES, reshaped
 from tests.truth.planted.strangers import STRANGE_FAULTS, STRANGE_LACKS
@@ -59,6 +60,7 @@ def planted_lacks() -> list[str]:
         *_both("further", FURTHER_LACKS, FURTHER_FAULTS),
         *_both("again", AGAIN_LACKS, AGAIN_FAULTS),
         *_both("last", LAST_LACKS, LAST_FAULTS),
+        *_both("rounds", ROUND_LACKS, ROUND_FAULTS),
     ]
 
 

@@ -18,6 +18,17 @@ from tests.truth.planted.further import (
 )
 from tests.truth.planted.lacks import LACK_DOMAINS, LackDomain, find_lacks
 from tests.truth.planted.later import LATER
+from tests.truth.planted.rounds import (
+    FIRST_FAULTS,
+    FIRST_LACKS,
+    FOURTH_FAULTS,
+    FOURTH_LACKS,
+    ROUND_LACKS,
+    SECOND_FAULTS,
+    SECOND_LACKS,
+    THIRD_FAULTS,
+    THIRD_LACKS,
+)
 from tests.truth.planted.score import score_planted
 from tests.truth.planted.shapes import SHAPES, reshaped
 from tests.truth.planted.strangers import STRANGE_FAULTS, STRANGE_LACKS
@@ -81,6 +92,35 @@ def test_without_a_policy_no_rule_of_it_is_broken() -> None:
         assert "write_against_rule" not in {one.detector for one in found}
 
 
+HABITS = {
+    "coder": "git_log",
+    "browser": "scroll",
+    "sheets": "lister_feuilles",
+    "desk": "get_macros",
+    "deploys": "terminal",
+    "flat": "look",
+    "consulta": "ver_clinica",
+    "fleet": "WeatherAt",
+    "forge": "get_repo",
+}
+"""By domain, the deed that mostly goes with passing and decides nothing."""
+
+
+def test_what_merely_goes_with_passing_is_no_candidate() -> None:
+    for domain in ROUND_LACKS:
+        habit = HABITS.get(domain.name)
+        played = domain.domain()
+        analyst = DetectorAnalyst(Discovery(), policy=played.policy)
+        every = played.trajectories()
+        assert habit is None or habit in analyst.corpus(every).agent_tools
+        found = analyst.discover(every)
+        asked = [
+            str(one.detector_args.get(name)) for one in found for name in ("step", "read", "tool", "first")
+        ]
+        assert found
+        assert not [one for one in asked if one == habit], domain.name
+
+
 STRANGE_FOUND, STRANGE_N = 14, 15
 """Planted capabilities of the strange domains that are found, of how many."""
 STRANGE_ACCUSED, STRANGE_OTHERS = 30, 31
@@ -106,6 +146,10 @@ LATER_STRANGERS = (
     pytest.param(FURTHER_LACKS, FURTHER_FAULTS, (20, 24), (28, 37), id="further"),
     pytest.param(AGAIN_LACKS, AGAIN_FAULTS, (10, 10), (12, 14), id="again"),
     pytest.param(LAST_LACKS, LAST_FAULTS, (6, 10), (11, 14), id="last"),
+    pytest.param(FIRST_LACKS, FIRST_FAULTS, (13, 17), (12, 21), id="first round"),
+    pytest.param(SECOND_LACKS, SECOND_FAULTS, (10, 18), (16, 22), id="second round"),
+    pytest.param(THIRD_LACKS, THIRD_FAULTS, (10, 16), (6, 17), id="third round"),
+    pytest.param(FOURTH_LACKS, FOURTH_FAULTS, (5, 12), (8, 12), id="fourth round"),
 )
 """Domains, planted capabilities that are found of how many, and faults of other parties."""
 

@@ -586,6 +586,58 @@ CASES = [
         )
     ),
     (
+        "customary_step",
+        {"step": "check_stock", "beside": "cancel_order", "first": True},
+        [call("check_stock", "3 left", order="K4821"), call("cancel_order", order="K4821")],
+        "PRESENT",
+        (0, 2),
+    ),
+    (
+        "customary_step",
+        {"step": "check_stock", "beside": "cancel_order", "first": True},
+        [call("cancel_order", order="K4821"), call("check_stock", "3 left", order="K4821")],
+        "LACKING",
+        (0,),
+    ),
+    (
+        "customary_step",
+        {"step": "log_change", "beside": "cancel_order", "first": False},
+        [call("cancel_order", order="K4821"), agent("Done.")],
+        "LACKING",
+        (0, 2),
+    ),
+    (
+        "customary_step",
+        {"step": "log_change", "beside": "cancel_order", "first": False},
+        [call("log_change", "logged", order="K4821")],
+        "NA",
+        (),
+    ),
+    (
+        "unread_pages",
+        {"tool": "list_orders"},
+        [
+            call("list_orders", '{"items": ["K1"], "next": "c5"}', page=1),
+            call("list_orders", '{"items": ["K2"], "next": null}', page=2),
+        ],
+        "PRESENT",
+        (1, 2),
+    ),
+    (
+        "unread_pages",
+        {"tool": "list_orders"},
+        [call("list_orders", '{"items": ["K1"], "next": "c5"}', page=1), agent("There is no K2.")],
+        "LACKING",
+        (1,),
+    ),
+    (
+        "unread_pages",
+        {"tool": "list_orders"},
+        [call("list_orders", '{"items": ["K1"], "next": null}', page=1)],
+        "NA",
+        (),
+    ),
+    (
         "unfinished_deed",
         HOLD,
         [ASK, call("hold_slot", '{"hold": "H1001"}', slot="S1"), agent("It is booked.")],

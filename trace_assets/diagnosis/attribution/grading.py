@@ -13,7 +13,8 @@ from trace_assets.diagnosis.detectors.wording import last_name, plain_name
 from trace_assets.records import ActionDiff, ExpectedAction
 
 _BROKEN = (
-    r"no space left on device|disk quota exceeded|read-only file system|too many open files|"
+    r"no space left on device|input/output error|process (?:has )?died|"
+    r"disk quota exceeded|read-only file system|too many open files|"
     r"(?:container|sandbox|pod|virtual machine)\b[^.\n]{0,60}\b(?:is not running|not found|has died|died|"
     r"crashed|was killed|is gone|unavailable)|"
     r"(?:terminating|server closed the|lost|closed the) connection\b|connection (?:to [^\n]{1,40} )?"
@@ -21,6 +22,8 @@ _BROKEN = (
     r"no healthy upstream|upstream connect error|remote end closed|"
     r"(?:worker|process|server|service|backend)\b[^.\n]{0,40}\b(?:crashed|died|was killed|has gone away)|"
     r"(?:container|kernel|sandbox|runtime|pod|session)\b[^.\n]{0,40}\b(?:exited|died|terminated|not running)|"
+    r"\b50[234] (?:Service Unavailable|Bad Gateway|Gateway Time-?out)|cluster unreachable|"
+    r"no space left on device|locked by another process|"
     r"net::ERR_(?:CONNECTION|NAME|NETWORK|INTERNET|TIMED|EMPTY)\w*|\w*crashed: |"
     r"exited with (?:signal|code 1(?:37|39))|"
     r"verbindung\b[^.\n]{0,40}\b(?:verloren|unterbrochen|abgebrochen|getrennt)|"
@@ -35,6 +38,8 @@ _UNAVAILABLE = (
     r"Internal (?:Server )?Error|(?:Service|Temporarily)[ _](?:Unavailable|not available)|"
     r"\b(?:controller|server|service|device|backend|database)[ _](?:is )?(?:offline|locked|down)\b|"
     r"\b(?:not responding|did not respond|unreachable)\b|time(?:d )?-?out (?:waiting|after|while)|"
+    r"\b(?:error|erreur|fehler|status|http|code)\W{1,4}(?:50[0234]|429)\b|"
+    r"\brequest timed out\b|\bservi[\u00e7cz]\w+\b[^.\n]{0,20}\b(?:indispon\w+|non disponibile)|"
     r"upstream[ _]unavailable|Bad Gateway|"
     r"Gateway Time-?out|Connection (?:refused|reset|aborted|timed out)|i/o timeout|"
     r"(?:unable|failed) to connect|(?:could|can) ?not connect|no se pudo conectar|"

@@ -68,9 +68,33 @@ def _other_values(row: ActionDiff) -> Iterator[tuple[str, Any, Any]]:
         pairs = list(leaves({name: wanted})), list(leaves({name: done}))
         if [path for path, _ in pairs[0]] == [path for path, _ in pairs[1]]:
             parts = zip(*pairs, strict=True)
-            yield from ((path, one, other) for (path, one), (_, other) in parts if one != other)
+            for (path, one), (_, other) in parts:
+                yield from ((path, *pair) for pair in _word_by_word(one, other) if one != other)
         else:
             yield name, wanted, done
+
+
+_WORDS = re.compile(r"[\s=/]+")
+
+
+def _word_by_word(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what differs of two values; of command lines and paths, which hold several, word by word.
+
+    >>> list(_word_by_word("ship tax --tag=v1", "ship tax --tag=v2")), list(_word_by_word(3, 4))
+    ([('v1', 'v2')], [(3, 4)])
+    """
+    if isinstance(one, str) and isinstance(other, str):
+        words = _WORDS.split(one), _WORDS.split(other)
+        if len(words[0]) == len(words[1]) > 2:
+            yield from ((a, b) for a, b in zip(*words, strict=True) if a != b)
+            return
+    yield one, other
+
+
+def _values_in(value: Any) -> list[Any]:
+    """Return the identifiers in a command line or a path beside the value itself."""
+    words = _WORDS.split(value) if isinstance(value, str) else []
+    return [value, *(word for word in words[1:] if looks_like_id(word))]
 
 
 def _misled(case: Case, row: ActionDiff, expected: Any, done: Any) -> int | None:
@@ -102,7 +126,8 @@ def untold(case: Case) -> Ruling | None:
     for row in diffs:
         own = [
             (name, value)
-            for name, value in leaves(row.expected_arguments)
+            for name, whole in leaves(row.expected_arguments)
+            for value in _values_in(whole)
             if _is_value(value) and _asked_for(case.instruction, value)
         ]
         silent = [(name, value) for name, value in own if not _stands_in(value, said)]

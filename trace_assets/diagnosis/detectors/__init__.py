@@ -23,6 +23,7 @@ from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import UnansweredState
 from trace_assets.diagnosis.detectors.unasked_condition import UnaskedCondition
 from trace_assets.diagnosis.detectors.unfinished_deed import UnfinishedDeed
+from trace_assets.diagnosis.detectors.unread_pages import UnreadPages
 from trace_assets.diagnosis.detectors.unread_prerequisite import UnreadPrerequisite
 from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
 from trace_assets.diagnosis.detectors.unsupported_argument import UnsupportedArgument
@@ -52,6 +53,7 @@ FAMILIES: tuple[Detector, ...] = (
     EndedWithWorkOpen(),
     UnfinishedDeed(),
     CustomaryStep(),
+    UnreadPages(),
     LimitExceeded(),
     UnaskedCondition(),
     ListedUnopened(),

@@ -10,7 +10,7 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, is_deed
+from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, is_deed, things
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, spoken, title
 
 MIN_USES = 6
@@ -98,6 +98,8 @@ def _is_spoken_of(tool: str, corpus: Corpus) -> bool:
         words = ["running", "script"]
     for sentence in corpus.policy.sentences:
         said = WORD.findall(sentence.text)
+        if not things(tool) and is_deed(tool, said):
+            return True
         named = [word for word in words if len(word) > 3 and has_stem(said, word)]
         if len(named) == len(words) or len(named) >= 2 or (is_deed(tool, said) and named):
             return True

@@ -8,21 +8,47 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
-from trace_assets.diagnosis.detectors.values import program_of
+from trace_assets.diagnosis.detectors.values import command_line, program_of
 from trace_assets.diagnosis.detectors.verbs import READING, WRITING, deed, spoken
 
 _SELECTS = frozenset({"action", "command", "cmd", "operation", "op", "service", "subcommand", "verb"})
 """Arguments that say what is done."""
 _OF = ("domain", "resource", "object_type", "entity", "kind", "collection")
 """Arguments that say to what kind of thing."""
+_SERVER = re.compile(r"\A(?:mcp__\w+?__|[\w-]+[/:](?=\w))")
+"""The name of a server before that of its tool."""
+_ACTS = frozenset({"act", "action", "do", "execute", "perform", "play", "step"})
+"""Tools that take an order in words."""
+_ORDER = re.compile(r"([a-z]{2,12})(?: (up|down|on|off))?(?: [\w-]+)+\Z", re.IGNORECASE)
+_CODE = frozenset({"code", "python", "cell", "source"})
+_CALLED_LAST = re.compile(r"(?:\.|\A|= ?)([a-z_]{3,24})\(")
+"""What a line of code calls: a method, or a function that the line begins with."""
 _DEED = re.compile(r"[A-Za-z]+(?:[_-][A-Za-z]+){0,3}\Z")
 _METHOD = re.compile(r"(?:get|post|put|patch|delete)\Z", re.IGNORECASE)
-_PATHS = frozenset({"path", "url", "endpoint", "route", "uri"})
+PATHS = frozenset({"path", "url", "endpoint", "route", "uri"})
+"""Arguments that name a place on the web."""
 _SUBCOMMANDS = frozenset(
-    {"apt", "aws", "az", "cargo", "docker", "gcloud", "gh", "git", "go", "helm", "kubectl", "make", "npm"}
+    {
+        "apt",
+        "aws",
+        "az",
+        "cargo",
+        "glab",
+        "heroku",
+        "docker",
+        "gcloud",
+        "gh",
+        "git",
+        "go",
+        "helm",
+        "kubectl",
+        "make",
+        "npm",
+    }
     | {"pip", "poetry", "systemctl", "terraform", "uv", "yarn"}
 )
 _MARKS = frozenset({"bid", "element", "element_id", "index", "mark", "node_id", "ref", "selector", "uid"})
@@ -48,24 +74,33 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
     ('git_commit', 'get_order')
     >>> told_apart("editor", {"command": "view", "path": "a.py"})
     'view'
+    >>> told_apart("act", {"action": "take mug 1 from shelf 2"}), told_apart("mcp__shop__get_it", {"id": 1})
+    ('take', 'get_it')
+    >>> told_apart("run_cell", {"code": "df = df.drop_duplicates('order')"})
+    'drop_duplicates'
     >>> told_apart("call", {"domain": "light", "service": "turn_on"}), told_apart("pay", {"service": "lipid"})
     ('turn_on_light', 'pay')
     >>> told_apart("request", {"method": "POST", "url": "https://a.example/v1/orders/17/cancel"})
-    'post_orders_cancel'
+    'cancel_orders'
     >>> told_apart("click", {"bid": "g9"}, ["[g2] textbox 'Street'\n[g9] button 'Save address'"])
     'save_address'
     """
+    tool = _SERVER.sub("", tool) or tool
     lower = {name.lower(): value for name, value in arguments.items() if isinstance(value, str | int)}
     for name in _SELECTS & lower.keys():
         value = str(lower[name])
         if _DEED.match(value) and len(arguments) > 1 and (name != "service" or _is_verb(value)):
             return _with_thing(value, lower)
+    if tool.lower() in _ACTS and (order := _ORDER.match(next(map(str, lower.values()), ""))):
+        return "_".join(word.lower() for word in order.groups() if word)
+    if set(lower) & _CODE and (called := _CALLED_LAST.findall(str(lower[next(iter(set(lower) & _CODE))]))):
+        return str(called[-1])
     if (program := program_of(arguments)) and re.fullmatch(r"[\w.+-]{1,24}", program):
         return _of_program(program, arguments)
     method = str(lower.get("method", ""))
-    path = next((str(lower[name]) for name in sorted(_PATHS & lower.keys())), "")
+    path = next((str(lower[name]) for name in sorted(PATHS & lower.keys())), "")
     if path and _METHOD.match(method):
-        return "_".join([method.lower(), *_parts(path)])
+        return _of_path(method.lower(), _parts(path))
     if path and "://" in path:
         return "_".join([tool, *_parts(path)[:1]])  # what follows is rather what the page is about
     for name in sorted(_MARKS & lower.keys()):
@@ -81,7 +116,9 @@ def says_deed(name: str, value: object, done: str) -> bool:
     (True, False)
     """
     words = str(value).lower().replace("-", "_")
-    return name.lower() in _SELECTS | {*_OF} and (words in done or bool(program_of({name: value})))
+    if name.lower() == "method":
+        return True
+    return bool(command_line({name: value})) or (name.lower() in _SELECTS | {*_OF} and words in done)
 
 
 def _is_verb(value: str) -> bool:
@@ -97,9 +134,9 @@ def _with_thing(value: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _of_program(program: str, arguments: Mapping[str, Any]) -> str:
-    if program not in _SUBCOMMANDS:
+    if program not in _SUBCOMMANDS and not program.endswith("ctl"):
         return program
-    line = next(str(value) for value in arguments.values() if program in str(value))
+    line = command_line(arguments)
     after = line.partition(program)[2].split()
     second = next((word for word in after if not word.startswith("-")), "")
     return f"{program}_{second}" if _DEED.match(second) else program
@@ -109,6 +146,36 @@ def _parts(path: str) -> list[str]:
     """Return the last parts of a path that are words and no identifiers."""
     parts = urlsplit(path).path.strip("/").split("/")
     return [one.lower().replace("-", "_") for one in parts if _DEED.match(one) and len(one) > 1][-_LABEL:]
+
+
+def _of_path(method: str, parts: list[str]) -> str:
+    """Return what a method does on a path: its last part may say it better than the method does.
+
+    >>> _of_path("post", ["orders", "refunds"]), _of_path("get", ["orders"]), _of_path("patch", ["tickets"])
+    ('refund_orders', 'get_orders', 'patch_tickets')
+    """
+    last = parts[-1] if parts else ""
+    single = re.sub(r"ies$", "y", last) if last.endswith("ies") else last.removesuffix("s")
+    if method == "post" and len(parts) > 1 and single in WRITING:
+        return "_".join([single, *parts[:-1]])
+    return "_".join([method, *parts])
+
+
+def named_in_path(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the identifiers that stand in a path, by the part before them.
+
+    >>> named_in_path({"method": "GET", "path": "/v2/orders/OT-13/lines"})
+    {'order': 'OT-13'}
+    """
+    path = next((str(value) for name, value in arguments.items() if name.lower() in PATHS), "")
+    if not any(name.lower() == "method" for name in arguments):
+        return {}
+    parts = urlsplit(path).path.strip("/").split("/")
+    return {
+        before.removesuffix("s"): one
+        for before, one in pairwise(parts)
+        if _DEED.match(before) and any(character.isdigit() for character in one)
+    }
 
 
 def _label(mark: str, pages: Sequence[str]) -> str:

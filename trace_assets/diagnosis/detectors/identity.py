@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_ID = re.compile(r"#?(?=[^\s]*\d)[A-Za-z0-9][\w.@+-]{2,63}\Z")
+_ID = re.compile(r"#?(?=[^\s]*\d)[A-Za-z0-9][\w.@+!-]{2,63}\Z")
 _CODE = re.compile(r"[A-Z]{5,12}\Z")
 _PATH = re.compile(r"(?:[a-z_]{3,}\.[a-z_]{3,}|(?:\.{0,2}/)?(?:[\w.-]+/)+[\w-]+\.[A-Za-z]\w{0,7})\Z")
 _NOT_ID = re.compile(

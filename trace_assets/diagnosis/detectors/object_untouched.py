@@ -11,7 +11,7 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import find_ids, normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.values import command_line, leaves
 from trace_assets.diagnosis.detectors.wording import noun
 
 MIN_NAMES = 4
@@ -82,7 +82,7 @@ class ObjectUntouched:
             if not step.by_user:
                 values = {normal(value) for _, value in leaves(step.arguments)}
                 if "names" in args:
-                    values |= {_last(value) for value in values}
+                    values |= {_last(value) for value in values} | set(command_line(step.arguments).split())
                 for value in values & named.keys():
                     touched.setdefault(value, step.index)
         missed = [name for name in named if name not in touched]
@@ -113,7 +113,8 @@ def _told_names(corpus: Corpus) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {}
     for one in corpus.transcripts:
         for step in one.steps:
-            for path, value in leaves(step.values):
+            typed = [("command", word) for word in command_line(step.arguments).split()[1:]]
+            for path, value in (*leaves(step.values), *typed):
                 argument, name = path.rpartition(".")[2], _last(normal(value))
                 if step.by_user or not isinstance(value, str) or not name.isalpha() or len(name) < 3:
                     continue

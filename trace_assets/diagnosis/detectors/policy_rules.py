@@ -150,6 +150,21 @@ class Most:
         return None
 
 
+def forbids_deed(text: str, tool: str) -> bool:
+    """Tell whether a text forbids something, or says of what a tool does that it is not done.
+
+    >>> forbids_deed("sent orders are not cancelled", "cancel_order")
+    True
+    >>> forbids_deed("names are not protected", "cancel_order")
+    False
+    """
+    said = FORBIDS.search(text) is not None
+    return said or any(is_deed(tool, [one[1]]) for one in _LEFT_UNDONE.finditer(text))
+
+
+_LEFT_UNDONE = re.compile(r"\b(?:is|are|be) (?:not|never) (?:be )?([a-z]+(?:ed|en|t))\b")
+
+
 def bans(
     policy: PolicyText,
     tool: str,
@@ -194,7 +209,7 @@ def bans(
         if told is not None:
             found += [Ban(sentence.text, *one, only=True) for one in _named(told, known, True, tool)]
             found += [Ban(sentence.text, *one, only=True) for one in _switched(told, values)]
-        elif FORBIDS.search(sentence.text) and not _EXCEPTION.search(sentence.text):
+        elif forbids_deed(sentence.text, tool) and not _EXCEPTION.search(sentence.text):
             found += [Ban(sentence.text, *one, only=False) for one in _switched(sentence.text, values)]
             had = [one for one in optional if _has_it(sentence.text, one)]
             found += [Ban(sentence.text, one, (), only=True) for one in had]
@@ -293,7 +308,7 @@ def given_bans(policy: PolicyText, tool: str, given: Mapping[str, Collection[str
     found, before = [], ""
     for sentence in policy.sentences:
         text, previous, before = sentence.text, before, sentence.text
-        if not FORBIDS.search(text) or _EXCEPTION.search(text) or _CONDITION.search(text):
+        if not forbids_deed(text, tool) or _EXCEPTION.search(text) or _CONDITION.search(text):
             continue
         folders = [f"{one.rstrip('/')}/" for one in _FOLDER.findall(text) if _TOUCHES.search(text)]
         for argument, values in given.items() if folders else ():

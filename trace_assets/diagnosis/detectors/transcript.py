@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from trace_assets.diagnosis.detectors.deeds import says_deed, told_apart
+from pydantic_core import from_json
+
+from trace_assets.diagnosis.detectors.deeds import PATHS, named_in_path, says_deed, told_apart
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.values import (
     categorical,
@@ -69,16 +71,20 @@ class Step:
     @property
     def given(self) -> Mapping[str, Any]:
         """Its arguments, those in objects by their own names however deep they stand."""
-        return flat(self.arguments)
+        return {**named_in_path(self.arguments), **flat(self.arguments)}
 
     @property
     def values(self) -> Mapping[str, Any]:
         """Its arguments without those that only say what is done: these nobody has to have said."""
         if self.called in ("", self.tool):
             return self.arguments
-        return {
-            name: value for name, value in self.arguments.items() if not says_deed(name, value, self.tool)
+        named = named_in_path(self.arguments)
+        kept = {
+            name: value
+            for name, value in self.arguments.items()
+            if not says_deed(name, value, self.tool) and not (named and name.lower() in PATHS)
         }
+        return {**named, **kept}
 
     @property
     def end(self) -> int:
@@ -141,7 +147,7 @@ class Transcript:
                         or reply.is_error
                         or tells_error(text)
                         or (runs_programs(call.arguments) and program_failed(text)),
-                        result=text,
+                        result=printed(text),
                         objects=frozenset(
                             normal(value) for value in _named_in_call(call.arguments) if looks_like_id(value)
                         ),
@@ -318,8 +324,25 @@ class Transcript:
         return None
 
 
+def printed(text: str) -> str:
+    """Return what a program printed, out of the envelope with its exit code.
+
+    >>> printed('{"exitCode": 1, "stdout": "freeze: on"}'), printed('{"output": 3}')
+    ('freeze: on', '{"output": 3}')
+    """
+    if not text.startswith("{") or "std" not in text:
+        return text
+    try:
+        value = from_json(text)
+    except ValueError:
+        return text
+    parts = [value.get(name) for name in ("stdout", "stderr")]
+    return "\n".join(one for one in parts if isinstance(one, str) and one) or text
+
+
 def _named_in_call(arguments: Mapping[str, Any]) -> Iterator[Any]:
     """Yield what a call is given, the words of a command line one by one."""
+    yield from named_in_path(arguments).values()
     for _, value in leaves(arguments):
         yield value
         if program_of(arguments) and isinstance(value, str) and " " in value:

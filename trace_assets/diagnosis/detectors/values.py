@@ -278,9 +278,14 @@ def categorical(value: str) -> bool:
     return 0 < len(value) <= 24 and not any(character.isdigit() for character in value)
 
 
-_ERRORS = frozenset({"error", "errors", "erreur", "exception", "fault", "fehler", "fehlermeldung"})
+_ERRORS = frozenset(
+    {"error", "errors", "erreur", "erro", "errore", "exception", "fault", "fehler", "fehlermeldung"}
+)
 _STATUS = frozenset({"code", "status", "statuscode", "status_code", "http_status"})
+_EXIT = frozenset({"exit_code", "exitcode", "returncode", "return_code", "exit_status"})
 _SAYS_ERROR = re.compile(
+    r"(?:obs(?:ervation)?: ?)?(?:nothing (?:happens|happened|changed)\b|invalid (?:action|command)\b)|"
+    r"mcp error\b|"
     r"<(?:error|failure|fault|refus\w+|reject\w+)\b|"
     r"[45]\d\d (?:[45]\.\d\.\d |[a-z ]*(?:error|unavailable|not available))|"
     r"no \w+ (?:was|were|has been|have been) (?:\w+ )?(?:applied|changed|made|performed|saved|updated)|"
@@ -319,6 +324,8 @@ def _is_refusal(text: str) -> bool:
             name = str(key).lower()
             if name in _ERRORS and isinstance(item, str | Mapping | list) and item:
                 return True
+            if name in _EXIT and isinstance(item, int) and item:
+                return True
             # A record may have a figure called `code`: beside nothing but words it tells how the call went.
             beside = part is not value or all(isinstance(one, str) for one in part.values() if one != item)
             if name in _STATUS and isinstance(item, int) and 400 <= item < 600 and beside:
@@ -328,7 +335,7 @@ def _is_refusal(text: str) -> bool:
 
 _PROGRAM = frozenset({"bash", "cmd", "command", "commands", "program", "script", "shell", "sql"})
 """Arguments in which the agent writes what is run."""
-_PROGRAM_TEXT = re.compile(r"\n|[=({]|\bselect\b", re.IGNORECASE)
+_PROGRAM_TEXT = re.compile(r"\n|[=({]|\b[a-z]\w*\.[a-z]|\bselect\b", re.IGNORECASE)
 _PROGRAM_FAILED = re.compile(
     r"\b[1-9]\d* (?:failed|failures?|errors?)\b|^(?:FAILED|FAIL|E {3})\b|\bBUILD FAILED\b|"
     r"\bexit(?:ed with)?(?: code| status)?:? [1-9]|command not found|No such file or directory|"
@@ -344,7 +351,7 @@ def runs_programs(arguments: Mapping[str, Any]) -> bool:
     >>> runs_programs({"command": "ls"}), runs_programs({"code": "K12-A"}), runs_programs({"code": "x = 1"})
     (True, False, True)
     """
-    return any(
+    return bool(command_line(arguments)) or any(
         name.lower() in _PROGRAM
         or (name.lower() in ("code", "query", "python") and _PROGRAM_TEXT.search(str(value)))
         for name, value in flat(arguments).items()
@@ -363,12 +370,28 @@ def program_of(arguments: Mapping[str, Any]) -> str:
     >>> program_of({"command": "cd /app && python -m pytest -q"}), program_of({"order": "K1"})
     ('pytest', '')
     """
-    line = next((str(value) for name, value in arguments.items() if name.lower() in _COMMAND), "")
+    line = command_line(arguments)
     words = _FOREWORDS.sub("", line).split()
     return words[0].rpartition("/")[2].lower() if words else ""
 
 
-_COMMAND = frozenset({"bash", "cmd", "command", "commands", "shell"})
+_COMMAND = frozenset({"bash", "cmd", "cmdline", "command", "command_line", "commands", "keystrokes", "shell"})
+_TYPED = frozenset({"input", "line", "text"})
+_TYPED_LINE = re.compile(r"[a-z][\w.+-]{1,20}(?: [\w./:=@\"'*{}$-]+)*\Z")
+"""A command line where the argument's name leaves it open: a program's name and what it is given."""
+
+
+def command_line(arguments: Mapping[str, Any]) -> str:
+    """Return the command line that a call is given; empty where there is none.
+
+    >>> command_line({"input": "helm upgrade tax"}), command_line({"input": "Hello, world."})
+    ('helm upgrade tax', '')
+    """
+    for name, value in arguments.items():
+        typed = name.lower() in _TYPED and len(arguments) == 1 and _TYPED_LINE.match(str(value))
+        if name.lower() in _COMMAND or (typed and " " in str(value)):
+            return str(value)
+    return ""
 
 
 def program_failed(text: str) -> bool:

@@ -9,6 +9,8 @@ _READING_ELSEWHERE = """
     abfragen abrufen ansehen anzeigen auflisten einsehen ermitteln finden holen laden lesen nachschlagen
     pruefen prüfen suchen zeigen
     buscar comprobar consultar leer listar mostrar obtener revisar ver verificar
+    buscar conferir consultar exibir listar mostrar obter procurar ver verificar
+    cercare consultare controllare elencare leggere mostrare ottenere trovare verificare
     afficher chercher consulter lire lister obtenir rechercher trouver verifier voir vérifier
     """
 _WRITING_ELSEWHERE = """
@@ -20,11 +22,15 @@ _WRITING_ELSEWHERE = """
     abrir activar actualizar anular asignar bloquear borrar cambiar cancelar cerrar comprar confirmar crear
     desbloquear devolver eliminar emitir enviar iniciar modificar pagar programar prorrogar reembolsar
     registrar renovar reprogramar reservar solicitar
+    abrir adicionar agendar alterar apagar atualizar cancelar comprar confirmar criar emitir enviar excluir
+    fechar marcar mover mudar pagar pedir reagendar reembolsar registrar remarcar remover renovar reservar
+    aggiornare aggiungere annullare aprire assegnare attivare cambiare cancellare chiudere comprare confermare
+    creare eliminare inviare modificare pagare prenotare prorogare registrare rimborsare rinnovare spostare
     acheter activer ajouter annuler attribuer bloquer changer commander confirmer creer créer
     enregistrer envoyer fermer modifier ouvrir payer planifier prolonger rembourser renouveler reporter
     reserver réserver supprimer
     """
-"""Verbs of tools in other languages than English: German, Spanish, French."""
+"""Verbs of tools in other languages than English: German, Spanish, Portuguese, Italian, French."""
 READING = frozenset(
     """
     authenticate browse calculate can check compare compute count describe display estimate explain export
