@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, deed, spoken
+from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, deed, spoken
 
 __all__ = ["deed", "gerund", "imperative", "last_name", "noun", "plain_name", "spoken", "title"]
 
@@ -66,7 +66,7 @@ def gerund(name: str) -> str:
     ("calling 'cita anular'", 'opening the file')
     """
     verb, rest = _verb_and_rest(name)
-    if verb in ELSEWHERE:
+    if verb in ELSEWHERE or verb not in READING | WRITING:
         return f"calling '{spoken(name)}'"
     if verb.endswith("e") and not verb.endswith("ee"):
         form = verb[:-1] + "ing"
@@ -84,7 +84,7 @@ def imperative(name: str) -> str:
     ('get the order', 'transfer to human agents')
     """
     verb, rest = _verb_and_rest(name)
-    if verb in ELSEWHERE:
+    if verb in ELSEWHERE or verb not in READING | WRITING:
         return f"call '{spoken(name)}'"
     return f"{verb} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{verb} {rest}".strip()
 
