@@ -3,7 +3,7 @@ WITH arm AS (
     SELECT DISTINCT arm,
         CASE WHEN starts_with(arm, 'adapter:') THEN 'adapter' WHEN starts_with(arm, 'merged:') THEN 'chosen'
             WHEN arm = 'oracle_routed' THEN 'chosen' WHEN arm = 'oracle_composed' THEN 'sum'
-            WHEN starts_with(arm, 'sum:') THEN 'sum' WHEN arm IN ('joint', 'sequential') THEN 'single'
+            WHEN starts_with(arm, 'sum:') THEN 'sum' WHEN arm IN ('joint', 'sequential', 'together') THEN 'single'
             WHEN arm IN ('base', 'mixed_grpo', 'routed', 'sum', 'composed', 'consolidated') THEN arm
             ELSE 'unknown' END AS class,
         CASE WHEN starts_with(arm, 'adapter:') THEN substr(arm, 9) END AS capability

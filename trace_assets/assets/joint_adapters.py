@@ -27,7 +27,15 @@ from trace_assets.resources.sandbox import read_environment, sandbox_pool, train
 from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.training.joint import JOINT, SEQUENTIAL, train_joining, train_joint, train_sequential
+from trace_assets.training.joint import (
+    JOINT,
+    SEQUENTIAL,
+    TOGETHER,
+    train_joining,
+    train_joint,
+    train_sequential,
+    train_together,
+)
 from trace_assets.workflows.permutations import keep_audited, permutation_for, seeds_fingerprint
 
 OnPoint = Callable[[TrainingPoint], None]
@@ -38,6 +46,7 @@ PART = "joint_adapters"
 PLACES = {
     JOINT: "all environments",
     SEQUENTIAL: "the last environment",
+    TOGETHER: "the environment that asks for all of them at once",
     JOINING: "the environments in which the sum had something to learn (before: the sum)",
 }
 """Kind to where its figures come from."""
@@ -83,14 +92,17 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
     require_extra("torch", "train", "training an adapter")
     trained, curve, fresh = [], list[TrainingPoint](), 0
     pages: dict[str, str] = {}
-    problems, left_out, together = [], list[str](), None
+    problems, left_out = [], list[str]()
+    together, why = environment_of_all(study) if {JOINING, TOGETHER} & {*_asked(study)} else (None, "")
     for kind in _asked(study):
         told: list[TrainingPoint] = []
+        if kind == TOGETHER and together is None:
+            left_out.append(f"together: {why}")
+            continue
         if kind == JOINING:
-            if why := _not_joined(study):
-                left_out.append(f"joining: {why}")
+            if apart := _not_joined(study):
+                left_out.append(f"joining: {apart}")
                 continue
-            together, why = environment_of_all(study)
             left_out += [f"joining, in the capabilities' own environments alone: {why}"] if why else []
         adapter, own = make_joint(
             study, kind, names, told.append if on_point is None else _both(told, on_point), together
@@ -152,14 +164,16 @@ def make_joint(
 
     Args:
         study: The study.
-        kind: `joint`, `sequential` or `joining`.
+        kind: `joint`, `sequential`, `together` or `joining`.
         names: The capabilities, in order.
         on_point: Told of each iteration as it is made.
-        together: For `joining`: where several capabilities are needed at once.
+        together: For `together` and `joining`: where several capabilities are needed at once.
     """
     section, base = study.settings.training, base_checkpoint(study)
     members = members_of_sum(study) if kind == JOINING else {}
     environments = {name: read_environment(study, name) for name in members or names}
+    if kind == TOGETHER and together is not None:
+        environments = {TOGETHER: together}
     if kind == JOINING and together is not None:
         environments[JOINING] = together
     ids = {name: one.environment_id for name, one in environments.items()}
@@ -183,6 +197,18 @@ def make_joint(
                 environment_id=text_version(
                     *sorted([*ids.values(), *(one.adapter_id for one in members.values())])
                 ),
+                path=study.home.relative(folder),
+                on_point=on_point,
+            )
+        elif kind == TOGETHER:
+            made = train_together(
+                targets[TOGETHER],
+                base_folder(study),
+                base.base_id,
+                section,
+                folder,
+                rollout_budget=budget,
+                environment_id=ids[TOGETHER],
                 path=study.home.relative(folder),
                 on_point=on_point,
             )

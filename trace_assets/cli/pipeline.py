@@ -179,7 +179,7 @@ def demo(
     from trace_assets.targets.embedded.target import desk_named
 
     if desk:
-        single_arms = 'training.single_arms=["joint", "sequential", "joining", "consolidated"]'
+        single_arms = 'training.single_arms=["together", "joint", "joining", "consolidated"]'
         several = [] if desk == "a" else [single_arms, "training.pilot=warn"]
         overrides = [*several, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
     if rounds:

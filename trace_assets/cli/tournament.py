@@ -65,7 +65,10 @@ def plan(
     else:
         settings: dict[str, object] = dict(SMALL) if quick else {}
         if desk != "a":
-            settings |= {"targets.options.desk": desk, "training.single_arms": ["joint", "joining"]}
+            settings |= {
+                "targets.options.desk": desk,
+                "training.single_arms": ["together", "joint", "joining"],
+            }
             settings |= {"training.pilot": "warn"}  # one skill alone passes few of these tasks
         if look is not None and look >= worlds:
             raise InputError(f"--look {look} is no look on the way to {worlds} worlds: name fewer.")

@@ -34,9 +34,11 @@ JOINT = "joint"
 """One adapter that was trained in all environments at once."""
 SEQUENTIAL = "sequential"
 """One adapter that was trained in one environment after another."""
+TOGETHER = "together"
+"""One adapter that was trained where all capabilities are asked for at once."""
 CONSOLIDATED = "consolidated"
 """One adapter that the composed agent was distilled into."""
-SINGLES = (JOINT, SEQUENTIAL, CONSOLIDATED)
+SINGLES = (JOINT, SEQUENTIAL, TOGETHER, CONSOLIDATED)
 """Adapters for all tasks, whose arm is called as they are; never a choice of a router."""
 PROCESSES = 2
 """That share the episodes, each with a transformers engine of its own."""
@@ -110,7 +112,7 @@ def evaluate(
         target: Where the tasks live.
         base_dir: Hugging Face folder of the base model.
         adapters: Name -> PEFT folder. `mixed` plays the arm `mixed_grpo`, `merged:<way>`, `round:<number>`,
-            `joint`, `sequential` and `consolidated` those of their names; no router may choose these.
+            and those of `SINGLES` the arms of their names; no router may choose these.
         routes: One router's decision on each task; None leaves the arm `routed` out.
         oracle_choice: Task id -> choice; None leaves the arm `oracle_routed` out.
         section: Trials a task, temperature, seed.

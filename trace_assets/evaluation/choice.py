@@ -19,11 +19,12 @@ from trace_assets.evaluation.arms import (
     ROUTED,
     SEQUENTIAL,
     SUM,
+    TOGETHER,
 )
 from trace_assets.records import CompositionChoice, Evaluation
 from trace_assets.stats.paired import compare, pass_rate
 
-CANDIDATES = (BASE, ROUTED, JOINT, SEQUENTIAL, CONSOLIDATED, SUM, COMPOSED)
+CANDIDATES = (BASE, ROUTED, TOGETHER, JOINT, SEQUENTIAL, CONSOLIDATED, SUM, COMPOSED)
 """The simplest first: among equals it is chosen. Oracles and GRPO on the target itself are no candidates."""
 
 Ints = NDArray[np.int64]

@@ -28,7 +28,7 @@ class BaseCheckpoint(Record):
     seconds: float = 0.0
 
 
-AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated", "joining"]
+AdapterKind = Literal["capability", "mixed", "joint", "sequential", "consolidated", "joining", "together"]
 """What an adapter was trained on: one capability's environment, the target itself, the environments of all
 capabilities together, or one after another; `consolidated` was taught by the composed agent on both."""
 

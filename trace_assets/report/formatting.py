@@ -125,6 +125,7 @@ def arm_name(arm: str, names: dict[str, str] | None = None) -> str:
         "sum": "sum of all adapters",
         "joint": "one adapter, all environments at once",
         "sequential": "one adapter, one environment after another",
+        "together": "one adapter, where all is asked for at once",
         "consolidated": "one adapter, taught by the composed agent",
         "joining": "trained on top of their sum",
         "mixed_grpo": "GRPO on the target itself",

@@ -202,10 +202,11 @@ class Training(Section):
     mixed_always: bool = False
     """Train that adapter also where nothing is taught, with the rollouts of one capability: a tournament
     does, so that worlds without a capability are compared like any other."""
-    single_arms: tuple[Literal["joint", "sequential", "consolidated", "joining"], ...] = ()
+    single_arms: tuple[Literal["joint", "sequential", "together", "consolidated", "joining"], ...] = ()
     """Also train one adapter for all capabilities: with as many rollouts as theirs together in their
-    environments at once (`joint`), or in one after another (`sequential`); or, with the rollouts of one of
-    them, taught by the composed agent (`consolidated`). `joining` is one that acts in the sum of all alone:
+    environments at once (`joint`), in one after another (`sequential`), or in one that asks for all of them
+    at once (`together`); or, with the rollouts of one of them, taught by the composed agent
+    (`consolidated`). `joining` is one that acts in the sum of all alone:
     trained on top of it, with as many rollouts as they had together, so that what was learned apart acts
     together; GRPO on the target then has as many more. Needs two capabilities."""
     interference: bool = True

@@ -21,6 +21,7 @@ from trace_assets.evaluation.arms import (
     ROUTED,
     SEQUENTIAL,
     SUM,
+    TOGETHER,
     choice_of,
 )
 from trace_assets.records import NO_ADAPTER
@@ -76,6 +77,7 @@ def _definition(arm: str, played: Collection[str], trained: bool) -> str:
             SWAPPED_ROUTING,
             JOINT,
             SEQUENTIAL,
+            TOGETHER,
             SUM,
         )
     ):
@@ -83,7 +85,7 @@ def _definition(arm: str, played: Collection[str], trained: bool) -> str:
     if arm in (COMPOSED, ORACLE_COMPOSED):
         routed = ROUTED if arm == COMPOSED else ORACLE_ROUTED
         return routed if routed in played or adapters or trained else BASE
-    return adapters[0] if len(adapters) == 1 and arm in (JOINT, SEQUENTIAL, SUM) else ""
+    return adapters[0] if len(adapters) == 1 and arm in (JOINT, SEQUENTIAL, TOGETHER, SUM) else ""
 
 
 def _members(arm: str) -> Sequence[str]:

@@ -81,7 +81,7 @@ def basis(row: ArmSummary) -> str:
 def place(arm: str) -> tuple[int, str]:
     """Return where an arm stands among the others: base first, then what the study is about."""
     order = ["base", "routed", "oracle_routed", "composed", "oracle_composed", "sum"]
-    order += ["joint", "sequential", "consolidated", "mixed_grpo"]
+    order += ["together", "joint", "sequential", "consolidated", "mixed_grpo"]
     return (order.index(arm) if arm in order else len(order), arm)
 
 

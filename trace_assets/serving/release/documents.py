@@ -20,7 +20,7 @@ VLLM_IMAGE = "vllm/vllm-openai:v0.31.0"
 """The newest that the extra `serve` allows; `VLLM_IMAGE` names another."""
 ARMS = (
     *("base", "routed", "oracle_routed", "composed", "oracle_composed", "sum"),
-    *("joint", "sequential", "consolidated", "mixed_grpo"),
+    *("together", "joint", "sequential", "consolidated", "mixed_grpo"),
 )
 
 
