@@ -8,11 +8,16 @@ from types import ModuleType
 
 import pytest
 
+from trace_assets.assets import joint_adapters
 from trace_assets.errors import InputError
+from trace_assets.evaluation.arms import arm_of
+from trace_assets.evaluation.choice import CANDIDATES
 from trace_assets.records import Adapter, Split, Task
-from trace_assets.settings import Training
+from trace_assets.settings import Training, load_settings
+from trace_assets.store import Home
+from trace_assets.study import Study
 from trace_assets.targets.mixture import Mixture
-from trace_assets.training.joint import train_joining, train_joint, train_sequential
+from trace_assets.training.joint import train_joining, train_joint, train_sequential, train_together
 
 pytest.importorskip("trl")
 
@@ -73,6 +78,32 @@ def test_joint_spends_what_it_is_given_on_all_parts(words: ModuleType, base: Pat
     assert (adapter.kind, adapter.name, adapter.rollouts, len(curve)) == ("joint", "joint", 32, 2)
     with pytest.raises(InputError, match="two or more, not 1"):
         train_joint({"a": parts["a"]}, base, "base", SECTION, tmp_path / "x", rollout_budget=32)
+
+
+def test_where_all_is_asked_for_at_once_one_adapter_spends_all(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    adapter, curve = train_together(
+        named(words, "all"), base, "base", SECTION, tmp_path / "t", rollout_budget=32, environment_id="e"
+    )
+    assert (adapter.kind, adapter.name, adapter.environment_id) == ("together", "together", "e")
+    assert (adapter.rollouts, len(curve)) == (32, 2)
+    assert arm_of(adapter.name) == "together" and "together" in CANDIDATES
+
+
+def test_an_adapter_for_all_at_once_is_left_out_where_no_environment_asks_for_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = Study(Home.open(tmp_path / "home"), load_settings(None, ['training.single_arms=["together"]']))
+    for name, value in (
+        ("easiest_first", lambda study: ["a", "b"]),
+        ("_why_not", lambda study, names: ""),
+        ("environment_of_all", lambda study: (None, "no wording asks for several")),
+        ("make_joint", lambda *given: pytest.fail("nothing is trained")),
+    ):
+        monkeypatch.setattr(joint_adapters, name, value)
+    (trained, _) = joint_adapters.train_joint_adapters(study).checks
+    assert not trained.passed and "together: no wording asks for several" in trained.detail
 
 
 def test_a_sequence_goes_on_from_where_it_was_and_counts_all_of_it(
