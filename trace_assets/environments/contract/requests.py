@@ -140,20 +140,25 @@ def closings_of(
 ) -> list[Closing]:
     """Return the closings of successful trajectories, by the last change that was made.
 
+    Where nobody passed who asked for one change alone, its words are those that successes close with which
+    made it among others, and that hardly any closes with which did not.
+
     Args:
         tools: With `mutates` known.
-        trajectories: Of one target; only successes about one object count.
+        trajectories: Of one target; only successes count.
         phrasing: Finds the values that a request gave.
     """
     mutates = {tool.name: bool(tool.mutates) for tool in tools}
     texts: dict[str, list[str]] = defaultdict(list)
+    replies: list[tuple[set[str], str]] = []
     for trajectory in trajectories:
         last, calls = trajectory.messages[-1], calls_of(trajectory)
         if trajectory.success is not True or last.role != "assistant" or not last.content or not calls:
             continue
         request = phrasing.parse(first_request(trajectory))
+        changes = [call.name for call in calls if mutates.get(call.name)]
+        replies.append(({*changes}, _slotted_closings(last.content, request.found, {})))
         if len(request.objects) == 1:
-            changes = [call.name for call in calls if mutates.get(call.name)]
             tool = changes[-1] if changes else calls[-1].name
             texts[tool].append(_slotted_closings(last.content, request.found, _record(trajectory)))
     words = {tool: _documents(closing) for tool, closing in texts.items()}
@@ -175,7 +180,40 @@ def closings_of(
                 n=len(own),
             )
         )
-    return closings
+    known = {one.tool for one in closings if one.n >= MIN_SUPPORT}
+    among = [_closing_among(tool.name, replies) for tool in tools if tool.mutates and tool.name not in known]
+    kept = [one for one in closings if one.tool not in {found.tool for found in among if found}]
+    return sorted([*kept, *filter(None, among)], key=lambda one: one.tool)
+
+
+def _closing_among(tool: str, replies: Sequence[tuple[set[str], str]]) -> Closing | None:
+    """Return how a change is told that was made beside others; None where no word tells it.
+
+    >>> both = [({"stop", "send"}, "It is stopped. It is sent.")] * 4
+    >>> found = _closing_among("stop", [*both, *[({"send"}, "It is sent.")] * 4])
+    >>> found.words, found.text
+    (('stopped',), 'It is stopped.')
+    """
+    own = [text for changes, text in replies if tool in changes]
+    others = [text for changes, text in replies if tool not in changes]
+    if min(len(own), len(others)) < MIN_SUPPORT:
+        return None
+    here, elsewhere = _documents(own), _documents(others)
+    words = {
+        word
+        for word, n in here.items()
+        if n >= SHARE * len(own) and elsewhere[word] <= ELSEWHERE * len(others) and word not in FILLERS
+    }
+    told = Counter(
+        sentence
+        for text in own
+        for sentence in re.split(r"(?<=[.!?])\s+", text)
+        if words & _documents([sentence]).keys()
+    )
+    if not told:
+        return None
+    text = min(told.items(), key=lambda item: (-item[1], item[0]))[0]
+    return Closing(tool=tool, text=text, words=tuple(sorted(words)), fields=(), n=len(own))
 
 
 def _record(trajectory: Trajectory) -> dict[str, Any]:
