@@ -85,12 +85,14 @@ def test_families_have_recipes_and_cases() -> None:
     without = {"write_past_date", "limit_exceeded", "unasked_condition"}
     without |= {"write_against_rule", "denied_without_look"}
     without |= {"unread_prerequisite", "write_against_clauses", "stale_value", "unfinished_deed"}
+    without |= {"customary_step", "unread_pages"}
     assert set(RECIPES) == {detector.name for detector in DETECTORS} - without - {"listed_unopened"}
-    assert set(CASES["clinic"]) == set(RECIPES)
-    assert set(RECIPES) - set(CASES["tau2:retail"]) == {"write_against_policy"}
+    of_a_desk = {"write_on_kind"}  # no other target has a rule of what things are called
+    assert set(CASES["clinic"]) == set(RECIPES) - of_a_desk
+    assert set(RECIPES) - set(CASES["tau2:retail"]) == {"write_against_policy", *of_a_desk}
     answers = {"write_after_refusal", "write_without_consent"}
     assert set(RECIPES) - set(CASES["embedded"]) == {*answers, "write_against_policy"}
-    assert set(CASES["tau2:airline"]) == set(RECIPES)
+    assert set(CASES["tau2:airline"]) == set(RECIPES) - of_a_desk
     assert len(CASES["tau2:telecom_solo"]) == 8
 
 

@@ -6,7 +6,7 @@ import re
 
 from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, deed, spoken
 
-__all__ = ["deed", "gerund", "imperative", "last_name", "noun", "plain_name", "spoken", "title"]
+__all__ = ["deed", "gerund", "imperative", "ing", "last_name", "noun", "plain_name", "spoken", "title"]
 
 _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
 _KEEP = frozenset({"order", "reset", "offer", "enter", "answer", "visit", "deliver", "edit", "limit", "open"})
@@ -57,6 +57,19 @@ def _verb_and_rest(name: str) -> tuple[str, str]:
     return verb, f"{particle} the {thing}" if thing and f"{particle} " in _PARTICLES[:4] else rest
 
 
+def ing(verb: str) -> str:
+    """Return a verb as something one is doing, whether or not it is known as one.
+
+    >>> ing("book"), ing("cancel"), ing("update"), ing("agree")
+    ('booking', 'cancelling', 'updating', 'agreeing')
+    """
+    if verb.endswith("e") and not verb.endswith("ee"):
+        return verb[:-1] + "ing"
+    if _DOUBLE.search(verb) and (verb not in _KEEP or verb == "reset"):
+        return verb + verb[-1] + "ing"
+    return verb + "ing"
+
+
 def gerund(name: str) -> str:
     """Return a tool's name as something one is doing.
 
@@ -68,23 +81,24 @@ def gerund(name: str) -> str:
     verb, rest = _verb_and_rest(name)
     if verb in ELSEWHERE or verb not in READING | WRITING:
         return f"calling '{spoken(name)}'"
-    if verb.endswith("e") and not verb.endswith("ee"):
-        form = verb[:-1] + "ing"
-    elif _DOUBLE.search(verb) and (verb not in _KEEP or verb == "reset"):
-        form = verb + verb[-1] + "ing"
-    else:
-        form = verb + "ing"
+    form = ing(verb)
     return f"{form} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{form} {rest}".strip()
 
 
-def imperative(name: str) -> str:
+def imperative(name: str, *, by_name: bool = True) -> str:
     """Return a tool's name as an order: `cancel_order` is `cancel the order`.
+
+    Args:
+        name: The tool's.
+        by_name: Call a tool by its name where its verb is unknown; else, as users would, take it for a verb.
 
     >>> imperative("get_order"), imperative("transfer_to_human_agents")
     ('get the order', 'transfer to human agents')
+    >>> imperative("drop_tests"), imperative("drop_tests", by_name=False)
+    ("call 'drop tests'", 'drop the tests')
     """
     verb, rest = _verb_and_rest(name)
-    if verb in ELSEWHERE or verb not in READING | WRITING:
+    if verb in ELSEWHERE or (by_name and verb not in READING | WRITING):
         return f"call '{spoken(name)}'"
     return f"{verb} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{verb} {rest}".strip()
 

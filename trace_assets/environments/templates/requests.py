@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.wording import deed, gerund, imperative, noun, spoken
+from trace_assets.diagnosis.detectors.wording import deed, imperative, ing, noun, spoken
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.preconditions import Guard
 from trace_assets.environments.contract.requests import Closing
@@ -257,7 +257,7 @@ def built_requests(tool: ToolSpec, guard: Guard, sources: Sources, who: str) -> 
     given = [f"{spoken(name)} {{{name}}}" for name in told]
     given += [f"the {spoken(name)} as they are" for name in sources.copies]
     with_ = f", with {', '.join(given)}" if given else ""
-    do, thing = imperative(tool.name), noun(key)
+    do, thing = imperative(tool.name, by_name=False), noun(key)
     do = f"{do} {{{key}}}" if do.endswith(thing) else f"{do} of {thing} {{{key}}}"
     arguments = {key: key} | {name: name for name in [*told, *sources.copies]}
     names = list(tool.parameters.get("properties", {}))
@@ -301,12 +301,12 @@ def without(text: str, slot: str, argument: str, *, is_object: bool) -> str:
 def participle(tool: str) -> str:
     """Return the word that says that a tool's work is done.
 
-    >>> participle("cancel_order"), participle("modify_order"), participle("send_note")
-    ('cancelled', 'modified', 'sent')
+    >>> [participle(tool) for tool in ("cancel_order", "modify_order", "send_note", "drop_tests")]
+    ['cancelled', 'modified', 'sent', 'dropped']
     """
     verb = deed(tool).split()[0]
     if verb in IRREGULAR:
         return IRREGULAR[verb]
     if verb.endswith("y") and verb[-2:-1] not in "aeiou":
         return verb[:-1] + "ied"
-    return gerund(verb)[:-3] + "ed"
+    return ing(verb)[:-3] + "ed"
