@@ -93,7 +93,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "stability": ("assets.stability:estimate_stability", "diagnosis.detectors"),
     "policy_contrast": ("assets.policy_contrast:contrast_policies",),
     "drift": ("assets.drift:write_drift",),
-    "target_contract": ("assets.target_contract:write_contracts",),
+    "target_contract": ("assets.target_contract:write_contracts", "environments.contract"),
     "decision_patterns": ("assets.decision_patterns:write_decision_patterns",),
     "environment": ("environments.templates", "environments.writers", "diagnosis.llm.transcript"),
     "environment_audit": (
