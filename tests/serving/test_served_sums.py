@@ -202,6 +202,7 @@ def oppose(study: Study, one: str, other: str) -> None:
     [
         ("routed", set()),
         ("joint", set()),
+        ("together", set()),
         ("sum", {"cancel+multi+window"}),
         ("composed", {"cancel+multi", "cancel+window", "multi+window", "cancel+multi+window"}),
     ],
@@ -213,7 +214,7 @@ def test_unless_told_the_server_holds_what_validation_chose(study: Study, arm: s
     assert routing.released_arm(unset) == arm
     off = changed(study, compose=False)
     assert routing.served_sums(off) == ({}, [])
-    assert routing.released_arm(off) == ("joint" if arm == "joint" else "routed")
+    assert routing.released_arm(off) == (arm if arm in ("joint", "together") else "routed")
 
 
 def test_opposed_capabilities_are_never_served_together(study: Study) -> None:
@@ -225,6 +226,11 @@ def test_opposed_capabilities_are_never_served_together(study: Study) -> None:
     folders, why = evaluation.sums_of(study, [("cancel", "window"), ("cancel", "multi")], None)
     assert set(folders) == {"cancel+multi"} and why == ["they pull apart."]
     assert evaluation.allowed_sets(study, NAMES) == [("cancel", "multi"), ("multi", "window")]
+
+
+def test_a_router_that_chooses_an_adapter_which_is_gone_is_told(study: Study) -> None:
+    with pytest.raises(InputError, match=r"chooses the adapter 'gone'.*--select routing"):
+        evaluation.sums_of(study, [("cancel", "gone")], None)
 
 
 def test_what_answers_follows_what_is_released() -> None:

@@ -149,6 +149,9 @@ def sums_of(
 
     Returns:
         Choice, such as `cancel+window`, to PEFT folder; and why others are not there.
+
+    Raises:
+        InputError: A set holds an adapter that is not there any more, as the router was made before it went.
     """
     require_extra("torch", "train", "adding adapters up")
     from trace_assets.training.composition import compose_adapters, refusal
@@ -160,6 +163,11 @@ def sums_of(
         if why := opposed_members(study, members):
             refused.append(why)
             continue
+        if gone := [name for name in members if name not in own]:
+            raise InputError(
+                f"the router chooses the adapter '{gone[0]}', which is not there any more; run `trace sync "
+                "--select routing_trials --select routing`, then go on."
+            )
         folders = {name: whole_adapter(study, own[name]) for name in members}
         if why := refusal(folders, most):
             refused.append(why)
