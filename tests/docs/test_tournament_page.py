@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("desk-a", 2, "oracle_routed routed composed base random_routing swapped_routing"),
         ("desk-b", 3, "mixed_grpo composed joint routed sum base"),
         ("desk-c", 3, "oracle_routed joint routed mixed_grpo composed base"),
+        ("desk-d", 3, "mixed_grpo composed base"),
     ],
 )
 def test_the_sentences_and_the_table_are_those_of_the_tables(
