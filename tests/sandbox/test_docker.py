@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+import requests
+from docker.errors import APIError, NotFound
 
 from trace_assets.sandbox import (
     Died,
@@ -28,7 +31,7 @@ from trace_assets.sandbox import (
     open_pool,
     replay,
 )
-from trace_assets.sandbox.docker import DockerBackend
+from trace_assets.sandbox.docker import DockerBackend, DockerContainer
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 
@@ -336,6 +339,25 @@ def test_the_version_does_not_change_with_a_new_build(docker_pool: SandboxPool) 
 def test_no_daemon_is_told_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailable, match=r"start_docker\.sh"):
         open_pool(SandboxConfig(backend="docker", docker_host=f"unix://{tmp_path}/nothing.sock"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [
+        ((requests.ReadTimeout(), APIError("removal is already in progress"), NotFound("gone")), 3),
+        ((APIError("did not receive an exit event"), None), 2),
+        ((requests.ConnectionError(), None), 1),
+    ],
+)
+def test_a_busy_daemon_is_asked_again_until_the_container_is_gone(
+    answers: tuple[Exception | None, ...], asked: int
+) -> None:
+    backend = MagicMock()
+    remove = backend.client.return_value.api.remove_container
+    remove.side_effect = answers
+    DockerContainer(backend, "c" * 64, None).kill()
+    assert remove.call_count == asked
+    backend.forget_connections.assert_called_once()
 
 
 def test_a_closed_pool_leaves_nothing_behind(docker_pool: SandboxPool, counter: str) -> None:

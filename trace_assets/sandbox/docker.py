@@ -26,6 +26,8 @@ from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.settings_of_containers import CONTAINER, host_flags, sandbox_version
 
 _API_SECONDS = 10
+_REMOVAL_SECONDS = 20.0
+"""How long a daemon is asked to remove a container before that is left to the next start."""
 _POST_MORTEM_SECONDS = 0.8
 _INSIDE = "/run/trace"
 
@@ -46,12 +48,26 @@ class DockerContainer:
         return self._backend.client().api
 
     def kill(self) -> None:
-        """See `Container`."""
+        """See `Container`.
+
+        A busy daemon may say that it has not seen the container end, or that another is removing it already:
+        it is asked again until the container is gone. What is left all the same goes with the next start.
+        """
         import docker.errors
         import requests
 
-        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
-            self.api.remove_container(self.id, force=True)
+        until = time.monotonic() + _REMOVAL_SECONDS
+        while time.monotonic() < until:
+            try:
+                self.api.remove_container(self.id, force=True)
+            except (docker.errors.APIError, requests.ReadTimeout) as error:
+                if isinstance(error, docker.errors.NotFound):
+                    break
+                time.sleep(0.2)
+            except requests.RequestException:  # no daemon answers any more
+                break
+            else:
+                break
         self._backend.forget_connections()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

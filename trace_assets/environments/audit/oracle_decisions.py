@@ -97,13 +97,18 @@ def _decided(probe: Probe, seed: int, now: datetime) -> Decided:
 
 def before_writes(probe: Probe, seed: int) -> list[tuple[Call, str, bool]]:
     """Return the oracle's calls before its first change, with their answers and whether they are errors."""
+    calls = answered(probe, seed)
+    first = next((n for n, (one, _, _) in enumerate(calls) if probe.writes(one["name"])), len(calls))
+    return calls[:first]
+
+
+def answered(probe: Probe, seed: int) -> list[tuple[Call, str, bool]]:
+    """Return all calls of the oracle on a seed, with their answers and whether they are errors."""
     played = probe.best(seed)
     found: list[tuple[Call, str, bool]] = []
     for action, answer in zip(played.actions, played.answers, strict=False):
         told = {m.get("tool_call_id"): m for m in answer["messages"] if m["role"] == "tool"}
         for one in action.get("tool_calls") or ():
-            if probe.writes(one["name"]):
-                return found
             message = told.get(one["id"], {})
             text = str(message.get("content") or "")
             found.append((one, text, bool(message.get("is_error")) or tells_error(text)))

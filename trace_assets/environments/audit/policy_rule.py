@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
@@ -14,8 +16,8 @@ from trace_assets.diagnosis.detectors.values import leaves, scalars, time_of
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import read_condition
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.oracle_decisions import Decided, decided
-from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.audit.oracle_decisions import answered, decided
+from trace_assets.environments.audit.scripts import calls_in, thing_of
 from trace_assets.environments.contract.answers import parsed
 from trace_assets.stats.intervals import wilson
 
@@ -34,26 +36,21 @@ def keeps_the_rule(subject: Subject) -> Finding:
     shows its word as a value. Where a field's condition asks for something besides, it is not known whether
     it holds.
     """
-    cases = decided(subject)
+    cases = [one for case in decided(subject) for one in _things(subject, case.seed)]
     policy = PolicyText(_policy(subject))
     tools = [tool["function"]["name"] for tool in subject.probe.tools()]
     now = time_of(policy.now)
-    for tool in sorted({name for one in cases for name in one.writes}):
+    for tool in sorted({name for one in cases for name in one.made}):
         listed = policy.any_of(tool, tools)
-        records = {one.seed: _record(one) for one in cases}
-        seen = [Observation(n, tool, fields) for n, fields in enumerate(records.values())]
+        seen = [Observation(n, tool, one.fields) for n, one in enumerate(cases)]
         conditions = [read_condition(text, seen, policy.now) for text in listed]
         if sum("field" in one for one in conditions) < 2:
             continue
-        met = {
-            one.seed: [
-                _met(condition, text, records[one.seed], one, now)
-                for condition, text in zip(conditions, listed, strict=True)
-            ]
+        met = [
+            [_met(condition, text, one, now) for condition, text in zip(conditions, listed, strict=True)]
             for one in cases
-        }
-        made = {one.seed: tool in one.writes for one in cases}
-        return _judged(subject, tool, listed, met, made)
+        ]
+        return _judged(tool, listed, cases, met)
     return Finding("skip", NO_RULE)
 
 
@@ -62,22 +59,54 @@ def _policy(subject: Subject) -> str:
     return own or "\n".join(str(m.get("content") or "") for m in decided(subject)[0].first[:1])
 
 
-def _record(one: Decided) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for tool, text in one.raw.items():
-        if tool in one.reads:
+@dataclass
+class _Thing:
+    """One object of an episode: a rule is about the one that is changed, whatever else was looked at.
+
+    Attributes:
+        seed: The episode's.
+        raw: What was told of it before it was changed, by tool.
+        aside: What was told of things that nothing was done to.
+        made: The changes that were made to it.
+    """
+
+    seed: int
+    raw: dict[str, str] = field(default_factory=dict)
+    aside: list[str] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """What was told of it, by field."""
+        found: dict[str, str] = {}
+        for text in self.raw.values():
             found |= scalars(text) or {}
-    return found
+        return found
 
 
-def _met(
-    condition: Mapping[str, Any], text: str, fields: Mapping[str, str], one: Decided, now: datetime | None
-) -> bool | None:
+def _things(subject: Subject, seed: int) -> list[_Thing]:
+    """Return the objects of an episode that the oracle looked at, with what it did to each."""
+    found: dict[str, _Thing] = defaultdict(lambda: _Thing(seed))
+    for call, text, is_error in answered(subject.probe, seed):
+        one = found[thing_of(call)]
+        if subject.probe.writes(call["name"]):
+            one.made.add(call["name"])
+        elif not is_error and not one.made:
+            one.raw.setdefault(call["name"], text)
+    aside = [text for one in found.values() if not one.made for text in one.raw.values()]
+    for one in found.values():
+        one.aside = aside
+    changed = [one for one in found.values() if one.made]
+    return [one for one in changed or found.values() if one.raw]
+
+
+def _met(condition: Mapping[str, Any], text: str, one: _Thing, now: datetime | None) -> bool | None:
     """Whether a condition holds; None where it cannot be said."""
     if "field" not in condition:
-        shown = {str(value).lower() for _, value in leaves([parsed(told) for told in one.raw.values()])}
+        told = [parsed(told) for told in (*one.raw.values(), *one.aside)]
+        shown = {str(value).lower() for _, value in leaves(told)}
         return bool(shown & set(condition["words"]))
-    value = fields.get(condition["field"])
+    value = one.fields.get(condition["field"])
     if value is None:
         return None
     if "within_hours" in condition:
@@ -91,20 +120,16 @@ def _met(
 
 
 def _judged(
-    subject: Subject,
-    tool: str,
-    listed: Sequence[str],
-    met: Mapping[int, Sequence[bool | None]],
-    made: Mapping[int, bool],
+    tool: str, listed: Sequence[str], cases: Sequence[_Thing], met: Sequence[Sequence[bool | None]]
 ) -> Finding:
-    known = [seed for seed, answers in met.items() if None not in answers]
-    none = [seed for seed in known if not any(met[seed])]
+    known = [(one, answers) for one, answers in zip(cases, met, strict=True) if None not in answers]
+    none = [one for one, answers in known if not any(answers)]
     if len(known) < MIN_SEEDS:
         return Finding("skip", f"{NO_RULE}: {len(known)} records tell of all of them")
-    against = [seed for seed in none if made[seed]]
+    against = [one.seed for one in none if tool in one.made]
     bound = "never without a condition, and with each that is met alone"
     low, high = wilson(len(against), len(none)) if none else (None, None)
-    words = f"'{tool}' on {len(against)} of {len(none)} seeds on which no condition holds"
+    words = f"'{tool}' on {len(against)} of {len(none)} things on which no condition holds"
     if against:
         return Finding(
             "fail",
@@ -116,9 +141,9 @@ def _judged(
             high=high,
         )
     for place, text in enumerate(listed):
-        alone = [s for s in known if [i for i, held in enumerate(met[s]) if held] == [place]]
-        if len(alone) >= 3 and not any(made[seed] for seed in alone):
-            unheard = f"never '{tool}' where it is right by '{text}' alone ({len(alone)} seeds)"
+        alone = [one for one, answers in known if [i for i, held in enumerate(answers) if held] == [place]]
+        if len(alone) >= 3 and not any(tool in one.made for one in alone):
+            unheard = f"never '{tool}' where it is right by '{text}' alone ({len(alone)} of them)"
             return Finding("fail", unheard, 0.0, len(known), bound)
     return Finding("pass", words, 0.0, len(known), bound, low=low, high=high)
 
