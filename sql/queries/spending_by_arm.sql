@@ -1,22 +1,26 @@
 -- What each arm of the evaluation took, alone and with the shared work; null where it was not recorded.
-WITH arm AS (
+-- `released` is what validation chose: it takes what every candidate took, for all had to be there.
+WITH played AS (
+    SELECT arm FROM evaluations WHERE split = 'test'
+    UNION
+    SELECT 'released' FROM composition_choices WHERE chosen
+), arm AS (
     SELECT DISTINCT arm,
         CASE WHEN starts_with(arm, 'adapter:') THEN 'adapter' WHEN starts_with(arm, 'merged:') THEN 'chosen'
             WHEN arm = 'oracle_routed' THEN 'chosen' WHEN arm = 'oracle_composed' THEN 'sum'
             WHEN starts_with(arm, 'sum:') THEN 'sum' WHEN arm IN ('joint', 'sequential', 'together') THEN 'single'
-            WHEN arm IN ('base', 'mixed_grpo', 'routed', 'sum', 'composed', 'consolidated') THEN arm
+            WHEN arm IN ('base', 'mixed_grpo', 'routed', 'sum', 'composed', 'consolidated', 'released') THEN arm
             ELSE 'unknown' END AS class,
         CASE WHEN starts_with(arm, 'adapter:') THEN substr(arm, 9) END AS capability
-    FROM evaluations
-    WHERE split = 'test'
+    FROM played
 ), made(asset, classes) AS (
-    VALUES ('mixed_adapter', ['mixed_grpo']), ('joint_adapters', ['single']),
-        ('pilot', ['adapter', 'chosen', 'sum', 'routed', 'composed', 'consolidated']),
-        ('adapter', ['adapter', 'chosen', 'sum', 'routed', 'composed', 'consolidated']),
-        ('adapter_validation', ['chosen', 'sum', 'routed', 'composed', 'consolidated']),
-        ('interference', ['sum', 'composed', 'consolidated', 'single']),
-        ('routing_trials', ['routed', 'composed', 'consolidated']),
-        ('routing', ['routed', 'composed', 'consolidated']), ('consolidated', ['consolidated'])
+    VALUES ('mixed_adapter', ['mixed_grpo']), ('joint_adapters', ['single', 'released']),
+        ('pilot', ['adapter', 'chosen', 'sum', 'routed', 'composed', 'consolidated', 'released']),
+        ('adapter', ['adapter', 'chosen', 'sum', 'routed', 'composed', 'consolidated', 'released']),
+        ('adapter_validation', ['chosen', 'sum', 'routed', 'composed', 'consolidated', 'released']),
+        ('interference', ['sum', 'composed', 'consolidated', 'released', 'single']),
+        ('routing_trials', ['routed', 'composed', 'consolidated', 'released']),
+        ('routing', ['routed', 'composed', 'consolidated', 'released']), ('consolidated', ['consolidated', 'released'])
 ), shared AS (
     -- Made once for all targeted arms: discovery, diagnosis, environments and their audits.
     SELECT unnest([
@@ -47,6 +51,7 @@ WITH arm AS (
     FROM arm, adapters LEFT JOIN looked USING (name)
     WHERE CASE arm.class WHEN 'adapter' THEN adapters.capability_id = arm.capability
         WHEN 'single' THEN adapters.kind = arm.arm WHEN 'mixed_grpo' THEN adapters.kind = 'mixed'
+        WHEN 'released' THEN adapters.kind <> 'mixed'
         WHEN 'consolidated' THEN adapters.kind IN ('capability', 'joining', 'consolidated')
         WHEN 'composed' THEN adapters.kind IN ('capability', 'joining')
         ELSE adapters.kind = 'capability' END
@@ -76,7 +81,7 @@ WITH arm AS (
     SELECT 7, arm.arm, 'validation', count(*), 0
     FROM arm, evaluations AS one
     WHERE one.split = 'validation' AND class NOT IN ('base', 'mixed_grpo', 'unknown') AND (
-        one.arm IN ('base', arm.arm)
+        one.arm IN ('base', arm.arm) OR (class = 'released' AND one.arm <> 'mixed_grpo')
         OR (starts_with(one.arm, 'adapter:') AND class NOT IN ('adapter', 'single'))
         OR (starts_with(one.arm, 'sum:') AND class IN ('sum', 'composed', 'consolidated')))
     GROUP BY arm.arm

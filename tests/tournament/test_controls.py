@@ -6,10 +6,16 @@ from pathlib import Path
 
 import polars as pl
 
-from trace_assets.records import Evaluation
+from trace_assets.records import CompositionChoice, Evaluation
 from trace_assets.store import Home
 from trace_assets.study import Study
-from trace_assets.tournament.controls import RANDOM_ROUTING, SWAPPED_ROUTING, routing_controls
+from trace_assets.tournament.controls import (
+    RANDOM_ROUTING,
+    RELEASED,
+    SWAPPED_ROUTING,
+    released_rows,
+    routing_controls,
+)
 from trace_assets.tournament.plan import default_plan
 from trace_assets.tournament.results import RESULTS, TaskResult, read_rows
 from trace_assets.tournament.run import collect, world_home
@@ -80,3 +86,32 @@ def test_the_controls_are_among_a_worlds_results(tmp_path: Path) -> None:
     assert {RANDOM_ROUTING, SWAPPED_ROUTING} <= set(found["arm"])
     swapped = found.filter(pl.col("arm") == SWAPPED_ROUTING)
     assert (swapped.height, swapped["judged"].sum(), swapped["passed"].sum()) == (60, 59, 14)
+
+
+def test_what_validation_chose_is_among_them_as_released(tmp_path: Path) -> None:
+    store = Study(Home.open(world_home(tmp_path, 1) / "home")).store
+    store.write(episodes(), Evaluation, "test")
+    by_hand = [
+        CompositionChoice(
+            arm=arm,
+            chosen=arm == "adapter:cancel",
+            runner_up=False,
+            refused="",
+            n_tasks=9,
+            n_trials=9,
+            **dict.fromkeys(
+                ("pass_rate", "pass_rate_low", "pass_rate_high", "behind", "behind_low", "behind_high")
+            ),
+        )
+        for arm in ("base", "adapter:cancel")
+    ]
+    store.write(by_hand, CompositionChoice)
+    collect(tmp_path, default_plan(1, 5, {}), 1)
+    found = read_rows(tmp_path, RESULTS, TaskResult).drop("arm")
+    arms = read_rows(tmp_path, RESULTS, TaskResult)["arm"]
+    released, chosen = (found.filter(arms == name) for name in (RELEASED, "adapter:cancel"))
+    assert released.height == 60 and released.equals(chosen)
+
+
+def test_what_was_chosen_and_not_played_on_test_tasks_has_no_rate() -> None:
+    assert released_rows(episodes(), "joint") == []

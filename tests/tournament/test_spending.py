@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tests.tournament.test_tournament import RATES, planned, scripted
 from trace_assets.cli.main import app
-from trace_assets.records import Adapter, Evaluation, Pilot, SeedOutcome, TrainingPoint
+from trace_assets.records import Adapter, CompositionChoice, Evaluation, Pilot, SeedOutcome, TrainingPoint
 from trace_assets.store import Home, Store
 from trace_assets.store.history import record
 from trace_assets.tournament.page import page
@@ -200,6 +200,27 @@ def test_every_kind_of_rollout_is_counted_for_the_arms_that_need_it(home: Home) 
     assert spent["routed", "rollouts in all"] == (marginal, marginal + 500 + 128)
     assert {spent["base", kind] for arm, kind in spent if arm == "base" and kind != "evaluation"} == {(0, 0)}
     assert spent["sum", "evaluation"] == (10, 10)
+
+
+def test_what_is_released_takes_what_every_candidate_took(home: Home) -> None:
+    assert ("released", "training") not in found(home), "nothing was chosen yet"
+    choice = {name: None for name in CompositionChoice.model_fields} | {
+        "arm": "joint",
+        "chosen": True,
+        "runner_up": False,
+        "refused": "",
+        "n_tasks": 20,
+        "n_trials": 20,
+    }
+    Store.of(home).write([CompositionChoice(**choice)], CompositionChoice)
+    spent = found(home)
+    assert spent["released", "training"] == (128 + 256 + 384, 128 + 256 + 384)
+    assert spent["released", "pilots"] == spent["sum", "pilots"]
+    assert spent["released", "gradient probe"] == (96, 96)
+    assert spent["released", "checkpoint looks"][0] == 2 * (64 + 100) + 130
+    assert spent["released", "validation"][0] == 100
+    assert spent["released", "cpu"][0] == 5 + 5 + 30 + 40 + 6 + 7 + 4 + 70
+    assert spent["released", "discovery"] == (0, 500)
 
 
 def test_time_and_money_are_booked_to_those_who_need_the_step(home: Home) -> None:

@@ -1,4 +1,4 @@
-"""Does it matter which adapter a task is sent to? Arms that choose otherwise, read off the same episodes."""
+"""Arms read off the episodes of others: what validation released, and adapters chosen without knowledge."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ RANDOM_ROUTING = "random_routing"
 """An adapter or none, drawn by lot for each task: what routing must beat."""
 SWAPPED_ROUTING = "swapped_routing"
 """The router's choices with every adapter in another's place: as often an adapter, never the right one."""
+
+RELEASED = "released"
+"""What validation chose of all ways to put the adapters together: the agent that a user gets."""
+
+
+def released_rows(rows: Sequence[Evaluation], chosen: str) -> list[Evaluation]:
+    """Return the episodes of the arm that validation chose, as those of `released`.
+
+    Args:
+        rows: Test episodes of one world.
+        chosen: Name of an arm; without any episode of it there are none of `released`.
+
+    >>> released_rows([], "composed")
+    []
+    """
+    return [row.model_copy(update={"arm": RELEASED}) for row in rows if row.arm == chosen]
 
 
 def routing_controls(rows: Sequence[Evaluation], seed: int) -> list[Evaluation]:

@@ -26,7 +26,7 @@ from trace_assets.evaluation.arms import (
 )
 from trace_assets.records import NO_ADAPTER
 from trace_assets.routing.sets import members_of
-from trace_assets.tournament.controls import RANDOM_ROUTING, SWAPPED_ROUTING
+from trace_assets.tournament.controls import RANDOM_ROUTING, RELEASED, SWAPPED_ROUTING
 
 Played = tuple[int, str]
 """A world and an arm."""
@@ -79,6 +79,7 @@ def _definition(arm: str, played: Collection[str], trained: bool) -> str:
             SEQUENTIAL,
             TOGETHER,
             SUM,
+            RELEASED,
         )
     ):
         return BASE

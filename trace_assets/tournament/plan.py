@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from trace_assets.errors import InputError
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.tournament.arms import arm_named
+from trace_assets.tournament.controls import RELEASED
 
 PLAN, REGISTER = "plan.json", "register.json"
 PRIMARY = 3
@@ -261,7 +262,11 @@ def default_plan(worlds: int, first_seed: int, settings: dict[str, Any], look: i
         ),
         primary=primary,
         look=look,
-        secondary=(Comparison(arm=ours, rival=other), Comparison(arm="mixed_grpo", rival="base")),
+        secondary=(
+            Comparison(arm=ours, rival=other),
+            *(Comparison(arm=RELEASED, rival=rival) for rival in ("mixed_grpo", ours)),
+            Comparison(arm="mixed_grpo", rival="base"),
+        ),
         predictions=(
             Prediction(
                 comparison=f"{ours} - base", says="better", because="its environments pay what is lacking"

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import InputError
-from trace_assets.records import Evaluation, LedgerEntry
+from trace_assets.evaluation.choice import chosen_arm
+from trace_assets.records import CompositionChoice, Evaluation, LedgerEntry
 from trace_assets.store import Home
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
-from trace_assets.tournament.controls import routing_controls
+from trace_assets.tournament.controls import released_rows, routing_controls
 from trace_assets.tournament.entries import Entry, play_entry, read_entry, task_results
 from trace_assets.tournament.plan import Plan, World, read_plan
 from trace_assets.tournament.process import play_home, toml
@@ -167,7 +168,10 @@ def collect(folder: Path, plan: Plan, world: int) -> None:
     rows = [row for row in store.read(Evaluation) if row.split == "test"]
     if not rows:
         raise InputError(f"world {world} has no trial of a test task in {home.path}.")
-    rows += routing_controls(rows, world)
+    rows += [
+        *routing_controls(rows, world),
+        *released_rows(rows, chosen_arm(store.read(CompositionChoice))),
+    ]
     spent: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for entry in store.read(LedgerEntry):
         own = spent[entry.asset, entry.kind, entry.unit]
