@@ -26,6 +26,8 @@ from trace_assets.report.headline import (
     who_played,
 )
 
+MOST_GROUNDS = 2
+"""Grounds of a decision that the table tells: with all of them one candidate would fill the screen."""
 MOST_FALLEN = 12
 """Proposals that became nothing which are told."""
 
@@ -77,11 +79,18 @@ def print_loop(data: ReportData, console: Console) -> None:
 
 
 def capability_table(data: ReportData, *, wide: bool = True) -> Table:
-    """Return all candidates, kept ones first; a narrow table leaves out the two error rates and p."""
+    """Return all candidates, kept ones first.
+
+    A narrow table leaves out the two error rates and p, and none has a column of decisive shares where no
+    candidate has one; `unmeasured` says why. The report and `trace sql` have everything.
+    """
     table = _table("What the agent lacks", "95 % intervals from a bootstrap over tasks")
     several = len({row.target for row in data.contrasts}) > 1
     table.add_column("capability", ratio=2, min_width=14)
-    figures = ("ER-", "ER+", "gap", "coverage", "decisive", "p / q") if wide else ("gap", "coverage", "q")
+    with_shares = wide and any(row.share is not None for row in data.decisive)
+    figures = ["ER-", "ER+", "gap", "coverage", "decisive", "p / q"] if wide else ["gap", "coverage", "q"]
+    if wide and not with_shares:
+        figures.remove("decisive")
     for name in figures:
         table.add_column(name, no_wrap=True)
     table.add_column("decision", ratio=3, min_width=14)
@@ -106,7 +115,7 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
             *(rates if wide else ()),
             _stacked(row.gap, row.gap_low, row.gap_high, row.n_failed_relevant + row.n_passed_relevant),
             _stacked(row.coverage, row.coverage_low, row.coverage_high, row.n_failed),
-            *((_decisive(shares.get((row.target, row.capability_id))),) if wide else ()),
+            *((_decisive(shares.get((row.target, row.capability_id))),) if with_shares else ()),
             f"{p}\n{q}" if wide else q,
             _decision(decision) + ("" if wide else _told(shares.get((row.target, row.capability_id)))),
         )
@@ -150,7 +159,20 @@ def _decision(decision: SelectedCapability | None) -> str:
     said = formatting.decision(decision.verdict, decision.kept)
     found = decision.kept and not decision.overridden_by
     word = f"[bold green]{said}, {decision.rank}[/]" if found else f"[yellow]{said}[/]"
-    return f"{word}\n{escape(decision.reason)}"
+    return f"{word}\n{escape(_first(decision.reason.removeprefix('promising: ')))}"
+
+
+def _first(reason: str) -> str:
+    """Return the first grounds of a decision, and how many more there are.
+
+    >>> _first("a; b; c; d")
+    'a; b; and 2 more'
+    >>> _first("a; b; c")
+    'a; b; c'
+    """
+    grounds = reason.split("; ")
+    more = len(grounds) - MOST_GROUNDS
+    return reason if more < 2 else "; ".join([*grounds[:MOST_GROUNDS], f"and {more} more"])
 
 
 def environment_table(data: ReportData) -> Table:
