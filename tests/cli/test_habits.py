@@ -103,6 +103,16 @@ def test_quiet_says_the_result_alone_and_verbose_what_begins(
     assert "→ config/discovery" in said and "✓ config/discovery" in said and os.environ["TRACE_HOME"] in said
 
 
+def test_settings_that_are_written_for_the_first_time_are_no_line_and_changed_ones_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sync = ("sync", "--select", "config/discovery")
+    assert trace(monkeypatch, *sync) == 0
+    assert "✓ config/discovery" not in capsys.readouterr().err
+    assert trace(monkeypatch, *sync, "--set", "discovery.seed=103") == 0
+    assert "✓ config/discovery" in capsys.readouterr().err
+
+
 def test_an_error_shows_where_it_arose_only_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

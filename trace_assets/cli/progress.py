@@ -26,7 +26,7 @@ from trace_assets.cli.loudness import Loudness, described, loudness
 from trace_assets.cli.options import console as make_console
 from trace_assets.definitions import graph
 from trace_assets.orchestration.instance import prepare_instance, register_batches
-from trace_assets.orchestration.planner import Item, Step
+from trace_assets.orchestration.planner import NEVER, Item, Step
 from trace_assets.orchestration.recovery import RecoveryReport
 from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Answer, AtRisk, Synced, open_pool, sync
@@ -164,7 +164,7 @@ class _Lines:
         if not what.made:
             self.console.print(f"[red]✗[/] {escape(str(item))}: {escape(what.error)}", soft_wrap=True)
         else:
-            if not self.quiet:
+            if not self.quiet and not self._is_first_settings(item):
                 rows = "" if what.rows is None else f"{what.rows} rows, "
                 why = escape(self.reasons.get(item, ""))
                 mark = "[yellow]○[/]" if what.is_empty else "[green]✓[/]"
@@ -177,6 +177,11 @@ class _Lines:
             if not self.quiet:
                 for text in what.warnings:
                     self.console.print(f"  [yellow]warning[/] {escape(text)}", soft_wrap=True)
+
+    def _is_first_settings(self, item: Item) -> bool:
+        """Whether settings are written for the first time: no news but for those who want every line."""
+        first = self.reasons.get(item) == NEVER
+        return first and item.asset.startswith("config/") and loudness() != Loudness.verbose
 
 
 Paused = Callable[[], AbstractContextManager[None]]

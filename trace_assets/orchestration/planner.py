@@ -33,6 +33,10 @@ MANY = 100
 """From so many partitions on, Dagster notes the version of the last one made in place of all."""
 
 
+NEVER = "never materialized"
+"""Why an item is due that was not made yet."""
+
+
 @dataclass(frozen=True, order=True)
 class Item:
     """One asset, or one partition of it.
@@ -295,7 +299,7 @@ class Planner:
         """
         node, made = self.nodes[item.asset], self._made[item.asset].get(item.partition)
         if made is None:
-            return {"never materialized": "missing"}
+            return {NEVER: "missing"}
         settled, words = self._standing(item) == "settled", dict[str, Cause]()
         if not settled and node.code is not None and made.tags.get(CODE) != node.code:
             is_section = item.asset.startswith("config/")
