@@ -84,8 +84,10 @@ def test_the_sync_ends_with_its_run(study: Study, tmp_path: Path, monkeypatch: p
     assert process.poll() == -signal.SIGKILL
     child = int(mark.read_text())
     for _ in range(100):
-        state = Path(f"/proc/{child}/stat")
-        if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+        try:
+            if Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return
+        except (FileNotFoundError, ProcessLookupError):  # before it was opened, or while it was read
             return
         time.sleep(0.05)
     os.kill(child, signal.SIGKILL)

@@ -133,6 +133,17 @@ def test_a_process_id_that_was_given_again_is_another_process() -> None:
     assert healing._gone(2**22 - 7, time.time())
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
+def test_a_process_that_ends_while_it_is_looked_at_has_ended(
+    error: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(path: str, **_: object) -> None:
+        raise error(path)
+
+    monkeypatch.setattr(healing, "open", ended, raising=False)
+    assert healing._gone(os.getpid(), time.time())
+
+
 def test_a_dagster_home_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trace_assets.orchestration import instance as instances
     from trace_assets.orchestration.recovery import clear_half_made

@@ -251,7 +251,8 @@ def children(pid: int) -> list[int]:
     """The living children of a process."""
     found = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with suppress(FileNotFoundError):
+        # It may end before its file is opened, or while it is read.
+        with suppress(FileNotFoundError, ProcessLookupError):
             if ") Z " not in Path(f"/proc/{child}/stat").read_text():
                 found.append(int(child))
     return found

@@ -235,7 +235,7 @@ def _gone(pid: int, seen: float) -> bool:
             ticks = int(file.read().rsplit(")", 1)[1].split()[19])
         with open("/proc/uptime", encoding="utf-8") as file:
             booted = time.time() - float(file.read().split()[0])
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or while it was read
         return os.path.isdir("/proc/self")
     return booted + ticks / os.sysconf("SC_CLK_TCK") > seen + 1.0
 
