@@ -8,15 +8,17 @@ from tests.audit_fixtures.unforeseen.runner import VALUES, Unforeseen, unforesee
 
 ALL = unforeseen()
 NOT_SEEN = {
+    *(("broken", name) for name in ("airline_bag_allowance", "retail_return_window")),
     *(("broken", name) for name in ("airline_cancel_fare", "airline_cancel_health", "airline_two_changes")),
     *(("broken", name) for name in ("bank_consent", "bank_fee_refund", "hotel_refuse_or_hand_over")),
     *(("broken", name) for name in ("hotel_right_booking", "library_fines", "library_two_loans")),
     *(("broken", name) for name in ("retail_cheapest_variant", "telecom_refuel_cap", "telecom_resume")),
+    ("mispaired", "library_claim_window"),
     *(("mispaired", name) for name in ("bank_string_numbers", "clinic_verify_change", "retail_all_pages")),
 }
 """Broken ones that pass without a contract, labelled runs and a model: the policy has to be understood."""
-WRONGLY_REJECTED = {("sound", "clinic_claims"), ("sound", "library_claim_window")}
-"""Sound ones that fail: a tool whose name does not say that it only looks, and a note that may be left."""
+WRONGLY_REJECTED: set[tuple[str, str]] = set()
+"""Sound ones that fail."""
 QUICK = {
     ("broken", "airline_cancel_insurance"),
     ("broken", "retail_cancel_reason"),

@@ -61,6 +61,46 @@ _TALKS = re.compile(
 """Tools by which an agent speaks or thinks: nothing is changed."""
 
 
+def describes_a_thing(description: str) -> bool:
+    """Tell whether a tool's description names what it answers instead of something to be done.
+
+    >>> told = ("Days from a date to today.", "The vaccinations of a patient.", "Returns the rate of a day.")
+    >>> [describes_a_thing(one) for one in told]
+    [True, True, True]
+    >>> done = ("Book a booster.", "Put a patient on the list.", "Returns an item of an order.", "Frobs.", "")
+    >>> [describes_a_thing(one) for one in done]
+    [False, False, False, False, False]
+    """
+    first, second, *_ = [*re.findall(r"[a-zà-ÿ']+", description.lower()), "", ""]
+    if first in READING or first.removesuffix("s") in READING - NOUNS:
+        return True
+    if first == "returns" and second == "the":  # the answer; what a customer sends back is `an item`
+        return True
+    if first in WRITING or first.removesuffix("s") in WRITING - NOUNS:
+        return False
+    return first in _DETERMINERS or second in _OF
+
+
+_DETERMINERS = frozenset(
+    {"the", "a", "an", "all", "any", "how", "number", "what", "when", "where", "whether", "which", "who"}
+)
+_OF = frozenset({"of", "since", "until", "between", "per", "from"})
+"""Words after a noun that tell what it is of."""
+
+
+def leaves_words(tool: str) -> bool:
+    """Tell whether a tool leaves a note, by its name: nothing that others act on is changed by it.
+
+    >>> [leaves_words(one) for one in ("add_note", "leaveComment", "cancel_order", "note_down", "notify")]
+    [True, True, False, False, False]
+    """
+    last = spoken(tool).rpartition(" ")[2].removesuffix("s")
+    return last in _NOTES and by_verb(tool) is not False
+
+
+_NOTES = frozenset({"note", "comment", "remark", "memo", "annotation"})
+
+
 def _by_effect(
     transcripts: Sequence[Transcript], unknown: set[str], reads: set[str], asked: frozenset[str]
 ) -> dict[str, bool]:

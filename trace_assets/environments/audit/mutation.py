@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.mutation import hands_over, leaves_words
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe
@@ -153,7 +153,8 @@ def extra_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
     script = probe.oracle(seed)
     for thing in dict.fromkeys(thing_of(one) for one in calls_in(script)):
         used = {one["name"] for one in calls_in(script) if thing_of(one) == thing}
-        for name, arguments in _other_writes(probe, seed, thing, used, rng)[:1]:
+        others = _other_writes(probe, seed, thing, used, rng)
+        for name, arguments in [one for one in others if not leaves_words(one[0])][:1]:
             added = {"id": "mutant", "name": name, "arguments": arguments}
             if hands_over(name) and not _writes(probe, script):
                 continue  # a refusal that is handed over is a refusal

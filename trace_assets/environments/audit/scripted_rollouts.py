@@ -133,7 +133,11 @@ class Probe:
     def writes(self, name: str) -> bool:
         """Tell whether a tool changes anything."""
         if name not in self._known:
-            self._known[name] = bool(mutation_marked([ToolSpec(name=name)])[0].mutates)
+            declared = (tool.get("function") or {} for tool in self.tools())
+            said = next(
+                (str(one.get("description") or "") for one in declared if one.get("name") == name), ""
+            )
+            self._known[name] = bool(mutation_marked([ToolSpec(name=name, description=said)])[0].mutates)
         return self._known[name]
 
     def oracle(self, seed: int) -> list[Action]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trace_assets.diagnosis.detectors.mutation import by_verb, describes_a_thing
 from trace_assets.diagnosis.detectors.verbs import READING, deed
 from trace_assets.environments.contract.answers import Side, answered_calls, paired
 from trace_assets.environments.contract.json_schema import infer_schema
@@ -151,15 +152,25 @@ def _parameters(schema: dict[str, Any]) -> dict[str, Any]:
 def mutation_marked(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
     """Return the tools with `mutates` filled in by name where the target does not say.
 
+    A name without a verb that is known leaves it to the description: one that names what is answered is of a
+    tool that looks. Otherwise it may change something.
+
     >>> [t.mutates for t in mutation_marked([ToolSpec(name="get_loan"), ToolSpec(name="renew_loan")])]
+    [False, True]
+    >>> days = ToolSpec(name="days_since", description="Days from a date to today.")
+    >>> [t.mutates for t in mutation_marked([days, ToolSpec(name="days_since")])]
     [False, True]
     """
     return [
-        tool
-        if tool.mutates is not None
-        else tool.model_copy(update={"mutates": not set(deed(tool.name).split()[:1]) & READING})
+        tool if tool.mutates is not None else tool.model_copy(update={"mutates": not _looks(tool)})
         for tool in tools
     ]
+
+
+def _looks(tool: ToolSpec) -> bool:
+    if set(deed(tool.name).split()[:1]) & READING:
+        return True
+    return by_verb(tool.name) is None and describes_a_thing(tool.description)
 
 
 class TargetDescription(Record):
