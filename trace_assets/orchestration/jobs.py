@@ -53,7 +53,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     """Materialize what is missing or stale, in order, until nothing is; each item is a run of its own."""
     study: Study = context.resources.study
     _same_history(context, study)
-    command = [sys.executable, "-m", "trace_assets", "sync", "--json"]
+    command = [sys.executable, "-m", "trace_assets", "sync", "--json", "--verbose"]
     command += [part for name in config.select for part in ("--select", name)]
     command += [part for name in config.again for part in ("--again", name)]
     command += ["--keep"] if config.keep else []
