@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -64,6 +65,29 @@ def one_rule(
     return cases
 
 
+def a_wish_a_thing(draw: int) -> list[Decided]:
+    """Two orders in a request, each to be cancelled or refunded; only what was sent can be refunded."""
+    rng = random.Random(draw)
+    words = {
+        "cancel_order": ("please cancel order {}", "can you call off order {}", "drop order {}, cancel it"),
+        "refund_item": (
+            "refund the mug of order {}",
+            "i want my money back for the mug in order {}",
+            "i do not like the mug of order {}, refund it",
+        ),
+    }
+    cases = []
+    for seed in range(SEEDS):
+        kind, other = rng.choice(list(words)), rng.choice(list(words))
+        text = rng.choice((" and ", ", then ")).join(
+            (rng.choice(words[kind]).format("A17"), rng.choice(words[other]).format("B20"))
+        )
+        row = {"get_order.status": "pending" if kind == "cancel_order" else "delivered"}
+        made = replace(case(seed, text, kind, row), thing="A17", things=frozenset({"A17", "B20"}))
+        cases.append(made)
+    return cases
+
+
 def plain(kind: str, rng: random.Random) -> str:
     return rng.choice(("I no longer want it.", "Please undo my purchase.", "Take it off my hands!"))
 
@@ -77,6 +101,11 @@ def test_two_wishes_are_no_leak(draw: int) -> None:
     asked = subject(two_wishes(draw))
     assert told.opening(asked).status != "fail"
     assert told.results(asked).status != "fail"
+
+
+@pytest.mark.parametrize("draw", range(10))
+def test_a_wish_for_each_of_two_things_is_no_leak(draw: int) -> None:
+    assert told.opening(subject(a_wish_a_thing(draw))).status != "fail"
 
 
 @pytest.mark.parametrize("draw", range(10))

@@ -37,6 +37,7 @@ class Decided:
         writes: Its changes in order, the same one after another once.
         thing: What they are about, or what was looked at last.
         reads: Tools that looked at the thing.
+        things: All that its calls of the episode are about, this one among them.
     """
 
     seed: int
@@ -47,6 +48,7 @@ class Decided:
     writes: tuple[str, ...]
     thing: str
     reads: frozenset[str]
+    things: frozenset[str] = frozenset()
 
 
 def decided(subject: Subject) -> list[Decided]:
@@ -92,6 +94,7 @@ def _decided(probe: Probe, seed: int, now: datetime) -> Decided:
         writes,
         thing,
         frozenset(one["name"] for one in looks if thing_of(one) == thing),
+        frozenset(map(thing_of, calls)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import combinations, pairwise, takewhile
 from typing import Any
 
@@ -31,6 +31,8 @@ from trace_assets.environments.contract.answers import parsed
 Row = dict[str, Hashable]
 MOST_WORDS, MOST_SIGNS = 400, 12
 ONE_DECISION = "every seed calls for the same decision, or too few for another"
+NAMED = 0.3
+"""How much more often a request names a deed where it is done than elsewhere, for it to be the wish."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -44,10 +46,41 @@ def opening(subject: Subject) -> Finding:
     cases = _one_wish([one for one in decided(subject) if "error" not in one.row.values()])
     same = set.intersection(*(set(_lines(one)) for one in cases)) if cases else set()
     rows = {one.seed: opening_features([line for line in _lines(one) if line not in same]) for one in cases}
-    texts = {one.seed: " ".join(_said(one)) for one in cases}
+    texts = {one.seed: clause_about(one.thing, one.things, " ".join(_said(one))) for one in cases}
     pairs = [pair for pair in pairs_of(cases) if _looked_for(of_pair(cases, pair), pair, texts)]
     found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs}
     return _finding(subject, found, "no decision that hangs on a look is to be told apart")
+
+
+def clause_about(thing: str, things: Collection[str], text: str) -> str:
+    """Return the part of a request that is about one thing: several are asked for several things.
+
+    >>> clause_about("B2", {"A1", "B2"}, "I do not like A1, refund it, and please cancel B2.")
+    ' please cancel B2.'
+    >>> clause_about("A1", {"A1", "B2"}, "I do not like A1, refund it, and please cancel B2.")
+    'I do not like A1, refund it, '
+    >>> clause_about("A1", {"A1"}, "Refund A1 and tell me."), clause_about("C3", {"A1"}, "Refund A1.")
+    ('Refund A1 and tell me.', 'Refund A1.')
+    """
+    named = sorted((text.find(one), one) for one in things if one and one in text)
+    place = next((n for n, (_, one) in enumerate(named) if one == thing), None)
+    if place is None:
+        return text
+    begin = _joint(text, *named[place - 1], named[place][0])[1] if place else 0
+    end = _joint(text, *named[place], named[place + 1][0])[0] if place + 1 < len(named) else len(text)
+    return text[begin:end]
+
+
+def _joint(text: str, at: int, thing: str, until: int) -> tuple[int, int]:
+    """Return where what is said of one thing ends, and where what is said of the next begins."""
+    begin = at + len(thing)
+    joints = list(_JOINTS.finditer(text, begin, until)) or list(re.finditer(",", text[:until]))[-1:]
+    last = next((one for one in reversed(joints) if one.start() >= begin), None)
+    return last.span() if last else (begin, begin)
+
+
+_JOINTS = re.compile(r"\b(?:and|then|also|plus)\b|[;.!?]")
+"""Where a request goes on to the next thing."""
 
 
 def _one_wish(cases: Sequence[Decided]) -> list[Decided]:
@@ -69,7 +102,7 @@ def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[
     }
     if len(deeds) == 2 and len({deed.split("_")[0] for deed in deeds}) == 1:
         return False
-    if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > 0.5 for k, o in (pair, pair[::-1])):
+    if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > NAMED for k, o in (pair, pair[::-1])):
         return False
     if len(deeds) == 2:
         return foretold(looked_at_by_all(cases), [one.kind for one in cases]) >= SURE
