@@ -37,7 +37,8 @@ class Decided:
         writes: Its changes in order, the same one after another once.
         thing: What they are about, or what was looked at last.
         reads: Tools that looked at the thing.
-        things: All that its calls of the episode are about, this one among them.
+        things: All that the calls of the episode are about, this one among them, what its own change names
+            beside it left out.
     """
 
     seed: int
@@ -94,8 +95,20 @@ def _decided(probe: Probe, seed: int, now: datetime) -> Decided:
         writes,
         thing,
         frozenset(one["name"] for one in looks if thing_of(one) == thing),
-        frozenset(map(thing_of, calls)),
+        _apart(calls, [one for one in changing if thing_of(one) == thing], thing),
     )
+
+
+def _apart(calls: Sequence[Call], about: Sequence[Call], thing: str) -> frozenset[str]:
+    """Return what the calls are about, without what one change names together: that is one thing.
+
+    >>> line = {"name": "resume", "arguments": {"customer": "C1", "line": "L2"}}
+    >>> look = {"name": "get_line", "arguments": {"line": "L2"}}
+    >>> _apart([look, line], [line], "C1"), _apart([look], [], "L2")
+    (frozenset({'C1'}), frozenset({'L2'}))
+    """
+    together = {str(value) for one in about for value in one["arguments"].values()} - {thing}
+    return frozenset(map(thing_of, calls)) - together
 
 
 def before_writes(probe: Probe, seed: int) -> list[tuple[Call, str, bool]]:

@@ -13,15 +13,18 @@ from typing import Any
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars, time_of
+from trace_assets.diagnosis.detectors.verb_forms import names_deed
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import read_condition
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.oracle_decisions import answered, decided
+from trace_assets.environments.audit.oracle_decisions import Decided, answered, decided
 from trace_assets.environments.audit.scripts import calls_in, thing_of
 from trace_assets.environments.contract.answers import parsed
 from trace_assets.stats.intervals import wilson
 
 MIN_SEEDS = 8
+NAMED = 0.8
+"""Share of the requests for a change that name it, from which on one that does not is for something else."""
 NO_RULE = "no list of conditions in the policy is about what the oracle changes"
 _YES = frozenset({"yes", "true"})
 _BESIDES = re.compile(r"\b(?:and|but|unless|if|when|where)\b")
@@ -36,7 +39,7 @@ def keeps_the_rule(subject: Subject) -> Finding:
     shows its word as a value. Where a field's condition asks for something besides, it is not known whether
     it holds.
     """
-    cases = [one for case in decided(subject) for one in _things(subject, case.seed)]
+    cases = [one for case in decided(subject) for one in _things(subject, case)]
     policy = PolicyText(_policy(subject))
     tools = [tool["function"]["name"] for tool in subject.probe.tools()]
     now = time_of(policy.now)
@@ -68,9 +71,11 @@ class _Thing:
         raw: What was told of it before it was changed, by tool.
         aside: What was told of things that nothing was done to.
         made: The changes that were made to it.
+        request: What the user said first in the episode.
     """
 
     seed: int
+    request: str = ""
     raw: dict[str, str] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
     made: set[str] = field(default_factory=set)
@@ -84,10 +89,11 @@ class _Thing:
         return found
 
 
-def _things(subject: Subject, seed: int) -> list[_Thing]:
+def _things(subject: Subject, case: Decided) -> list[_Thing]:
     """Return the objects of an episode that the oracle looked at, with what it did to each."""
-    found: dict[str, _Thing] = defaultdict(lambda: _Thing(seed))
-    for call, text, is_error in answered(subject.probe, seed):
+    request = " ".join(str(m.get("content") or "") for m in case.first if m["role"] == "user")
+    found: dict[str, _Thing] = defaultdict(lambda: _Thing(case.seed, request))
+    for call, text, is_error in answered(subject.probe, case.seed):
         one = found[thing_of(call)]
         if subject.probe.writes(call["name"]):
             one.made.add(call["name"])
@@ -140,12 +146,32 @@ def _judged(
             low=low,
             high=high,
         )
+    wanted = _wanted(tool, [one for one, _ in known])
+    heard = [(one, [i for i, held in enumerate(answers) if held]) for one, answers in known]
     for place, text in enumerate(listed):
-        alone = [one for one, answers in known if [i for i, held in enumerate(answers) if held] == [place]]
+        alone = [one for one, held in heard if held == [place] and one.seed in wanted]
         if len(alone) >= 3 and not any(tool in one.made for one in alone):
             unheard = f"never '{tool}' where it is right by '{text}' alone ({len(alone)} of them)"
             return Finding("fail", unheard, 0.0, len(known), bound)
     return Finding("pass", words, 0.0, len(known), bound, low=low, high=high)
+
+
+def _wanted(tool: str, cases: Sequence[_Thing]) -> set[int]:
+    """Return the episodes in which a change may have been asked for: where nobody did, leaving it is right.
+
+    Where requests that it is made for name it, those that do not are about something else.
+
+    >>> said = ["Cancel it, please.", "Can you cancel it?", "Cancel the other one.", "Change my bags."]
+    >>> made = [{"cancel_trip"}, {"cancel_trip"}, set(), set()]
+    >>> cases = [_Thing(n, text, made=made[n]) for n, text in enumerate(said)]
+    >>> sorted(_wanted("cancel_trip", cases)), sorted(_wanted("end_journey", cases))
+    ([0, 1, 2], [0, 1, 2, 3])
+    """
+    made = [names_deed(one.request, tool) for one in cases if tool in one.made]
+    named = bool(made) and sum(made) / len(made) >= NAMED
+    return {
+        one.seed for one in cases if tool in one.made or not (named and not names_deed(one.request, tool))
+    }
 
 
 # Whether the oracle's values are among those that are listed as the only ones.
