@@ -1,4 +1,4 @@
-"""Which sum of adapters stands for a round, and when rounds end."""
+"""Which sum of adapters, or which one for all, stands for a round, and when rounds end."""
 
 from __future__ import annotations
 
@@ -92,3 +92,23 @@ def test_trials_that_broke_count_for_nothing() -> None:
 def test_rounds_end_for_a_reason(given: tuple[float | None, int, int, float, int, int], words: str) -> None:
     said = why_last(*given)
     assert (words in said) if words else said == ""
+
+
+def test_the_one_adapter_for_all_stands_for_a_round_where_it_passes_most() -> None:
+    played = [
+        *BASE,
+        *rows("sum:a+b", {"old": 1.0, "new": 0.5}),
+        *rows("together", {"old": 1.0, "new": 0.9}),
+        *rows("mixed_grpo", {"old": 1.0, "new": 1.0}),
+    ]
+    assert choose_agent(played, ["a", "b", "together"]).members == ("together",)
+    assert choose_agent(played, ["a", "b"]).members == ("a", "b"), "it rests on another base model"
+
+
+def test_the_one_adapter_for_all_is_barred_where_it_forgets() -> None:
+    played = [
+        *BASE,
+        *rows("sum:a+b", {"old": 1.0, "new": 0.5}),
+        *rows("joint", {"old": 0.5, "new": 1.0}),
+    ]
+    assert choose_agent(played, ["a", "b", "joint"]).members == ("a", "b")

@@ -197,6 +197,16 @@ def test_the_rival_is_capped_beyond_eight_capabilities(
     assert _budget(Study.of(Home.open(tmp_path / "home"), settings)) == steps * 128
 
 
+@pytest.mark.parametrize(("rounds", "runs"), [(1, 2), (2, 3)])
+def test_the_rival_spends_what_the_one_adapter_for_all_takes_where_that_may_stand_for_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, runs: int
+) -> None:
+    monkeypatch.setattr("trace_assets.assets.adapter.taught", lambda _: ["a", "b"])
+    asked = [f"rounds.most={rounds}", 'training.single_arms=["together", "joining"]']
+    study = Study.of(Home.open(tmp_path / "home"), load_settings(overrides=asked, environment={}))
+    assert _budget(study) == runs * 2 * 22 * 128
+
+
 @pytest.mark.parametrize(("taught", "always", "due"), [(0, False, False), (0, True, True), (1, False, True)])
 def test_the_rival_is_trained_without_a_capability_only_where_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taught: int, always: bool, due: bool

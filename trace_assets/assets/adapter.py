@@ -13,6 +13,7 @@ from trace_assets.assets.environment_verdict import read_verdict
 from trace_assets.assets.pilot import read_pilot
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import require_extra
+from trace_assets.evaluation.rounds import FOR_ALL
 from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint
 from trace_assets.report.asset_report.training import adapter_exhibit
 from trace_assets.report.formatting import marked
@@ -189,6 +190,8 @@ def _folder(study: Study, name: str = "") -> Path:
 def _budget(study: Study) -> int:
     """Return the mixed arm's rollouts: those of all capabilities, of what joins them, and of later rounds.
 
+    Where rounds are played an adapter for all capabilities may stand for one, so its rollouts count too.
+
     The adapters of the capabilities can be trained on as many machines, the mixed arm is one run: uncapped it
     would be most of a large study's wall time.
     """
@@ -196,8 +199,9 @@ def _budget(study: Study) -> int:
     batch = section.tasks_per_iteration * section.group_size
     runs = max(int(section.mixed_always), len(taught(study)))
     runs = runs if section.mixed_rollouts else min(runs, MOST_MIXED_RUNS)
-    together = JOINING in section.single_arms and len(taught(study)) > 1
-    steps = (1 + together) * runs * section.iterations + -(-later_rollouts(study) // batch)
+    counted = {JOINING, *(FOR_ALL if study.settings.rounds.most > 1 else ())}
+    more = len(counted & {*section.single_arms}) if len(taught(study)) > 1 else 0
+    steps = (1 + more) * runs * section.iterations + -(-later_rollouts(study) // batch)
     if section.mixed_rollouts:
         steps = min(steps, max(1, section.mixed_rollouts // batch))
     return steps * batch

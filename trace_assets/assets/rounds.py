@@ -11,7 +11,7 @@ from trace_assets.assets.result import Figure, StageCheck, StageResult, TableRow
 from trace_assets.assets.routing import accepted_adapters
 from trace_assets.assets.trajectories import pass_figures
 from trace_assets.errors import require_extra
-from trace_assets.evaluation.rounds import AgentChoice, choose_agent
+from trace_assets.evaluation.rounds import FOR_ALL, AgentChoice, choose_agent
 from trace_assets.records import (
     Capability,
     Evaluation,
@@ -34,18 +34,22 @@ from trace_assets.workflows.rounds import played_rounds, rounds_of
     "round_agent",
     group="evaluation",
     records=(RoundAgent,),
-    deps=["adapter", "adapter_validation", "base_model"],
-    checks={"agent_chosen": "Some sum of adapters passes more validation tasks than the base model."},
+    deps=["adapter", "joint_adapters", "adapter_validation", "base_model"],
+    checks={
+        "agent_chosen": "Some sum of adapters, or the one for all, passes more validation tasks than the "
+        "base model."
+    },
     kinds=("pytorch", "huggingface"),
 )
 def write_round_agent(study: Study) -> StageResult:
-    """The sum of adapters that validation chooses, merged into the base model: where a next round begins."""
+    """What validation chooses, a sum of adapters or the one for all, merged: where a next round begins."""
     require_extra("torch", "train", "the agent of a round")
     from trace_assets.training.agent_model import merge_agent
 
     base = base_checkpoint(study)
-    own = {one.name: one for one in read_adapters(study) if one.kind == "capability"}
-    choice = choose_agent(study.store.read(Evaluation, "validation"), accepted_adapters(study))
+    own = {one.name: one for one in read_adapters(study) if one.kind in ("capability", *FOR_ALL)}
+    usable = [*accepted_adapters(study), *(name for name in FOR_ALL if name in own)]
+    choice = choose_agent(study.store.read(Evaluation, "validation"), usable)
     identity, path = "", ""
     if choice.members:
         folders = {name: whole_adapter(study, own[name]) for name in choice.members}
@@ -130,7 +134,8 @@ def _row(study: Study, now: Study, agent: RoundAgent, why: str) -> Round:
     known = pass_figures(played)
     names = {one.capability_id: one.name for one in now.store.read(Capability)}
     kept = [one for one in now.store.read(SelectedCapability) if one.kept and not one.overridden_by]
-    adapters = {one.name: one for one in read_adapters(now) if one.kind == "capability"}
+    adapters = {one.name: one for one in read_adapters(now)}
+    taught = [name for name, one in adapters.items() if one.kind == "capability"]
     taken = bool(agent.members) and (agent.delta or 0.0) >= study.settings.rounds.min_gain
     spent = stage_costs(now.store.read(LedgerEntry)).values()
 
@@ -150,7 +155,7 @@ def _row(study: Study, now: Study, agent: RoundAgent, why: str) -> Round:
         pass_rate_low=rate("pass_rate_low"),
         pass_rate_high=rate("pass_rate_high"),
         found=tuple(names.get(one.capability_id, one.capability_id) for one in kept),
-        taught=tuple(names.get(name, name) for name in adapters),
+        taught=tuple(names.get(name, name) for name in taught),
         warm_started=tuple(names.get(name, name) for name in agent.warm_started),
         agent_id=agent.agent_id,
         members=agent.members,

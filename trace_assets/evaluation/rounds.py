@@ -1,9 +1,9 @@
 """Which of a round's adapters stand for it as one model, and whether another round is worth playing.
 
-A round hands one model to the next: its base model with the exact sum of some adapters merged in. Validation
-has played every adapter and, once a task, each pair and the sum of all; the best of these is taken, except
-that none is which is shown to lose on some skill. So what was taught before is kept: it is part of the base
-model that losses are measured against.
+A round hands one model to the next: its base model with the exact sum of some adapters merged in, or with the
+one adapter that was trained for all capabilities. Validation has played every adapter and, once a task, each
+pair and the sum of all; the best of these is taken, except that none is which is shown to lose on some skill.
+So what was taught before is kept: it is part of the base model that losses are measured against.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trace_assets.evaluation.arms import choice_of
+from trace_assets.evaluation.arms import JOINT, SEQUENTIAL, TOGETHER, choice_of
 from trace_assets.records import NO_ADAPTER, Evaluation
 from trace_assets.routing.sets import members_of
 from trace_assets.stats.intervals import Estimate
@@ -25,6 +25,9 @@ FEWEST = 8
 TOLERATED = 0.02
 """Loss on a skill, in pass rate, that bars nothing, however certain it is."""
 
+FOR_ALL = (JOINT, SEQUENTIAL, TOGETHER)
+"""Adapters for all capabilities at once: each stands for a round alone, never in a sum."""
+
 Counts = Mapping[str, tuple[int, int]]
 """Task id to trials that passed, and trials that were judged."""
 
@@ -34,7 +37,8 @@ class AgentChoice:
     """What validation chose.
 
     Attributes:
-        members: The adapters whose sum is taken; none where no candidate passes more than the base model.
+        members: The adapters whose sum is taken, or the one for all; none where no candidate passes more than
+            the base model.
         compared: The choice against the base model; None where nothing was chosen.
         n_candidates: How many were compared.
         harmful: Those that are shown to lose on some skill.
@@ -49,17 +53,18 @@ class AgentChoice:
 
 
 def choose_agent(validation: Iterable[Evaluation], usable: Collection[str]) -> AgentChoice:
-    """Choose the sum of adapters that passes most validation tasks.
+    """Choose the sum of adapters, or the one adapter for all, that passes most validation tasks.
 
     Args:
-        validation: Evaluations on validation tasks; arms `base`, `adapter:<name>` and `sum:<names>` count.
-        usable: Adapters that may be chosen: those that learned their environment. Harm is judged here, of
+        validation: Evaluations on validation tasks; arms `base`, `adapter:<name>`, `sum:<names>` and those of
+            `FOR_ALL` count.
+        usable: Adapters that may be chosen: those that learned their environments. Harm is judged here, of
             each alone and of each sum.
     """
     counts: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     skills: dict[str, str] = {}
     for row in validation:
-        choice = choice_of(row.arm)
+        choice = row.arm if row.arm in FOR_ALL else choice_of(row.arm)
         if choice is None or not set(members_of(choice)) <= set(usable) or row.success is None:
             continue
         passed, judged = counts[choice].get(row.task_id, (0, 0))

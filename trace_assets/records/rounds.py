@@ -15,9 +15,9 @@ class RoundAgent(Record):
 
     base_id: str
     agent_id: str
-    """Content hash of the base model with the sum of the adapters merged in; empty where none was chosen."""
+    """Content hash of the base model with these adapters merged in; empty where none was chosen."""
     members: tuple[str, ...]
-    """The adapters of that sum."""
+    """The adapters of that sum, or the one for all capabilities."""
     adapter_ids: tuple[str, ...]
     """Their content hashes, in the same order."""
     path: str
@@ -35,7 +35,7 @@ class RoundAgent(Record):
     delta_low: float | None
     delta_high: float | None
     n_candidates: int
-    """Single adapters and sums that were compared."""
+    """Single adapters, sums and adapters for all that were compared."""
     harmful: tuple[str, ...]
     """Candidates that are shown to lose on some skill, and were not chosen for it."""
     training_rollouts: int
