@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from trace_assets.tournament.arms.imitated import Rft
 from trace_assets.tournament.arms.placebo import FailuresOnly, RandomCapability, ShuffledLabels
+from trace_assets.tournament.arms.placebo_environment import PlaceboEnvironment
 from trace_assets.tournament.arms.prompted import FewShot, Hints
 from trace_assets.tournament.arms.protocol import Arm
 
@@ -16,6 +17,7 @@ EVERY: tuple[Arm, ...] = (
     RandomCapability(),
     FailuresOnly(),
     ShuffledLabels(),
+    PlaceboEnvironment(),
 )
 ARMS: Mapping[str, Arm] = {arm.name: arm for arm in EVERY}
 """Every arm that a plan may name, or `trace tournament add-arm` adds."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trace_assets.errors import require_extra
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.settings import Training
-from trace_assets.store.files import replacing_file
-from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld
+from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
 
 if TYPE_CHECKING:
     from trace_assets.training.episodes import Player, Row
@@ -46,15 +44,9 @@ class Rft:
         from trace_assets.training.checkpoints import adapter_id
         from trace_assets.training.grpo import calm
 
-        done, path = folder / "spending.json", folder / "adapter"
-        if not done.is_file():  # a killed attempt begins anew: it takes as long as one adapter
-            meter = Meter(dict.fromkeys(KINDS, 0.0))
-            with calm(), meter.running():
-                meter.alone |= _make(world, path)
-            found = {"alone": meter.alone, "wall": meter.wall, "cpu": meter.cpu}
-            with replacing_file(done) as partial:
-                partial.write_text(json.dumps(found) + "\n", encoding="utf-8")
-        meter = Meter(**json.loads(done.read_bytes()))
+        path = folder / "adapter"
+        with calm():  # a killed attempt begins anew: it takes as long as one adapter
+            meter = metered(folder, lambda: _make(world, path))
         rows = world.on_test(self.name, folder, adapter_id(path), adapter=path)
         return Made(rows, meter.spent(len(rows)))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from trace_assets.evaluation.test_set_log import Configuration, open_test_split
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
+from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
 
 KINDS = ("training", "discovery", "audits", "pilots", "gradient probe", "checkpoint looks", "validation")
@@ -189,6 +191,27 @@ class Meter:
             }
             for n, (kind, unit, value) in enumerate([*rows, ("dollars", "USD", self.dollars)], start=1)
         ]
+
+
+def metered(folder: Path, make: Callable[[], Mapping[str, float]]) -> Meter:
+    """Make what an arm acts with, once: what it took is kept beside it, as `spending.json`.
+
+    Of an attempt that was killed the rollouts count, if they are counted by `make`, and the time does not.
+
+    Args:
+        folder: Of the arm.
+        make: Makes it, and returns kind to quantity.
+    """
+    done = folder / "spending.json"
+    if not done.is_file():
+        meter = Meter(dict.fromkeys(KINDS, 0.0))
+        with meter.running():
+            meter.alone |= make()
+        found = {"alone": meter.alone, "wall": meter.wall, "cpu": meter.cpu}
+        make_folder(folder)
+        with replacing_file(done) as partial_file:
+            partial_file.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    return Meter(**json.loads(done.read_bytes()))
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
