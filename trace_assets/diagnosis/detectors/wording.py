@@ -103,6 +103,22 @@ def imperative(name: str, *, by_name: bool = True) -> str:
     return f"{verb} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{verb} {rest}".strip()
 
 
+_CHECKING = frozenset(
+    {"authenticate", "calculate", "check", "compare", "compute", "estimate", "identify", "inspect"}
+    | {"scan", "test", "validate", "verify"}
+)
+"""Verbs of reading tools that do more than look something up."""
+
+
+def look(name: str, thing: str) -> str:
+    """Return what a reading tool does with a thing, as an order.
+
+    >>> look("get_order", "order"), look("checkIdentity", "tenant"), look("get_details_by_id", "line")
+    ('look up the order', 'check the identity', 'look up the line')
+    """
+    return imperative(name) if _verb_and_rest(name)[0] in _CHECKING else f"look up the {thing}"
+
+
 def title(sentence: str) -> str:
     """Return a sentence with a capital first letter and nothing else changed."""
     return sentence[:1].upper() + sentence[1:]

@@ -9,7 +9,7 @@ from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+from trace_assets.diagnosis.detectors.wording import gerund, look, noun, spoken, title
 
 MIN_USES = 3
 
@@ -40,7 +40,7 @@ class WriteWithoutRead:
                 proposals.append(
                     Proposal(
                         args={"tool": tool, "read": read, "argument": argument, "cues": corpus.cues(tool)},
-                        name=f"Look up the {thing} before {gerund(tool)}",
+                        name=f"{title(look(read, thing))} before {gerund(tool)}",
                         description=(
                             f"Before changing anything with '{spoken(tool)}', look at the same {thing} with "
                             f"'{spoken(read)}', so that what is done rests on how it really stands."
