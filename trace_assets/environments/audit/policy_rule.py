@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +19,7 @@ from trace_assets.diagnosis.detectors.write_against_policy import read_condition
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.oracle_decisions import Decided, answered, decided
 from trace_assets.environments.audit.scripts import calls_in, thing_of
+from trace_assets.environments.audit.told import clause_about
 from trace_assets.environments.contract.answers import parsed
 from trace_assets.stats.intervals import wilson
 
@@ -71,7 +72,7 @@ class _Thing:
         raw: What was told of it before it was changed, by tool.
         aside: What was told of things that nothing was done to.
         made: The changes that were made to it.
-        request: What the user said first in the episode.
+        request: What the user said of it first in the episode.
     """
 
     seed: int
@@ -92,9 +93,10 @@ class _Thing:
 def _things(subject: Subject, case: Decided) -> list[_Thing]:
     """Return the objects of an episode that the oracle looked at, with what it did to each."""
     request = " ".join(str(m.get("content") or "") for m in case.first if m["role"] == "user")
-    found: dict[str, _Thing] = defaultdict(lambda: _Thing(case.seed, request))
+    found: dict[str, _Thing] = {}
     for call, text, is_error in answered(subject.probe, case.seed):
-        one = found[thing_of(call)]
+        name = thing_of(call)
+        one = found.setdefault(name, _Thing(case.seed, clause_about(name, case.things, request)))
         if subject.probe.writes(call["name"]):
             one.made.add(call["name"])
         elif not is_error and not one.made:
@@ -148,30 +150,30 @@ def _judged(
         )
     wanted = _wanted(tool, [one for one, _ in known])
     heard = [(one, [i for i, held in enumerate(answers) if held]) for one, answers in known]
+    heard = [one for one, asked in zip(heard, wanted, strict=True) if asked]
     for place, text in enumerate(listed):
-        alone = [one for one, held in heard if held == [place] and one.seed in wanted]
+        alone = [one for one, held in heard if held == [place]]
         if len(alone) >= 3 and not any(tool in one.made for one in alone):
             unheard = f"never '{tool}' where it is right by '{text}' alone ({len(alone)} of them)"
             return Finding("fail", unheard, 0.0, len(known), bound)
     return Finding("pass", words, 0.0, len(known), bound, low=low, high=high)
 
 
-def _wanted(tool: str, cases: Sequence[_Thing]) -> set[int]:
-    """Return the episodes in which a change may have been asked for: where nobody did, leaving it is right.
+def _wanted(tool: str, cases: Sequence[_Thing]) -> list[bool]:
+    """Return of each thing whether a change may have been asked for: where nobody did, leaving it is right.
 
     Where requests that it is made for name it, those that do not are about something else.
 
     >>> said = ["Cancel it, please.", "Can you cancel it?", "Cancel the other one.", "Change my bags."]
     >>> made = [{"cancel_trip"}, {"cancel_trip"}, set(), set()]
     >>> cases = [_Thing(n, text, made=made[n]) for n, text in enumerate(said)]
-    >>> sorted(_wanted("cancel_trip", cases)), sorted(_wanted("end_journey", cases))
-    ([0, 1, 2], [0, 1, 2, 3])
+    >>> _wanted("cancel_trip", cases), _wanted("end_journey", cases)
+    ([True, True, True, False], [True, True, True, True])
     """
-    made = [names_deed(one.request, tool) for one in cases if tool in one.made]
+    speaks = [names_deed(one.request, tool) for one in cases]
+    made = [says for one, says in zip(cases, speaks, strict=True) if tool in one.made]
     named = bool(made) and sum(made) / len(made) >= NAMED
-    return {
-        one.seed for one in cases if tool in one.made or not (named and not names_deed(one.request, tool))
-    }
+    return [tool in one.made or says or not named for one, says in zip(cases, speaks, strict=True)]
 
 
 # Whether the oracle's values are among those that are listed as the only ones.
