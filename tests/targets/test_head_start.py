@@ -91,3 +91,29 @@ def test_a_fault_goes_to_the_taker_and_want_of_room_is_tried_again() -> None:
     threading.Event().wait(0.1)
     assert head_start.take(1).where == "MainThread"  # type: ignore[attr-defined]
     head_start.close()
+
+
+class Small(Fake):
+    """Room for so many that are not closed."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    def reset(self, seed: int) -> Any:
+        if sum(not one.closed for one in self.made) >= self.room:
+            raise SandboxUnavailable("all are busy")
+        return super().reset(seed)
+
+
+def test_what_was_begun_ahead_makes_way_for_what_is_asked_for() -> None:
+    fake = Small(2)
+    head_start = started(fake, [1, 2])
+    wait_for(fake, 2)
+    taken = head_start.take(1), head_start.take(3)
+    assert [one.seed for one in taken] == [1, 3]
+    assert [one.seed for one in fake.made if one.closed] == [2]
+    with pytest.raises(SandboxUnavailable, match="busy"):
+        head_start.take(4)
+    assert not any(one.closed for one in taken)  # type: ignore[attr-defined]
+    head_start.close()

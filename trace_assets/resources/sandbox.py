@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -62,9 +63,13 @@ def require_made(study: Study, capability_id: str, record: type[Record], asset: 
 
 
 def sandbox_config(study: Study) -> SandboxConfig:
-    """Return what the section `sandbox` asks for."""
+    """Return what the section `sandbox` asks for, with room for all episodes that training plays at once.
+
+    What a machine's cores suggest is too little for them where it has one or two, or where a setting asks
+    for more; one more may be on its way out.
+    """
     section = study.settings.sandbox
-    return SandboxConfig(
+    config = SandboxConfig(
         backend=section.backend,
         runtime=section.runtime,
         memory_mb=section.memory_mb,
@@ -72,6 +77,8 @@ def sandbox_config(study: Study) -> SandboxConfig:
         deadline_seconds=section.deadline_seconds,
         recompute_share=section.recompute_share,
     )
+    needed = math.ceil(study.settings.training.concurrency / config.max_sessions) + 1
+    return config.model_copy(update={"max_sandboxes": max(config.sandbox_limit, needed)})
 
 
 @contextmanager

@@ -105,6 +105,8 @@ class HeadStart:
     def take(self, seed: int) -> Session:
         """Return a live episode of a seed: one begun before, or else a new one.
 
+        Where there is no room for a new one, what was begun and not taken yet makes way.
+
         Raises:
             SandboxError: As its type says.
         """
@@ -117,10 +119,15 @@ class HeadStart:
                 return begun.result()
             except SandboxUnavailable:  # too many were begun at once; by now there may be room
                 continue
+        try:
+            return self._environment.reset(seed)
+        except SandboxUnavailable:
+            if not self.discard():
+                raise
         return self._environment.reset(seed)
 
-    def discard(self) -> None:
-        """End what was begun and not taken."""
+    def discard(self) -> int:
+        """End what was begun and not taken, and return how many were."""
         left = [begun for waiting in self._ready.values() for begun in waiting]
         self._ready.clear()
         for begun in left:
@@ -131,6 +138,7 @@ class HeadStart:
                     begun.result().close()
                 except SandboxError:
                     continue
+        return len(left)
 
     def close(self) -> None:
         """End everything."""
