@@ -46,7 +46,7 @@ def opening(subject: Subject) -> Finding:
     cases = _one_wish([one for one in decided(subject) if "error" not in one.row.values()])
     same = set.intersection(*(set(_lines(one)) for one in cases)) if cases else set()
     rows = {one.seed: opening_features([line for line in _lines(one) if line not in same]) for one in cases}
-    texts = {one.seed: clause_about(one.thing, one.things, " ".join(_said(one))) for one in cases}
+    texts = _texts(cases)
     pairs = [pair for pair in pairs_of(cases) if _looked_for(of_pair(cases, pair), pair, texts)]
     found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs}
     return _finding(subject, found, "no decision that hangs on a look is to be told apart")
@@ -94,19 +94,35 @@ def _one_wish(cases: Sequence[Decided]) -> list[Decided]:
 
 def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[int, str]) -> bool:
     """Whether a look tells two decisions apart, and not the wish for one thing or another."""
-    deeds = [kind for kind in pair if kind != NO_WRITE and not hands_over(kind)]
-    speak = {
-        (kind, deed): _share([names_deed(texts[one.seed], deed) for one in cases if one.kind == kind])
-        for kind in pair
-        for deed in deeds
-    }
+    deeds = _deeds(pair)
     if len(deeds) == 2 and len({deed.split("_")[0] for deed in deeds}) == 1:
         return False
-    if len(deeds) == 2 and all(speak[k, k] - speak[o, k] > NAMED for k, o in (pair, pair[::-1])):
+    if _wished(cases, pair, texts):
         return False
     if len(deeds) == 2:
         return foretold(looked_at_by_all(cases), [one.kind for one in cases]) >= SURE
     return looked_up(cases) >= SURE
+
+
+def _wished(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[int, str]) -> bool:
+    """Whether the requests name which of two changes they are for."""
+    speak = {
+        (kind, deed): _share([names_deed(texts[one.seed], deed) for one in cases if one.kind == kind])
+        for kind in pair
+        for deed in _deeds(pair)
+    }
+    return len(_deeds(pair)) == 2 and all(
+        speak[kind, kind] - speak[other, kind] > NAMED for kind, other in (pair, pair[::-1])
+    )
+
+
+def _deeds(pair: tuple[str, str]) -> list[str]:
+    return [kind for kind in pair if kind != NO_WRITE and not hands_over(kind)]
+
+
+def _texts(cases: Sequence[Decided]) -> dict[int, str]:
+    """Return what each request says of the thing that is decided on."""
+    return {one.seed: clause_about(one.thing, one.things, " ".join(_said(one))) for one in cases}
 
 
 def _share(values: Sequence[bool]) -> float:
@@ -170,14 +186,17 @@ def _digits(name: str, number: str) -> Row:
 def results(subject: Subject) -> Finding:
     """How results are written does not tell what is to be decided: order of fields, signs, digits, lengths.
 
-    The length of a list is a matter of its own: a rule may go by it. It is a leak where what else is shown
-    tells as much, and real runs do not decide by it.
+    Which of two changes is made is told by right where requests name it: then they are about other things,
+    with values of their own. The length of a list is a matter of its own: a rule may go by it. It is a leak
+    where what else is shown tells as much, and real runs do not decide by it.
     """
     cases = [one for one in decided(subject) if one.raw]
     rows = {one.seed: _written(one) for one in cases}
     numbers = {one.seed: _numbers_in(one) for one in cases}
+    texts = _texts(cases)
+    pairs = [pair for pair in pairs_of(cases) if not _wished(of_pair(cases, pair), pair, texts)]
     found = {}
-    for pair in pairs_of(cases):
+    for pair in pairs:
         own = of_pair(cases, pair)
         # Which places there are is what a look shows; how they are written is what is compared.
         common = set.intersection(*(set(rows[one.seed]) for one in own))
@@ -186,9 +205,7 @@ def results(subject: Subject) -> Finding:
             for one in own:
                 alike[one.seed] |= low_digits(place, numbers[one.seed][place])
         found[pair] = _told(alike, own, pair)
-    lengths = {
-        pair: told for pair in pairs_of(cases) if (told := _lengths(subject, of_pair(cases, pair), pair))
-    }
+    lengths = {pair: told for pair in pairs if (told := _lengths(subject, of_pair(cases, pair), pair))}
     worse = {pair: told for pair, told in lengths.items() if told.p <= subject.rules.max_told_p}
     return _finding(subject, {**found, **worse}, "no decision is to be told from how results are written")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -76,12 +77,15 @@ def _values(held: Mapping[str, Any], one: Mapping[str, Any], now: str | None) ->
 
 
 def _moments(held: Mapping[str, Any], now: datetime, hours: float) -> list[str]:
-    """Return moments on both sides of a limit, written as those that were seen."""
+    """Return moments on both sides of a limit, written as those that were seen.
+
+    They lie whole hours apart in pairs: minutes and seconds must not tell the side.
+    """
     shown = str(next(iter(known_values(dict(held))), ""))
     rng = random.Random("moments on both sides of a limit")
     far = max(FAR_HOURS, 3 * hours)
     ago = [rng.uniform(0.02, 0.95) * hours for _ in range(MOMENTS)]
-    ago += [rng.uniform(1.05 * hours, far) for _ in range(MOMENTS)]
+    ago += [one + math.ceil(rng.uniform(1.05 * hours, far) - one) for one in ago]
     found = [(now - timedelta(hours=one)).replace(microsecond=0) for one in ago]
     if len(shown) <= len("2024-05-15"):
         return sorted({one.strftime("%Y-%m-%d") for one in found})
