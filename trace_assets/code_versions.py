@@ -244,9 +244,12 @@ def _remembered() -> _Remembered:
 
 
 def remember() -> None:
-    """Keep the hashes that were found for the next process, where and if Python keeps its bytecode."""
+    """Keep the hashes that were found for the next process, where Python keeps its bytecode.
+
+    A process that is told to write none makes no folder for it, and uses the one that an installation made.
+    """
     known, file = _remembered(), ROOT / REMEMBERED
-    if known.stored == len(known.hashes) or sys.dont_write_bytecode:
+    if known.stored == len(known.hashes) or (sys.dont_write_bytecode and not file.parent.is_dir()):
         return
     written = file.with_suffix(f".{os.getpid()}")
     with suppress(OSError):  # as where it was installed by somebody else
