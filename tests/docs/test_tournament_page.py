@@ -21,6 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("desk-b", 3, "mixed_grpo composed joint routed sum base"),
         ("desk-c", 3, "oracle_routed joint routed mixed_grpo composed base"),
         ("desk-d", 3, "mixed_grpo composed base"),
+        ("desk-d-again", 3, "oracle_routed composed routed released joint mixed_grpo base"),
     ],
 )
 def test_the_sentences_and_the_table_are_those_of_the_tables(
