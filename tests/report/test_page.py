@@ -14,8 +14,9 @@ from rich.console import Console
 from tests.untrusted.test_printable import HOSTILE as STEERING
 from tests.untrusted.test_printable import STEERS
 from trace_assets.diagnosis.selection import empty_contrast
-from trace_assets.records import Capability, MessageRow, ProposedFinding, ToolCall
+from trace_assets.records import Capability, CompositionChoice, MessageRow, ProposedFinding, ToolCall
 from trace_assets.report.data import ReportData, Sample
+from trace_assets.report.headline import headline
 from trace_assets.report.page import render
 from trace_assets.report.terminal import print_diagnosis
 from trace_assets.report.views.deficits import deficits_view
@@ -417,3 +418,22 @@ def test_a_capped_rival_is_not_said_to_have_had_as_many_rollouts(complete: Repor
     page = words(render(replace(complete, adapters=adapters)))
     assert f"unequal rollouts, 1,408 beside {total:,} of all adapters together" in page
     assert "at equal rollouts" not in page
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"),
+    [
+        ("joint", "Taught 3 capabilities in one adapter for all (`joint`), the agent passes 91.0 % "),
+        ("sum", "Taught 3 capabilities and added all of them up, the agent passes 91.0 % "),
+        ("base", "No gain is shown: validation released the base model; taught 3 capabilities and routed, "),
+        ("together", "Taught 3 capabilities and routed to the right one, "),  # not played on test tasks
+    ],
+)
+def test_the_headline_is_of_what_validation_released(complete: ReportData, arm: str, said: str) -> None:
+    played = [row for row in complete.summary if row.arm not in ("joint", "sum", "together")]
+    routed = next(row for row in played if row.arm == "routed" and row.skill == "all")
+    played += [routed.model_copy(update={"arm": other, "pass_rate": 0.91}) for other in ("joint", "sum")]
+    unknown = dict.fromkeys(("pass_rate_low", "pass_rate_high", "behind", "behind_low", "behind_high"))
+    counted = {"refused": "", "n_tasks": 40, "n_trials": 80, "pass_rate": 0.9, **unknown}
+    released = CompositionChoice.model_validate({"arm": arm, "chosen": True, "runner_up": False, **counted})
+    assert headline(replace(complete, summary=played, choices=[released])).startswith(said)

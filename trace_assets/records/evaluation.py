@@ -67,7 +67,7 @@ class CompositionChoice(Record):
     key: ClassVar[tuple[str, ...]] = ("arm",)
 
     arm: str
-    """`base`, `routed`, `composed`, `sum`, `joint`, `sequential` or `consolidated`."""
+    """`base`, `routed`, `composed`, `sum`, `together`, `joint`, `sequential` or `consolidated`."""
     chosen: bool
     """Whether this is what is released: the highest pass rate of those that are not refused."""
     runner_up: bool

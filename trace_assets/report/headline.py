@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from trace_assets.evaluation.arms import BASE, COMPOSED, ROUTED, SUM
+from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.records import Contrast, Triage
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
@@ -17,23 +19,39 @@ _FAULTS = {
     "infrastructure": "broken by infrastructure",
     None: "not judged",
 }
+_WAYS = {
+    ROUTED: "and routed to the right one",
+    COMPOSED: "and added up those that a task calls for",
+    SUM: "and added all of them up",
+}
+"""How what was taught is put together; every other arm that can be released is one adapter."""
 
 
 def headline(data: ReportData) -> str:
-    """Return the result in one sentence, as far as the study has come; it claims only what is shown."""
-    base, routed = data.overall.get("base"), data.overall.get("routed")
-    if base and routed and routed.delta is not None and routed.delta_low is not None:
-        n = formatting.count(routed.n_tasks, "task")
-        gain = formatting.points(routed.delta, routed.delta_low, routed.delta_high)
+    """Return the result in one sentence, as far as the study has come; it claims only what is shown.
+
+    It is of the agent that validation released, which is what a user gets, and not always the routed one.
+    """
+    arm = chosen_arm(data.choices)
+    base, agent = data.overall.get(BASE), data.overall.get(arm)
+    if arm == BASE or agent is None:
+        arm, agent = ROUTED, data.overall.get(ROUTED)
+    if base and agent and agent.delta is not None and agent.delta_low is not None:
+        n = formatting.count(agent.n_tasks, "task")
+        gain = formatting.points(agent.delta, agent.delta_low, agent.delta_high)
         rates = (
-            f"the agent passes {formatting.percent(routed.pass_rate)} on {n} it had never seen, "
+            f"the agent passes {formatting.percent(agent.pass_rate)} on {n} it had never seen, "
             f"against {formatting.percent(base.pass_rate)} before: {gain} points"
         )
         adapters = sum(row.kind == "capability" for row in data.adapters)
         taught = formatting.count(adapters, "capability", "capabilities")
-        if routed.delta_low > 0:
-            return f"Taught {taught} and routed to the right one, {rates}."
-        return f"No gain is shown: taught {taught} and routed, {rates}."
+        if chosen_arm(data.choices) == BASE:
+            return (
+                f"No gain is shown: validation released the base model; taught {taught} and routed, {rates}."
+            )
+        if agent.delta_low > 0:
+            return f"Taught {taught} {_WAYS.get(arm, f'in one adapter for all (`{arm}`)')}, {rates}."
+        return f"No gain is shown: taught {taught} and {arm}, {rates}."
     if data.selected:
         failures = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
         candidates = formatting.count(len(data.selected), "candidate capability", "candidate capabilities")
