@@ -112,6 +112,7 @@ def test_from_an_empty_folder_it_finds_its_queries_its_worker_and_the_same_versi
     assert said[6] == {name: code_version(name) for name in DECIDED_BY}
 
 
+@pytest.mark.ci
 def test_from_an_empty_folder_its_commands_answer(installed: Path, tmp_path: Path) -> None:
     def trace(*arguments: str) -> str:
         variables = {

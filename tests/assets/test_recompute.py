@@ -126,6 +126,7 @@ def test_nothing_changed_runs_nothing(loop: Loop) -> None:
     assert loop.plan() == [] and loop.sync() == set()
 
 
+@pytest.mark.ci
 def test_a_threshold_that_admits_one_more_trains_that_one_alone(
     loop: Loop, calls: dict[str, list[str]]
 ) -> None:
@@ -302,7 +303,10 @@ def arrive(loop: Loop) -> Iterator[Callable[[str, Sequence[Task]], None]]:
         loop.forget(batch)
 
 
-@pytest.mark.parametrize("content", [None, b"other bytes"], ids=["gone", "altered"])
+@pytest.mark.parametrize(
+    "content",
+    [pytest.param(None, id="gone", marks=pytest.mark.ci), pytest.param(b"other bytes", id="altered")],
+)
 def test_tasks_that_were_lost_from_the_inbox_stop_nothing_else(
     loop: Loop, calls: dict[str, list[str]], content: bytes | None
 ) -> None:

@@ -95,6 +95,7 @@ def adapters(loop: Loop) -> list[Adapter]:
     return sorted(loop.study().store.read(Adapter), key=lambda one: one.name)
 
 
+@pytest.mark.ci
 def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     loop: Loop, calls: dict[str, list[str]]
 ) -> None:

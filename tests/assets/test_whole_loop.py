@@ -42,6 +42,7 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
     return raised.description
 
 
+@pytest.mark.ci
 def test_it_makes_what_is_due_and_then_nothing(study: Study) -> None:
     with prepare_instance(study.home) as instance:
         assert run(study, instance, EASY).success

@@ -63,6 +63,7 @@ def command(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return run
 
 
+@pytest.mark.ci
 def test_the_same_again_says_that_there_is_nothing_to_do(
     command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

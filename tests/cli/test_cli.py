@@ -48,6 +48,7 @@ def test_bad_file_beside_a_good_one_is_told_and_the_good_one_kept(
     assert "bad.json" in captured.err and "1 trajectories" in captured.out
 
 
+@pytest.mark.ci
 def test_diagnose_takes_files_in_first_tells_what_it_cannot_read_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,6 +89,7 @@ def test_report_and_sql_as_json(
     assert "contradict" in capsys.readouterr().err
 
 
+@pytest.mark.ci
 def test_quiet_says_the_result_alone_and_verbose_what_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_study_of_somebody_else_further_up_is_passed_by(
     assert study_above(below) is None
 
 
+@pytest.mark.ci
 def test_completion_knows_commands_settings_and_ready_queries() -> None:
     assert completed("trace dia") == ["diagnose"]
     assert "selection.min_gap=" in completed("trace sync --set selection.min_g")

@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from tests.quick import one_of_each
 from trace_assets.orchestration import recovery as healing
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.recovery import recover
@@ -57,7 +58,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     time.sleep(0.2)  # its worker, where it has one, goes by itself
 
 
-@pytest.mark.parametrize("kind", ["before", "crew"])
+@pytest.mark.parametrize("kind", one_of_each(["before", "crew"]))
 def test_a_killed_run_is_failed_its_slot_freed_and_its_item_due(home: Home, kind: str) -> None:
     process = start(home, kind)
     with prepare_instance(home) as instance:
@@ -86,6 +87,7 @@ def test_a_killed_run_is_failed_its_slot_freed_and_its_item_due(home: Home, kind
 
 
 @pytest.mark.parametrize("moment", ["recorded", "after"])
+@pytest.mark.ci
 def test_a_run_killed_after_its_work_was_recorded_keeps_its_books(home: Home, moment: str) -> None:
     """In the first case the mark of the interrupted item still lies there: made again it is booked twice."""
     (earlier, other) = (mark_due(home, name, "", "new files") for name in ("weights", "labels"))

@@ -243,6 +243,7 @@ def test_a_wrong_name_is_said_in_one_sentence(spec: str, words: str) -> None:
         load_analyst(spec)
 
 
+@pytest.mark.ci
 def test_third_parties_run_it_on_their_own(tmp_path: Path, trace_command: list[str]) -> None:
     (tmp_path / "theirs.py").write_text(
         "from trace_assets.diagnosis.detector_analyst import DetectorAnalyst\n"

@@ -47,7 +47,9 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("tools", [TOOLS, ()], ids=["specified", "inferred"])
+@pytest.mark.parametrize(
+    "tools", [pytest.param(TOOLS, id="specified"), pytest.param((), id="inferred", marks=pytest.mark.ci)]
+)
 def test_the_planted_deficits_are_the_first_candidates(
     desk: tuple[list[Trajectory], Mapping[str, str]], tools: Sequence[object]
 ) -> None:
@@ -94,6 +96,7 @@ def test_it_conforms(small: list[Trajectory]) -> None:
     assert check_analyst(DetectorAnalyst(Discovery(min_support=2)), small)
 
 
+@pytest.mark.ci
 def test_shuffled_outcomes_leave_nothing_to_select() -> None:
     trajectories = play(120)[0]
     rng, analyst, kept = random.Random(3), DetectorAnalyst(Discovery()), 0

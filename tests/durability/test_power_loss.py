@@ -87,6 +87,7 @@ def test_a_finished_command_is_on_the_disk(recorded: tuple[Small, CrashLayer, di
     assert small.versions() == wanted
 
 
+@pytest.mark.ci
 def test_a_home_goes_on_after_a_power_cut(recorded: tuple[Small, CrashLayer, dict[str, str]]) -> None:
     small, layer, wanted = recorded
     found = list(states(layer).values())

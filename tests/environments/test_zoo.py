@@ -84,6 +84,7 @@ def _level(animal: Animal) -> str:
 
 # The last ones of a level get furthest: all other checks look at them.
 @pytest.mark.parametrize("animal", _animals(reversed(ANIMALS), _level))
+@pytest.mark.ci
 def test_each_fault_fails_its_own_check_and_no_other(animal: Animal, keeper: Keeper) -> None:
     _is_caught(animal, keeper.audit(animal))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.quick import one_of_each
 from trace_assets.errors import InputError
 from trace_assets.formats import read_trajectories
 from trace_assets.formats.export import EXPORTERS, Selection, export
@@ -90,7 +91,7 @@ def file_name(format: str) -> str:
     return "out.jsonl" if format == "atif" else "out.parquet"
 
 
-@pytest.mark.parametrize("format", list(EXPORTERS))
+@pytest.mark.parametrize("format", one_of_each(EXPORTERS))
 @given(messages=conversations())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_form_gives_back_the_same_messages(

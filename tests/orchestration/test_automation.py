@@ -60,6 +60,7 @@ def test_light_layers_run_and_heavy_ones_wait_by_default(tmp_path: Path) -> None
         assert {asset.key.to_user_string() for asset in definitions.assets if is_heavy(asset)} == weighed  # type: ignore[union-attr, arg-type]
 
 
+@pytest.mark.ci
 def test_without_trajectories_only_the_settings_are_made_and_an_edit_makes_its_section(
     clockwork: Clockwork,
 ) -> None:

@@ -46,9 +46,9 @@ def _failures(works: Clockwork, keys: Sequence[AssetKey], partition: str | None)
 @pytest.mark.parametrize(
     ("heavy", "edit", "asset"),
     [
-        (False, "targets.seed=5", "tasks"),
+        pytest.param(False, "targets.seed=5", "tasks", marks=pytest.mark.ci),
         (True, "rollouts.temperature=0.3", "trajectories"),
-        (True, "rollouts.seed=9", "trajectories"),
+        pytest.param(True, "rollouts.seed=9", "trajectories", marks=pytest.mark.ci),
     ],
 )
 def test_an_edit_is_requested_and_refused(

@@ -38,6 +38,7 @@ def pair(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return adapter, points, folder
 
 
+@pytest.mark.ci
 def test_two_processes_train_what_one_does(pair: Trained, base: Path, tmp_path: Path) -> None:
     single = alone(base, tmp_path / "words", SECTION, together.Half())
     assert any(point.redrawn_groups for point in single[1]), "nothing was drawn anew"
@@ -106,6 +107,7 @@ def test_two_processes_on_one_server_train_what_one_does(
     same((adapter, points, folder), single, 1e-3 if changes else 1e-4)
 
 
+@pytest.mark.ci
 def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
     program = (
         "import atexit, os, pathlib, torch.distributed\n"

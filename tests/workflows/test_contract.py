@@ -222,6 +222,7 @@ def test_an_adapter_for_an_ingested_target_is_refused_with_the_reason(tmp_path: 
     assert "not the agent of 'shop'" in result.checks[0].detail
 
 
+@pytest.mark.ci
 def test_a_capability_of_an_ingested_target_gets_an_audited_environment(tmp_path: Path) -> None:
     study = study_at(tmp_path, "sandbox.backend=unsafe-subprocess", "synthesis.audit_seeds=12")
     write_trajectories(study.store, library(200, 3), "b")

@@ -105,6 +105,7 @@ def test_it_conforms_without_a_call_more_than_needed(
     assert len(contents) == len(set(contents)), "something was asked twice"
 
 
+@pytest.mark.ci
 def test_what_it_sends_does_not_depend_on_outcomes_or_names(
     honest: ChatServer, open_analyst: Open, trajectories: list[Trajectory], planted: list[Capability]
 ) -> None:

@@ -416,6 +416,7 @@ def test_ids_that_could_be_two_are_none() -> None:
     assert id_of("1", {"C1": "", "K1": ""}) == ""
 
 
+@pytest.mark.ci
 def test_a_hostile_text_is_read_in_time_that_grows_with_it_alone() -> None:
     for text in ("[" * 200_000, '{"a": "' * 30_000, "{" + '"' * 200_000, "[1, " * 50_000 + "x}"):
         assert isinstance(values_in(text[:200_000]), list)
