@@ -41,6 +41,13 @@ def calls(*named: tuple[str, dict[str, Any]], content: str | None = None) -> Mes
     return Message(role="assistant", content=content, tool_calls=made)
 
 
+def test_a_program_is_known_by_what_it_said_where_the_source_is_silent() -> None:
+    silent = Message(role="user", tool_calls=(ToolCall(id="u", name="check_phone", arguments={}),))
+    assert case(OFFER, user("Thanks ###STOP###"), user_policy=None).simulated
+    assert not case(OFFER, silent, user("Thanks."), user_policy=None).simulated
+    assert case(OFFER, silent, user("Thanks.")).simulated
+
+
 # --- contradiction
 
 

@@ -82,7 +82,7 @@ class Case:
     """
 
     trajectory: Trajectory
-    known: Known = field(default_factory=Known)
+    known: Known
 
     @cached_property
     def transcript(self) -> Transcript:
