@@ -302,6 +302,20 @@ def test_without_a_cue_nothing_is_proposed() -> None:
     assert WriteAgainstState().propose(corpus(*each("hello", "look", "pay", count=9), *refrained)) == []
 
 
+def test_without_a_cue_a_state_must_let_twice_as_many_refrain_as_another_does() -> None:
+    broke = user("The mug of K4821 broke.")
+    refunded = each("hello", "look", "pay", count=9)
+
+    def proposed(left_open: int) -> list[str]:
+        left = [[broke, SHUT, agent("no")]] * 3 + [[broke, OPEN, agent("no")]] * left_open
+        found = WriteAgainstState().propose(corpus(*refunded, *left))
+        return [one.subject[2] for one in found if one.subject[1] == "window"]
+
+    assert proposed(0) == ["closed"]
+    assert proposed(9) == ["closed"], "9 of 18 beside 3 of 3"
+    assert proposed(10) == []
+
+
 def test_a_field_with_one_value_or_more_than_eight_is_no_state() -> None:
     def proposed(kinds: int) -> set[str]:
         """All in one state `open`, and so many more."""
