@@ -311,7 +311,6 @@ def open_account(
         partition: The same.
         stage: Stage of the pipeline, for the ledger.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / "account.lock", "the model server's account of this home"):
         _give_up_interrupted(folder)
         account = Account(section, folder, asset, partition, totals(read_calls(folder)), stage)

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise, takewhile
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.values import leaves, tells_error, time_of
+from trace_assets.diagnosis.detectors.values import leaves, tells_error
 from trace_assets.diagnosis.detectors.verb_forms import names_deed
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import foretold
@@ -243,22 +243,15 @@ def _order(value: Any, path: str, row: Row) -> None:
 
 
 MOST_NUMBERS, MIN_SPREAD = 6, 8
-_TO_THE_HOUR = 4
-"""How many numbers of a moment a rule of age goes by, at most: year, month, day, hour."""
 
 
 def _numbers_in(one: Decided) -> dict[str, int]:
-    """Return the numbers within the values of what was looked at, by place: a moment has several.
-
-    Of a moment those to the hour are left out: a rule that asks how long ago it was goes by them.
-    """
+    """Return the numbers within the values of what was looked at, by place: a moment has several."""
     found: dict[str, int] = {}
     for path, value in leaves({tool: parsed(text) for tool, text in one.raw.items()}):
         if not isinstance(value, bool) and isinstance(value, str | int | float):
-            numbers = list(enumerate(_NUMBER.findall(str(value))[:MOST_NUMBERS]))
-            if time_of(value) is not None:
-                numbers = numbers[_TO_THE_HOUR:]
-            found |= {f"{path}: number {place}": int(number[-15:]) for place, number in numbers}
+            numbers = _NUMBER.findall(str(value))[:MOST_NUMBERS]
+            found |= {f"{path}: number {place}": int(number[-15:]) for place, number in enumerate(numbers)}
     return found
 
 
