@@ -14,7 +14,7 @@ def configuration(routing: str = "r1", target: str = "t1") -> Configuration:
 
 
 def test_the_same_configuration_is_one_opening(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "test_split.json"
+    path = tmp_path / "deep" / "down" / "test_split.json"
     first = open_test_split(path, configuration())
     again = open_test_split(path, configuration())
     assert (first.number, first.times, again.number, again.times) == (1, 1, 1, 2)

@@ -49,8 +49,8 @@ def arm_of(choice: str) -> str:
 
     >>> arm_of("none"), arm_of("mixed"), arm_of("cancel"), arm_of("merged:ties")
     ('base', 'mixed_grpo', 'adapter:cancel', 'merged:ties')
-    >>> arm_of("cancel+multi"), arm_of("joint")
-    ('sum:cancel+multi', 'joint')
+    >>> arm_of("cancel+multi"), arm_of("joint"), arm_of("round:2")
+    ('sum:cancel+multi', 'joint', 'round:2')
     """
     if choice.startswith((MERGED, ROUND)) or choice in SINGLES:
         return choice
