@@ -7,8 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from trace_assets.sandbox.errors import ProtocolError
-from trace_assets.sandbox.protocol import INT_MAX, INT_MIN, MAX_DEPTH, MAX_LINE, MAX_NODES, encode, parse
+from trace_assets.sandbox.errors import EnvironmentFault, ProtocolError
+from trace_assets.sandbox.protocol import (
+    INT_MAX,
+    INT_MIN,
+    MAX_DEPTH,
+    MAX_LINE,
+    MAX_NODES,
+    MAX_SCHEMA_NODES,
+    check_result,
+    encode,
+    parse,
+)
 
 Spelling = Callable[[object], bytes]
 
@@ -112,3 +122,20 @@ def test_the_longest_request() -> None:
     assert len(encode({"id": 1, "text": "a" * room})) == MAX_LINE
     with pytest.raises(ValueError, match=f"it takes {MAX_LINE + 1} bytes, past the limit of {MAX_LINE}"):
         encode({"id": 1, "text": "a" * (room + 1)})
+
+
+def test_values_of_all_parameters_of_all_tools_count_together() -> None:
+    def declared(name: str, values: int) -> dict[str, object]:
+        """Parameters of so many values: two tables and a word are three of them."""
+        properties: dict[str, object] = {f"p{n}": {} for n in range(values - 4)}
+        properties["p0"] = {"items": {}}
+        parameters = {"type": "object", "properties": properties}
+        return {
+            "type": "function",
+            "function": {"name": name, "description": "", "parameters": parameters},
+        }
+
+    half = MAX_SCHEMA_NODES // 2
+    check_result("tools", [declared("one", half), declared("two", MAX_SCHEMA_NODES - half)])
+    with pytest.raises(EnvironmentFault, match=f"of {MAX_SCHEMA_NODES + 1} values"):
+        check_result("tools", [declared("one", half), declared("two", MAX_SCHEMA_NODES - half + 1)])
