@@ -71,6 +71,13 @@ def test_worked_example_of_the_method() -> None:
     assert result.gap_high == pytest.approx(0.54 + hypot(high_1 - 0.70, 0.16 - low_2), abs=0.03)
 
 
+def test_who_played_is_named_where_that_is_known() -> None:
+    labels, triage = worked_example()
+    (unknown,) = contrast(labels, triage, QUICK, "t")
+    (known,) = contrast(labels, [one.model_copy(update={"policy": "m-1"}) for one in triage], QUICK, "t")
+    assert (unknown.policies, known.policies) == ((), ("m-1",))
+
+
 def test_same_result_for_any_order_of_rows() -> None:
     labels, triage = worked_example()
     labels += [label(i, "NA" if i % 3 else "LACKING", name="d") for i in range(100)]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.diagnosis.test_triage import ASKED, OFFER, YES, action, agent, called, ruling, user
 from trace_assets.diagnosis.attribution import script as contradictions
+from trace_assets.diagnosis.attribution import simulator
 from trace_assets.diagnosis.attribution.case import Case, Known
 from trace_assets.diagnosis.attribution.ending import agents_end, broken_stop, outage, recorded_fault
 from trace_assets.diagnosis.attribution.grading import not_judged, tool_exception
@@ -382,6 +383,17 @@ def test_a_tool_that_worked_before_and_another_that_works_after_excuse_nothing()
 
 def test_a_call_without_an_answer_broke_nothing() -> None:
     assert tool_exception(case(ASKED, calls(("get", {})))) is None
+
+
+def test_a_hand_over_is_wanted_where_a_check_of_its_own_decides() -> None:
+    checks = (
+        Check(name="actions/transfer", kind="action", passed=False, gates=True),
+        Check(name="actions/cancel", kind="action", passed=False, gates=False),
+    )
+    one = case(checks=checks)
+    wanted = [name for name in ("transfer", "cancel", "refund") if simulator._is_judged(one, name)]
+    assert wanted == ["transfer"]
+    assert simulator._is_judged(case(), "transfer"), "nobody says how it is graded"
 
 
 # --- the simulated user
