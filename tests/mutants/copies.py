@@ -49,6 +49,8 @@ class Copy:
         places = dict.fromkeys(("base", "platbase"), str(environment))
         listing = Path(sysconfig.get_path("purelib", "venv", vars=places), "tree.pth")
         listing.write_text("\n".join([str(folder), *packages, coverage, ""]))
+        # As `make` does: without, every test that starts a command compiles and hashes the package anew.
+        subprocess.run([sys.executable, "-m", "compileall", "-q", folder / "trace_assets"], check=True)
         return cls(folder)
 
     def pytest(self, *arguments: str, seconds: float | None = None, **variables: str) -> int:
