@@ -49,12 +49,12 @@ CLAIMS = (
     Claim("better than GRPO on the target's own tasks", "mixed_grpo"),
     Claim("better than one adapter for all capabilities", "joint"),
     Claim("better than merged adapters", "merged:"),
-    Claim("better than prompt optimisation (GEPA)", "", "there is no such arm"),
+    Claim("better than prompt optimisation (GEPA)", "gepa_"),
     Claim("better than generic environments (AWM, ADP)", "", "there is no such arm"),
     Claim("gains more than GRPO on the target from more rollouts", "", "a study has one budget"),
     Claim("gains from more capabilities", "", "a study teaches all that it keeps"),
 )
-"""As the paper makes them; the one about merged adapters holds where it does for each way of merging."""
+"""As the paper makes them; those about merged adapters and GEPA hold where they do for each such arm."""
 
 OF_VERDICT: dict[str, Standing] = {
     "better": "supported",
@@ -89,5 +89,6 @@ def _stands(claim: Claim, scored: Score) -> Stands:
 
 def _is_about(claim: Claim, one: Shown, ours: str) -> bool:
     rival = one.comparison.rival
-    named = rival.startswith(claim.rival) if claim.rival.endswith(":") else rival == claim.rival
+    of_many = claim.rival.endswith((":", "_"))
+    named = rival.startswith(claim.rival) if of_many else rival == claim.rival
     return named and one.comparison.arm == ours

@@ -48,7 +48,7 @@ class Call:
     Attributes:
         asset: What it was made for.
         partition: The same.
-        kind: `discover`, `merge`, `label`, `triage`, `write` or `mend`.
+        kind: `discover`, `merge`, `label`, `cause`, `triage`, `reflect`, `write` or `mend`.
         prompt_tokens: Read by the server.
         cached_tokens: Those of them that came from its prompt cache.
         completion_tokens: Written by it.

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from trace_assets.diagnosis.llm.reading import read_reply
 
-Kind = Literal["discover", "merge", "label", "cause", "triage"]
+Kind = Literal["discover", "merge", "label", "cause", "triage", "reflect"]
 
 MOST_COMPLAINTS = 12
 """What is wrong with an answer is told to the model in at most so many lines."""

@@ -9,11 +9,14 @@ from trace_assets.tournament.arms.placebo import FailuresOnly, RandomCapability,
 from trace_assets.tournament.arms.placebo_environment import PlaceboEnvironment
 from trace_assets.tournament.arms.prompted import FewShot, Hints
 from trace_assets.tournament.arms.protocol import Arm
+from trace_assets.tournament.arms.reflected import Gepa
 
 EVERY: tuple[Arm, ...] = (
     Rft(),
     Hints(),
     FewShot(),
+    Gepa("score"),
+    Gepa("checks"),
     RandomCapability(),
     FailuresOnly(),
     ShuffledLabels(),

@@ -18,6 +18,7 @@ from trace_assets.targets.embedded.advice import HINTS
 from trace_assets.targets.embedded.generator import MIXES
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld
+from trace_assets.tournament.arms.transcripts import written
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class FewShot(_Prompted):
                 shown.setdefault(row.capability_id, passed[row.trajectory_id])
         if not shown:
             return "no success shows any of the kept capabilities"
-        parts = [f"Example {n}:\n{_written(one)}" for n, one in enumerate(shown.values(), start=1)]
+        parts = [f"Example {n}:\n{written(one)}" for n, one in enumerate(shown.values(), start=1)]
         return Advice("\n\n".join(parts), "system", len(shown), True)
 
 
@@ -124,16 +125,6 @@ def _discovery(world: PlayedWorld) -> dict[str, float | None]:
         if (row.asset, row.kind) == ("trajectories", "rollouts")
     ]
     return {"discovery": sum(booked) if booked else None, "wall": None, "cpu": None, "dollars": None}
-
-
-def _written(one: Trajectory) -> str:
-    lines = []
-    for message in one.messages:
-        if message.role == "system":
-            continue
-        calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-        lines.append(f"{message.role}: {' '.join([message.content or '', *calls]).strip()}")
-    return "\n".join(lines)
 
 
 def advised(make: PolicyMaker, text: str, place: Place) -> Policy:
