@@ -50,11 +50,12 @@ CLAIMS = (
     Claim("better than one adapter for all capabilities", "joint"),
     Claim("better than merged adapters", "merged:"),
     Claim("better than prompt optimisation (GEPA)", "gepa_"),
-    Claim("better than generic environments (AWM, ADP)", "", "there is no such arm"),
+    Claim("better than generic environments", "generic_"),
     Claim("gains more than GRPO on the target from more rollouts", "", "a study has one budget"),
     Claim("gains from more capabilities", "", "a study teaches all that it keeps"),
 )
-"""As the paper makes them; those about merged adapters and GEPA hold where they do for each such arm."""
+"""As the paper makes them; those about merged adapters, GEPA and generic
+environments hold where they do for each such arm."""
 
 OF_VERDICT: dict[str, Standing] = {
     "better": "supported",

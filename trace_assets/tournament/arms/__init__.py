@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trace_assets.tournament.arms.generic import GenericDesk
 from trace_assets.tournament.arms.imitated import Rft
 from trace_assets.tournament.arms.placebo import FailuresOnly, RandomCapability, ShuffledLabels
 from trace_assets.tournament.arms.placebo_environment import PlaceboEnvironment
@@ -21,6 +22,7 @@ EVERY: tuple[Arm, ...] = (
     FailuresOnly(),
     ShuffledLabels(),
     PlaceboEnvironment(),
+    GenericDesk(),
 )
 ARMS: Mapping[str, Arm] = {arm.name: arm for arm in EVERY}
 """Every arm that a plan may name, or `trace tournament add-arm` adds."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from trace_assets.errors import require_extra
 from trace_assets.records import Message, Split, Task, ToolSpec, Verdict
-from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.store.content import text_version
 from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Episode, Step, Target
 from trace_assets.targets.timing import Prepares
-from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
+from trace_assets.tournament.arms import one_adapter
+from trace_assets.tournament.arms.protocol import Made, PlayedWorld
 
 
 class PlaceboEnvironment:
@@ -30,31 +29,18 @@ class PlaceboEnvironment:
 
     def refusal(self, world: PlayedWorld) -> str:
         """Nothing was trained: then there are neither environments nor a budget to be equal to."""
-        if not world.budget:
-            return "no adapter was trained in this world, so there are no rollouts to be equal to"
-        if world.study.settings.training.processes > 1:
-            return "training takes several processes (training.processes), and this arm takes one"
-        return ""
+        return one_adapter.refusal(world)
 
     def play(self, world: PlayedWorld, folder: Path) -> Made:
         """Train, and play the test tasks."""
-        require_extra("torch", "train", "training in a placebo environment")
-        from trace_assets.training.checkpoints import adapter_id
-
-        path = folder / "adapter"
-        meter = metered(folder, lambda: _train(world, path))
-        rows = world.on_test(self.name, folder, adapter_id(path), adapter=path)
-        return Made(rows, meter.spent(len(rows)))
+        return one_adapter.play(world, self.name, folder, lambda: _paid_by_a_coin(world))
 
 
-def _train(world: PlayedWorld, folder: Path) -> dict[str, float]:
-    """Train the adapter into its folder, and return the rollouts that it took.
-
-    An interrupted training goes on from its checkpoints.
-    """
+@contextmanager
+def _paid_by_a_coin(world: PlayedWorld) -> Iterator[Target]:
+    """Open the world's environments as one target."""
     from trace_assets.assets.curriculum import taught
     from trace_assets.resources.sandbox import read_environment, training_target
-    from trace_assets.training.grpo import train_adapter
 
     study = world.study
     with ExitStack() as stack:
@@ -62,23 +48,7 @@ def _train(world: PlayedWorld, folder: Path) -> dict[str, float]:
             CoinPaid(stack.enter_context(training_target(study, read_environment(study, name))))
             for name in sorted(taught(study))
         ]
-        adapter, curve = train_adapter(
-            name=PlaceboEnvironment.name,
-            kind="joint",
-            capability_id=None,
-            environment_id=None,
-            target=Mixture(PlaceboEnvironment.name, parts),
-            base_dir=base_folder(study),
-            base_id=base_checkpoint(study).base_id,
-            section=study.settings.training,
-            folder=folder,
-            rollout_budget=world.budget,
-        )
-    looked = sum(point.validation_n or 0 for point in curve)
-    return {
-        "training": float(adapter.rollouts),
-        "checkpoint looks": float(2 * adapter.validation_n + looked),
-    }
+        yield Mixture(PlaceboEnvironment.name, parts)
 
 
 class CoinPaid:
