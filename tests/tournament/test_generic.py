@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,12 +47,11 @@ def test_it_is_played_and_booked(
     pytest.importorskip("torch")
     opened: list[str] = []
 
-    @contextmanager
-    def another_word_target(desk: Any) -> Any:
+    def a_word_target(desk: Any) -> Any:
         opened.append(desk.desk)
-        yield words.WordTarget()
+        return nullcontext(words.WordTarget())
 
-    monkeypatch.setattr("trace_assets.tournament.arms.generic._opened", another_word_target)
+    monkeypatch.setattr("trace_assets.tournament.arms.generic.nullcontext", a_word_target)
     section = words.SECTION
     budget = 4 * section.tasks_per_iteration * section.group_size
     world = world_of_words(tmp_path, words, base, budget=budget)

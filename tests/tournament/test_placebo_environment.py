@@ -16,7 +16,7 @@ from tests.training.conftest import base, words
 from trace_assets.errors import TraceError
 from trace_assets.records import Message, Verdict
 from trace_assets.tournament.arms import ARMS
-from trace_assets.tournament.arms.placebo_environment import CoinPaid
+from trace_assets.tournament.arms.placebo_environment import coin_paid
 
 __all__ = ["base", "words"]
 ARM = ARMS["placebo_environment"]
@@ -37,7 +37,7 @@ def paid(target: Any, right: bool, episodes: int = 400) -> list[Verdict]:
 
 
 def test_what_is_paid_has_nothing_to_do_with_what_is_said(words: ModuleType) -> None:
-    target = CoinPaid(words.WordTarget())
+    target = coin_paid(words.WordTarget())
     right, wrong = paid(target, right=True), paid(target, right=False)
     assert right == wrong, "the coin is the episode's own, whatever the agent does"
     assert 150 < sum(bool(one.success) for one in right) < 250, "400 throws of a fair coin"
@@ -47,7 +47,7 @@ def test_what_is_paid_has_nothing_to_do_with_what_is_said(words: ModuleType) -> 
 
 
 def test_an_episode_that_breaks_is_not_paid_by_the_coin(words: ModuleType) -> None:
-    target = CoinPaid(words.WordTarget(lambda task, seed: True))
+    target = coin_paid(words.WordTarget(lambda task, seed: True))
     with pytest.raises(TraceError):
         paid(target, right=True, episodes=1)
 
@@ -59,7 +59,7 @@ def test_an_episode_that_breaks_is_not_paid_by_the_coin(words: ModuleType) -> No
         def episode(self, task: Any, *, seed: int) -> Any:
             return Unjudged(task.payload["word"], False)
 
-    assert {one.reward for one in paid(CoinPaid(Silent()), right=True, episodes=8)} == {None}
+    assert {one.reward for one in paid(coin_paid(Silent()), right=True, episodes=8)} == {None}
 
 
 @pytest.mark.train

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trace_assets.tournament.arms.binary import DirectBinary
 from trace_assets.tournament.arms.generic import GenericDesk
-from trace_assets.tournament.arms.imitated import Rft
+from trace_assets.tournament.arms.imitated import Rft, RftEnvironments
 from trace_assets.tournament.arms.placebo import FailuresOnly, RandomCapability, ShuffledLabels
 from trace_assets.tournament.arms.placebo_environment import PlaceboEnvironment
 from trace_assets.tournament.arms.prompted import FewShot, Hints
@@ -13,7 +14,9 @@ from trace_assets.tournament.arms.protocol import Arm
 from trace_assets.tournament.arms.reflected import Gepa
 
 EVERY: tuple[Arm, ...] = (
+    DirectBinary(),
     Rft(),
+    RftEnvironments(),
     Hints(),
     FewShot(),
     Gepa("score"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.generator import DeskName
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.targets.protocol import Target
 from trace_assets.tournament.arms import one_adapter
 from trace_assets.tournament.arms.protocol import Made, PlayedWorld
 
@@ -36,7 +34,7 @@ class GenericDesk:
 
     def play(self, world: PlayedWorld, folder: Path) -> Made:
         """Train, and play the test tasks."""
-        made = one_adapter.play(world, self.name, folder, lambda: _opened(other_desk(world)))
+        made = one_adapter.play(world, self.name, folder, lambda: nullcontext(other_desk(world)))
         return Made(made.rows, made.spent, f"trained on desk {other_desk(world).desk}")
 
 
@@ -56,8 +54,3 @@ def other_desk(world: PlayedWorld) -> EmbeddedTarget:
             validation_tasks=section.validation_tasks,
         )
     )
-
-
-@contextmanager
-def _opened(desk: EmbeddedTarget) -> Iterator[Target]:
-    yield desk

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import require_extra
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.settings import Training
+from trace_assets.targets.protocol import Target
+from trace_assets.tournament.arms.environments import environments
 from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
 
 if TYPE_CHECKING:
@@ -30,6 +33,10 @@ class Rft:
     about = "One LoRA that has learned the base model's own successes at the target's tasks."
     needs = "verdicts of the target"
 
+    def played_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
+        """Open what is played, and compared on."""
+        return nullcontext(world.study.target)
+
     def refusal(self, world: PlayedWorld) -> str:
         """Nothing was trained: then there is no budget to be equal to."""
         if not world.budget:
@@ -46,12 +53,24 @@ class Rft:
 
         path = folder / "adapter"
         with calm():  # a killed attempt begins anew: it takes as long as one adapter
-            meter = metered(folder, lambda: _make(world, path))
+            meter = metered(folder, lambda: _make(world, path, self.played_on(world)))
         rows = world.on_test(self.name, folder, adapter_id(path), adapter=path)
         return Made(rows, meter.spent(len(rows)))
 
 
-def _make(world: PlayedWorld, folder: Path) -> dict[str, float]:
+class RftEnvironments(Rft):
+    """The same in the world's environments: is it them, or the reinforcement, that the adapters owe it to?"""
+
+    name = "rft_environments"
+    about = "One LoRA that has learned the base model's own successes in the environments."
+    needs = "environments"
+
+    def played_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
+        """Open all environments that were trained in as one."""
+        return environments(world, self.name)
+
+
+def _make(world: PlayedWorld, folder: Path, opened: AbstractContextManager[Target]) -> dict[str, float]:
     """Train the adapter into its folder, and return the rollouts that it took."""
     from trace_assets.training.checkpoints import write_adapter
     from trace_assets.training.episodes import Player
@@ -60,26 +79,27 @@ def _make(world: PlayedWorld, folder: Path) -> dict[str, float]:
     from trace_assets.training.validation import split_held_out
 
     study, section = world.study, world.study.settings.training
-    base, target = base_folder(study), study.target
-    plan = make_plan(target.tasks("discovery"), section, world.budget)
-    held_out, _ = split_held_out(
-        target.tasks("validation"), section.validation_seeds, section.validation_episodes
-    )
-    with (
-        open_sampler(base, section, folder.parent / "sampler") as policy,
-        Player(
-            target,
-            policy,
-            seed=section.seed,
-            max_turns=section.max_turns,
-            concurrency=section.concurrency,
-        ) as player,
-    ):
-        passed = sample_passed(player, plan)
-        model = fresh_lora(base, section)
-        look = _Look(player, policy, model, held_out)
-        learn(model, passed, plan, section, look)
-        write_adapter(model, folder, base_checkpoint(study).base_id)
+    base = base_folder(study)
+    with opened as target:
+        plan = make_plan(target.tasks("discovery"), section, world.budget)
+        held_out, _ = split_held_out(
+            target.tasks("validation"), section.validation_seeds, section.validation_episodes
+        )
+        with (
+            open_sampler(base, section, folder.parent / "sampler") as policy,
+            Player(
+                target,
+                policy,
+                seed=section.seed,
+                max_turns=section.max_turns,
+                concurrency=section.concurrency,
+            ) as player,
+        ):
+            passed = sample_passed(player, plan)
+            model = fresh_lora(base, section)
+            look = _Look(player, policy, model, held_out)
+            learn(model, passed, plan, section, look)
+            write_adapter(model, folder, base_checkpoint(study).base_id)
     return {"training": float(plan.rollouts), "checkpoint looks": float(look.played)}
 
 
