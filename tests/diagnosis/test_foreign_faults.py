@@ -221,3 +221,43 @@ def test_a_task_without_any_expectation_accuses_nobody() -> None:
     unknown = {"gym/1": Task(task_id="gym/1", target="gym", task_batch="b", domain_policy=POLICY)}
     (row,) = triage([run(LOOK)], tasks=unknown)
     assert row.fault == "agent"
+
+
+CANCELLED = call(1, "cancel_course", {"course_id": "C-101"}, "{}")
+SMALL_TALK = (said("user", "Thanks, have a nice day."), said("assistant", "You too."))
+
+
+def went_on(*messages: Message, times: int = 3, small: tuple[Message, ...] = SMALL_TALK) -> Trajectory:
+    return talk(HELLO, *messages, *(small * times)).model_copy(update={"stop": "max_turns"})
+
+
+def test_a_user_who_does_not_stop_when_all_is_done() -> None:
+    found = ruling(went_on(*CANCELLED), CANCEL)
+    assert (found.fault, found.rule, found.evidence) == ("user_simulator", "simulator_never_stopped", (3, 7))
+    assert found.detail.endswith("the user did not end the conversation in 3 messages")
+    talked = ruling(went_on())  # nothing was to be done, and nothing was called
+    assert (talked.rule, talked.evidence) == ("simulator_never_stopped", (0, 5))
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (went_on(*CANCELLED, times=2), (CANCEL,)),
+        (went_on(), (CANCEL,)),  # something was left to do
+        (went_on(*CANCELLED, small=(said("user", "And?"), said("assistant", "Yes?"))), (CANCEL,)),
+        (went_on(*CANCELLED).model_copy(update={"stop": "completed"}), (CANCEL,)),
+        (went_on(*CANCELLED).model_copy(update={"user_policy": None}), (CANCEL,)),
+        # What came before the last call is no small talk.
+        (went_on(*(SMALL_TALK * 3), *CANCELLED, times=1), (CANCEL,)),
+    ],
+)
+def test_where_a_user_had_reason_to_go_on(one: Trajectory, expected: tuple[ExpectedAction, ...]) -> None:
+    assert ruling(one, *expected).rule != "simulator_never_stopped"
+
+
+def test_a_choice_is_known_by_a_number_that_is_none_in_text() -> None:
+    """Records tell a number where the call has the same as text."""
+    shop = SHOP.replace('"500601"', "500601").replace('"500602"', "500602")
+    start = (START[0], *call(1, "list_mats", {}, shop))
+    found = ruling(talk(*start, said("assistant", OFFER), TAKE, *BOUGHT, *BYE), CRIMSON)
+    assert (found.fault, found.rule) == ("user_simulator", "users_choice") and "turquoise" in found.detail

@@ -131,7 +131,7 @@ def _words_of(case: Case, name: str) -> frozenset[str]:
         if step.failed or name.lower() not in step.result.lower():
             continue
         for thing in things_in(step.result):
-            if any(normal(value) == normal(name) for value in thing.values() if isinstance(value, str)):
+            if any(normal(value) == normal(name) for value in thing.values()):
                 words.update(_of_thing(thing, name))
     return frozenset(words)
 
