@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE), str(ROOT)]
 
 from copies import Copy  # noqa: E402
 from measured import Measured  # noqa: E402
-from mutation import Mutant, draw  # noqa: E402
+from mutation import Mutant, draw, in_function  # noqa: E402
 
 from trace_assets.stats.intervals import wilson  # noqa: E402
 
@@ -85,11 +85,11 @@ def try_mutant(
 ) -> Result:
     """Put it into the copy, run its tests, and take it out again."""
     named = (module, mutant.function, mutant.line, mutant.before, mutant.after)
-    tests = list(
-        _within(measured, measured.covering(module, range(mutant.line, mutant.end_line + 1)), budget)
-    )
     file = copy.folder / path
     original = file.read_text()
+    lines = range(mutant.line, mutant.end_line + 1)
+    covering = measured.covering(module, lines, at_import=not in_function(original, mutant.line))
+    tests = list(_within(measured, covering, budget))
     file.write_text(mutant.source)
     try:
         flaky: set[str] = set()

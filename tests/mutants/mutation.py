@@ -109,6 +109,20 @@ def _mutant(lines: list[bytes], place: ast.AST, changed: ast.AST, function: str)
     )
 
 
+def in_function(source: str, line: int) -> bool:
+    """Whether a line stands in the body of a function, so that it is executed when that is called.
+
+    >>> source = "LIMIT = 1\\ndef price(n=2):\\n    return n\\nclass Price:\\n    most: int = 3"
+    >>> [in_function(source, line) for line in range(1, 6)]
+    [False, False, True, False, False]
+    """
+    return any(
+        one.body[0].lineno <= line <= (one.end_lineno or 0)
+        for one in ast.walk(ast.parse(source))
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
 def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST, str]]:
     """Yield every node that is changed, what it is changed to, and the function around it."""
 

@@ -14,7 +14,7 @@ import pytest
 from campaign import CHUNKS, Result, equivalents, modules, report, try_mutant
 from copies import ROOT, tree_files
 from measured import Measured
-from mutation import Mutant, draw, mutants
+from mutation import Mutant, draw, in_function, mutants
 
 SOURCE = '''"""A module."""
 
@@ -162,6 +162,15 @@ def test_tests_of_the_line_come_first_then_those_of_the_module_quickest_first() 
     assert measured().covering("m", [3, 4]) == ["quick", "near", "slow", "far"]
     assert measured().covering("m", [5]) == ["far", "quick", "near", "slow"]
     assert measured().covering("unknown", [3]) == []
+    assert measured().covering("m", [3], at_import=True) == ["far", "quick", "near", "slow"]
+
+
+def test_what_is_made_at_import_is_told_from_what_a_call_executes() -> None:
+    assert [in_function(SOURCE, line) for line in (7, 10, 11, 12, 20)] == [False, False, True, True, True]
+
+
+BEFORE = "def f():\n    y = 0\n    x = 1\n"
+AFTER = "def f():\n    y = 0\n    x = 2\n"
 
 
 class Played:
@@ -169,7 +178,7 @@ class Played:
 
     def __init__(self, folder: Path, *runs: tuple[int, str | None]) -> None:
         self.folder, self.runs, self.asked = folder, list(runs), list[list[str]]()
-        (folder / "m.py").write_text("x = 1\n")
+        (folder / "m.py").write_text(BEFORE)
         self.seen: set[str] = set()
 
     def pytest(self, *arguments: str, seconds: float | None = None, **variables: str) -> int:
@@ -182,7 +191,7 @@ class Played:
 
 
 def tried(copy: Any, budget: float = 100) -> Result:
-    mutant = Mutant("f", 3, 3, "x = 1", "x = 2", "x = 2\n")
+    mutant = Mutant("f", 3, 3, "x = 1", "x = 2", AFTER)
     return try_mutant(copy, measured(), "m", Path("m.py"), mutant, budget)
 
 
@@ -191,7 +200,7 @@ def test_a_mutant_is_put_in_and_taken_out_and_killed_by_what_fails_twice(tmp_pat
     result = tried(copy)
     assert (result.fate, result.by, result.tests) == ("killed", "slow", 4)
     assert copy.asked == [["near", "slow", "far", "quick"], ["slow"]]
-    assert copy.seen == {"x = 2\n"} and (tmp_path / "m.py").read_text() == "x = 1\n"
+    assert copy.seen == {AFTER} and (tmp_path / "m.py").read_text() == BEFORE
 
 
 def test_a_test_that_passes_the_second_time_is_no_witness(tmp_path: Path) -> None:
