@@ -120,6 +120,13 @@ def test_difficulty_makes_a_gap_that_runs_of_the_same_task_do_not_have() -> None
     assert real.matched_gap_low is not None and real.matched_gap_low > 0.3
     assert real.n_pairs >= real.n_pair_tasks >= real.n_varying_tasks > 10
     assert shortcoming(real, Selection()) == ""
+    # Tasks are drawn anew by the section's seed, also for the gap within tasks.
+    drawn = [
+        contrast(*as_rows(np.ones_like(failed), lacking, cause), QUICK.model_copy(update={"seed": seed}), "t")
+        for seed in (1, 1, 2)
+    ]
+    bounds = [(one.matched_gap_low, one.varying_gap_low) for (one,) in drawn]
+    assert bounds[0] == bounds[1] and all(a != b for a, b in zip(bounds[1], bounds[2], strict=True))
 
 
 @pytest.mark.parametrize("fault", ["user_simulator", "environment", "infrastructure"])

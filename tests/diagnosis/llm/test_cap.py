@@ -76,6 +76,21 @@ def test_an_account_never_exceeds_its_cap(requests: list[tuple[Any, int, str]]) 
         assert totals(read_calls(Path(name))).usd == pytest.approx(account.spent.usd)
 
 
+def test_what_is_said_of_a_long_text_has_to_be_possible(tmp_path: Path) -> None:
+    """A prompt of thousands of bytes has no seven tokens: it is booked as though each byte were one."""
+    section = Analyst(base_url="http://h/v1", **{**PRICES, "cap_usd": 100.0})
+    account = Account(section, tmp_path, "labels", "b", Totals())
+    prompts = []
+    for text, reply in ((9000, 10), (10, 9000), (10, 10)):
+        ticket = account.reserve("label", 10_000, 300)
+        assert ticket is not None
+        usage = account.settle(
+            ticket, {"prompt_tokens": 7, "completion_tokens": 3}, prompt_text=text, reply_text=reply
+        )
+        prompts.append((usage.prompt, usage.completion, usage.said))
+    assert prompts == [(10_000, 3, False), (7, 300, False), (7, 3, True)]
+
+
 def worded(prompt: Any, completion: Any, word: str = "x", **details: Any) -> Send:
     """Answer well, and say something of what it took."""
     usage = {"prompt_tokens": prompt, "completion_tokens": completion, **details}
