@@ -100,6 +100,32 @@ def test_the_earlier_of_two_that_go_together_is_the_cause() -> None:
     assert (early["cause"].kept, early["consequence"].kept) == (False, True)
 
 
+@pytest.mark.parametrize(("earlier", "kept"), [(20, "consequence"), (25, "consequence"), (27, "cause")])
+def test_the_earlier_is_earlier_in_more_than_half_of_what_both_lack(earlier: int, kept: str) -> None:
+    lacking = {"consequence": range(52), "cause": range(50)}
+    labels, triage = study(lacking, first_message={"consequence": 5, "cause": 9})
+    first = {f"r{number:03}" for number in range(earlier)}
+    labels = [
+        one.model_copy(update={"evidence": (3,)})
+        if one.capability_id == "cause" and one.trajectory_id in first
+        else one
+        for one in labels
+    ]
+    assert [name for name, row in decide(labels, triage).items() if row.kept] == [kept]
+
+
+def test_what_one_policys_runs_show_is_promising_over_all_of_them() -> None:
+    own = [*range(20), *range(100, 120)]
+    labels, triage = study({"x": [*range(60), *range(120, 180)]})
+    triage = [one.model_copy(update={"policy": "a" if n in own else "b"}) for n, one in enumerate(triage)]
+    found = decide(labels, triage)["x"]
+    assert (found.kept, found.verdict) == (False, "promising")
+    assert found.reason.startswith("promising: ") and "; over all policies gap " in found.reason
+    assert (
+        decide(labels, [one.model_copy(update={"policy": "a"}) for one in triage])["x"].verdict == "rejected"
+    )
+
+
 def test_a_symptom_of_everything_does_not_hide_the_causes() -> None:
     # The symptom shows in all failures of both causes and, without meaning, in a fifth of the others.
     lacking = {"symptom": [*range(76), *range(100, 120)], "a": range(35), "b": range(35, 70)}

@@ -131,6 +131,8 @@ def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST, str]]:
             return
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             return
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return  # that its names are there is the linter's to say
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             function = f"{function}.{node.name}".lstrip(".")
         if isinstance(node, ast.expr):

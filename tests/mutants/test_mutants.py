@@ -105,6 +105,7 @@ def test_what_is_changed() -> None:
         "def f(a: 'int') -> 'str': ...",
         "@cache(maxsize=3)\nclass A(Base, frozen=True):\n    '''Words.'''\n    a: int",
         "if TYPE_CHECKING:\n    x = 1",
+        "__all__ = ['x']",
         "x = f'{1 + 2} of {y[3]}'",
         "x = 'two words'",
         "x = ''",
