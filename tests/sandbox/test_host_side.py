@@ -281,6 +281,16 @@ def test_who_lives_is_told_strictly(alive: Any, lives: bool) -> None:
     assert box.dead is not lives and not box._parting
 
 
+def test_a_sandbox_that_is_given_up_leaves_no_timer_behind() -> None:
+    box = sandbox(ok([7]))
+    box.part(7, 600.0)
+    timer = box._look_back
+    assert timer is not None and timer.is_alive()
+    box.fail()
+    timer.join(5.0)
+    assert not timer.is_alive(), "it would wait for ten minutes"
+
+
 def test_an_environment_that_does_not_compile_leaves_the_sandbox_blank() -> None:
     box = sandbox(lambda _: {"err": "environment", "msg": "SyntaxError: x"})
     with pytest.raises(EnvironmentFault, match="SyntaxError"):
