@@ -19,6 +19,12 @@ DOCS = Path(__file__).parents[2] / "docs"
     [
         ("desk-a", 2, "oracle_routed routed composed base random_routing swapped_routing"),
         ("desk-b", 3, "mixed_grpo composed joint routed sum base"),
+        (
+            "desk-b-again",
+            3,
+            "rft composed released mixed_grpo together joint routed sum base "
+            "placebo_environment generic_desk",
+        ),
         ("desk-c", 3, "oracle_routed joint routed mixed_grpo composed base"),
         ("desk-d", 3, "mixed_grpo composed base"),
         ("desk-d-again", 3, "oracle_routed composed routed released joint mixed_grpo base"),
