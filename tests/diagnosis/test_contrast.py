@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import time
 from math import comb, hypot
+from typing import cast
 
 import numpy as np
 import pytest
@@ -10,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulations.repeat import random_matrix
-from trace_assets.diagnosis.contrast import contrast, count_by_task, rates
+from trace_assets.diagnosis.contrast import (
+    considered_tests,
+    contrast,
+    count_by_task,
+    estimation_share,
+    rates,
+)
+from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.thresholds import shortcoming
-from trace_assets.records import Label, LabelValue, Triage
+from trace_assets.records import Capability, Label, LabelValue, Triage
 from trace_assets.records.trajectory import Fault
 from trace_assets.settings import ContrastSection, Selection
 from trace_assets.stats.intervals import resample_each, wilson
@@ -104,6 +112,91 @@ def test_q_is_corrected_for_all_that_were_considered() -> None:
     assert picked.q_value == pytest.approx(40 * (alone.p_value or 0)) and picked.n_considered == 40
 
 
+@pytest.mark.parametrize(("failed", "passed", "tested"), [(8, 8, True), (7, 40, False), (40, 7, False)])
+def test_what_is_relevant_too_seldom_is_not_tested(failed: int, passed: int, tested: bool) -> None:
+    triage = [row(i, "failed" if i < failed else "passed") for i in range(failed + passed)]
+    labels = [label(i, "LACKING" if i < failed else "PRESENT") for i in range(failed + passed)]
+    (result,) = contrast(labels, triage, QUICK, "t")
+    assert result.p_value is not None and (result.q_value is not None) is tested
+    assert result.n_considered == int(tested), "what is not tested makes no other q larger"
+
+
+def two_policies() -> tuple[list[Label], list[Triage]]:
+    """Return a weak policy that lacks it more often and a strong one; outcomes, then labels of each."""
+    counts = [
+        ("strong", "failed", {"LACKING": 8, "PRESENT": 2, "NA": 3}),
+        ("strong", "passed", {"LACKING": 16, "PRESENT": 24, "NA": 5}),
+        ("weak", "failed", {"LACKING": 20, "PRESENT": 20, "NA": 9}),
+        ("weak", "passed", {"LACKING": 5, "PRESENT": 15, "NA": 1}),
+    ]
+    runs = [
+        (who, outcome, value) for who, outcome, many in counts for value, n in many.items() for _ in range(n)
+    ]
+    triage = [row(i, run[1]).model_copy(update={"policy": run[0]}) for i, run in enumerate(runs)]
+    return [label(i, cast(LabelValue, value)) for i, (_, _, value) in enumerate(runs)], triage
+
+
+def test_each_policys_runs_are_compared_among_themselves() -> None:
+    (result,) = contrast(*two_policies(), QUICK.model_copy(update={"permutations": 5000}), "t")
+    assert result.policies == ("strong", "weak")
+    assert result.gap == pytest.approx(28 / 50 - 21 / 60)
+    # Mantel and Haenszel: gaps of 0.4 and 0.25, weighted by f p / (f + p) relevant runs.
+    strong, weak = 10 * 40 / 50, 40 * 20 / 60
+    gap = (0.4 * strong + 0.25 * weak) / (strong + weak)
+    assert result.policy_gap == pytest.approx(gap)
+    # Fisher's exact test with the outcomes of each policy shuffled by themselves.
+    exact = sum(
+        comb(24, one) * comb(26, 10 - one) / comb(50, 10) * comb(25, two) * comb(35, 40 - two) / comb(60, 40)
+        for one in range(11)
+        for two in range(5, 26)
+        if one + two >= 28
+    )
+    assert result.p_value == pytest.approx(exact, abs=0.002)
+
+
+def test_what_every_run_lacks_is_tested_and_shows_nothing() -> None:
+    labels, triage = two_policies()
+    (result,) = contrast([one.model_copy(update={"label": "LACKING"}) for one in labels], triage, QUICK, "t")
+    assert (result.policy_gap, result.p_value) == (0, 1)
+
+
+def test_what_was_proposed_from_half_of_the_tasks_is_tested_on_the_others() -> None:
+    triage = [row(i, "failed", task=f"retail/{i}") for i in range(12)]
+    blind = Capability(
+        capability_id="a", target="t", name="a", description="", analyst="detectors", n_considered=30
+    )
+    fewer = blind.model_copy(update={"n_considered": 20})
+    model = blind.model_copy(update={"n_considered": None})
+    half = model.model_copy(update={"discovered_on": "half"})
+    # Which half a task is in never changes.
+    assert estimation_share(triage, [blind, half]) == [*triage[:4], *triage[8:]]
+    assert estimation_share(triage, [blind, model]) == triage
+    # All blind proposals are tests, and each of a model's; on other tasks only what was picked.
+    assert considered_tests([blind, fewer, model]) == 31
+    assert considered_tests([blind, half]) == 0
+
+
+def test_counts_may_be_of_some_runs_alone() -> None:
+    labels, triage = worked_example()
+    matrix = LabelMatrix.build(labels, triage, "t")
+    some = count_by_task(matrix, among=np.arange(100) >= 80).sum(axis=0)
+    assert some.tolist() == [[5, 20, 0, 0, 20, 0]]
+
+
+def test_the_gap_within_policies_has_the_interval_that_was_asked_for() -> None:
+    def bounds(**changes: float) -> tuple[float, float]:
+        (result,) = contrast(*two_policies(), QUICK.model_copy(update=changes), "t")
+        assert result.policy_gap is not None
+        assert result.policy_gap_low is not None and result.policy_gap_high is not None
+        assert result.policy_gap_low < result.policy_gap < result.policy_gap_high
+        return result.policy_gap_low, result.policy_gap_high
+
+    (low, high), (inner_low, inner_high) = bounds(), bounds(confidence=0.5)
+    assert low < inner_low < inner_high < high
+    assert bounds() == (low, high) != bounds(seed=1), "tasks are drawn anew by the section's seed"
+    assert bounds(resamples=100) != (low, high)
+
+
 def test_difficulty_makes_a_gap_that_runs_of_the_same_task_do_not_have() -> None:
     rng = np.random.default_rng(5)
     hard = rng.random(300) < 0.5
@@ -118,13 +211,17 @@ def test_difficulty_makes_a_gap_that_runs_of_the_same_task_do_not_have() -> None
     cause = rng.random((300, 4)) < np.where(lacking, 0.9, 0.2)
     (real,) = contrast(*as_rows(np.ones_like(failed), lacking, cause), QUICK, "t")
     assert real.matched_gap_low is not None and real.matched_gap_low > 0.3
-    assert real.n_pairs >= real.n_pair_tasks >= real.n_varying_tasks > 10
+    assert real.n_pairs > real.n_pair_tasks > real.n_varying_tasks > 10
     assert shortcoming(real, Selection()) == ""
     # Tasks are drawn anew by the section's seed, also for the gap within tasks.
     drawn = [
         contrast(*as_rows(np.ones_like(failed), lacking, cause), QUICK.model_copy(update={"seed": seed}), "t")
         for seed in (1, 1, 2)
     ]
+    (fewer,) = contrast(
+        *as_rows(np.ones_like(failed), lacking, cause), QUICK.model_copy(update={"resamples": 100}), "t"
+    )
+    assert fewer.matched_gap == real.matched_gap and fewer.matched_gap_low != real.matched_gap_low
     bounds = [(one.matched_gap_low, one.varying_gap_low) for (one,) in drawn]
     assert bounds[0] == bounds[1] and all(a != b for a, b in zip(bounds[1], bounds[2], strict=True))
 
@@ -201,6 +298,8 @@ def test_passes_are_reconciled_and_their_agreement_is_told() -> None:
     assert result.alpha is not None and 0.7 < result.alpha < 0.9
     assert result.alpha_low is not None and result.alpha_high is not None
     assert result.alpha_low < result.alpha < result.alpha_high < 1
+    (half,) = contrast(labels + second, triage, QUICK.model_copy(update={"confidence": 0.5}), "t")
+    assert half.alpha_low is not None and half.alpha_low > result.alpha_low
     fewer = QUICK.model_copy(update={"resamples": QUICK.resamples // 2})
     (rougher,) = contrast(labels + second, triage, fewer, "t")
     assert rougher.alpha == result.alpha

@@ -586,3 +586,9 @@ def test_a_second_look_is_not_asked_about_nothing_and_overrules_nobody_else() ->
     ours = case(ASKED).trajectory
     (row,) = triage([ours], lambda _: {"another": ("environment", "r", (), "")})  # type: ignore[dict-item, return-value]
     assert (row.fault, row.target, row.task_id, row.trajectory_id) == ("agent", "x", "x/1", "t")
+
+
+def test_what_all_runs_tell_may_be_learned_from_more_than_these() -> None:
+    one = case(user("Cancel K4822."), agent("One moment."), told=TOLD)
+    assert [row.rule for row in triage([one.trajectory], known=one.known)] == ["simulator_contradicts"]
+    assert [row.rule for row in triage([one.trajectory])] == ["agent"]

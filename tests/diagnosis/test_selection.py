@@ -11,13 +11,23 @@ from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import (
+    Cover,
     empty_contrast,
     expected_cost,
+    luck,
     select,
     select_matrix,
 )
 from trace_assets.diagnosis.thresholds import is_promising, more_tasks, shortcoming
-from trace_assets.records import Capability, Contrast, DecisiveShare, Label, SelectedCapability, Triage
+from trace_assets.records import (
+    Capability,
+    Contrast,
+    DecisiveShare,
+    Label,
+    LackCause,
+    SelectedCapability,
+    Triage,
+)
 from trace_assets.settings import ContrastSection, Selection
 
 FAILED, PASSED = range(0, 100), range(100, 200)
@@ -59,7 +69,7 @@ def study(
 
 
 def decide(
-    labels: list[Label], triage: list[Triage], section: Selection | None = None
+    labels: list[Label], triage: list[Triage], section: Selection | None = None, **known: Any
 ) -> dict[str, SelectedCapability]:
     rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
     capabilities = [
@@ -69,10 +79,11 @@ def decide(
             name=row.capability_id.upper(),
             description="",
             analyst="x",
+            detector=f"finds_{row.capability_id}",
         )
         for row in rows
     ]
-    decided = select(rows, capabilities, labels, triage, section or Selection())
+    decided = select(rows, capabilities, labels, triage, section or Selection(), **known)
     assert sorted(row.rank for row in decided) == list(range(1, len(rows) + 1))
     return {row.capability_id: row for row in decided}
 
@@ -96,6 +107,7 @@ def test_the_earlier_of_two_that_go_together_is_the_cause() -> None:
     late = decide(*study(lacking, first_message={"consequence": 9, "cause": 3}))
     assert (late["cause"].kept, late["consequence"].kept) == (True, False)
     assert "already covered by 'CAUSE': adds 2 of 100" in late["consequence"].reason
+    assert late["consequence"].marginal_coverage == pytest.approx(0.02)
     early = decide(*study(lacking, first_message={"consequence": 3, "cause": 9}))
     assert (early["cause"].kept, early["consequence"].kept) == (False, True)
 
@@ -124,6 +136,13 @@ def test_what_one_policys_runs_show_is_promising_over_all_of_them() -> None:
     assert (
         decide(labels, [one.model_copy(update={"policy": "a"}) for one in triage])["x"].verdict == "rejected"
     )
+
+
+def test_what_all_policies_show_is_kept_and_not_called_promising() -> None:
+    labels, triage = study({"x": range(60)})
+    triage = [one.model_copy(update={"policy": "ab"[n % 2]}) for n, one in enumerate(triage)]
+    found = decide(labels, triage)["x"]
+    assert found.verdict == "kept" and found.reason.startswith("gap 0.60")
 
 
 def test_a_symptom_of_everything_does_not_hide_the_causes() -> None:
@@ -194,6 +213,15 @@ def test_dear_capabilities_wait_for_cheap_ones() -> None:
     priced = decide(labels, triage, Selection(prices={"a": 2.0}))
     assert list(priced) == ["b", "a"]
     assert priced["a"].expected_cost == 2.0 and "at an expected cost of 2" in priced["a"].reason
+    assert list(decide(labels, triage, Selection(prices={"finds_a": 2.0}))) == ["b", "a"]
+
+
+def test_what_has_no_price_costs_one_training() -> None:
+    labels, triage = study({"a": range(40), "b": range(40, 70)})
+    rows = contrast(labels, triage, ContrastSection(resamples=100, permutations=100), "t")
+    matrix = LabelMatrix.build(labels, triage, "t")
+    taken = Cover(rows, matrix, {}, {"a": 1.5}, Selection()).take()
+    assert taken.order == ["b", "a"] and "cost" not in taken.verdicts["b"][2]
 
 
 def test_what_is_never_exercised_costs_more_rollouts() -> None:
@@ -268,6 +296,7 @@ def row(**changes: Any) -> Contrast:
     values |= {"capability_id": "c", "target": "t", "gap": 0.4, "gap_low": 0.2, "coverage": 0.3}
     values |= {"coverage_low": 0.2, "q_value": 0.01, "p_value": 0.005, "n_tasks": 40, "n_varying_tasks": 0}
     values |= {"n_failed": 40, "n_passed": 40, "n_failed_relevant": 20, "n_passed_relevant": 20}
+    values |= {"n_failed_lacking": 12, "n_passed_lacking": 4, "policies": ()}
     return Contrast.model_construct(**values | changes)
 
 
@@ -303,22 +332,28 @@ def together(n: int = 200, rare: int = 6) -> dict[str, list[int]]:
     return {"a": a, "b": b, "c": [*range(0, 100 - rare, 2), *range(100 - rare, 100)]}
 
 
-def test_a_cause_that_others_go_with_is_taken_though_it_adds_few_failures() -> None:
+@pytest.mark.parametrize(("alone", "kept"), [(6, True), (5, True), (4, False)])
+def test_a_cause_that_others_go_with_is_taken_though_it_adds_few_failures(alone: int, kept: bool) -> None:
     strict = Selection(min_marginal_coverage=0.08)
-    result = decide(*study(together()), strict)
-    assert [name for name, row in result.items() if row.kept] == ["b", "a", "c"]
-    assert (
-        result["c"].marginal_coverage == pytest.approx(0.06) and "lacking in 6 of 100" in result["c"].reason
-    )
+    result = decide(*study(together(rare=alone)), strict)
+    assert [name for name, row in result.items() if row.kept] == ["b", "a", "c"][: 2 + kept]
+    assert result["c"].marginal_coverage == pytest.approx(alone / 100)
+    words = f"lacking in {alone} of 100" if kept else f"adds {alone} of 100"
+    assert words in result["c"].reason
 
 
-def test_what_goes_with_others_and_is_rarer_without_them_is_no_cause_of_its_own() -> None:
-    # Lacking in six of ten failures that lack another, and in half of those that do not.
+@pytest.mark.parametrize(("alone", "needed"), [(6, range(10)), (8, range(6))])
+def test_what_goes_with_others_and_is_rarer_without_them_is_no_cause_of_its_own(
+    alone: int, needed: Sequence[int]
+) -> None:
+    # Lacking in six of ten failures that lack another, whether or not the four needed it; without another it
+    # is lacking in half of those that needed it, or in two thirds.
     rare = together(rare=12)
-    rare["c"] = [i for i in range(88) if i % 10 < 6] + [*range(88, 94)]
-    result = decide(*study(rare), Selection(min_marginal_coverage=0.08))
+    rare["c"] = [i for i in range(88) if i % 10 < 6] + [*range(88, 88 + alone)]
+    relevant = {"a": range(200), "b": range(200), "c": [i for i in range(200) if i > 87 or i % 10 in needed]}
+    result = decide(*study(rare, relevant), Selection(min_marginal_coverage=0.1))
     assert [name for name, row in result.items() if row.kept] == ["b", "a"]
-    assert "already covered by" in result["c"].reason
+    assert f"already covered by 'B': adds {alone} of 100" in result["c"].reason
 
 
 def test_few_failures_beyond_the_others_must_be_more_than_chance() -> None:
@@ -367,6 +402,7 @@ def test_what_repairs_have_shown_to_decide_needs_no_success_that_needed_it(relev
 
     shown = kept(repaired(0.2, 0.0))
     assert shown.kept and f"kept with {relevant} relevant successes" in shown.reason
+    assert shown.reason.startswith("gap ") is bool(relevant) and "lacking in 60 of 100" in shown.reason
     assert "0.20 [0.14, 0.26] of 60, placebo 0.00" in shown.reason
     # Not without the experiment, nor where placebos do as much, or too few runs were repaired.
     for weak in (None, repaired(0.2, 0.15), repaired(0.2, 0.0, n=9)):
@@ -380,3 +416,122 @@ def test_a_gap_that_was_measured_counts_also_against_what_repairs_show() -> None
     rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
     (row,) = select_matrix(rows, matrix, Selection(), decisive={"a": repaired(0.3, 0.0)})
     assert not row.kept and "gap 0.00" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("relevant", "verdict", "besides"),
+    [(100, "kept", ""), (5, "promising", "only 5 relevant successes, 10 are needed; ")],
+)
+def test_what_repairs_show_to_be_no_cause_is_not_kept_nor_promising(
+    relevant: int, verdict: str, besides: str
+) -> None:
+    labels, triage = study({"a": range(60)}, {"a": [*range(70), *range(100, 100 + relevant)]})
+    assert decide(labels, triage)["a"].verdict == verdict
+    shown = decide(labels, triage, decisive=[repaired(0.05, 0.0)])["a"]
+    before, _, _ = shown.reason.partition("repairing it does not let failed runs pass: ")
+    assert (shown.verdict, before.startswith(besides), bool(before)) == ("rejected", True, bool(besides))
+
+
+@pytest.mark.parametrize(
+    ("a", "indifferent", "reason"),
+    [
+        (50, {"b": range(52, 90)}, "it decided 2 of 100 failures, 5 are needed: in 38 that lack it, exer"),
+        (
+            50,
+            {"a": range(2, 50), "b": range(52, 90)},
+            "it decided 2 of 100 failures, 5 are needed: in 38 that lack it, exer",
+        ),
+        (60, {"b": range(60, 90)}, "its failures are already covered by 'A': adds 0 of 100"),
+    ],
+)
+def test_lacks_that_did_not_decide_the_end_explain_no_failure(
+    a: int, indifferent: Mapping[str, Sequence[int]], reason: str
+) -> None:
+    causes = [
+        LackCause(trajectory_id=f"r{i:03}", capability_id=name, target="t", decisive="no", judge="x")
+        for name, numbers in indifferent.items()
+        for i in numbers
+    ]
+    result = decide(*study({"a": range(a), "b": range(50, 90)}), causes=causes)
+    assert result["a"].kept is ("a" not in indifferent)
+    assert not result["b"].kept and result["b"].reason.startswith(reason)
+
+
+def test_three_that_share_most_failures_with_it_are_named() -> None:
+    both = range(100, 105)  # successes that lack it are not shared failures
+    shared = {"b": 6, "c": 10, "d": 4, "e": 8, "f": 0}
+    others = {name: [*range(60 - n, 90 - n), *both] for name, n in shared.items()}
+    result = decide(*study({"a": [*range(60), *both], **others}))
+    words = "lacking in 60 of 100 failures that no earlier one explains; "
+    assert result["a"].reason.endswith(words + "shares 10 with 'C', 8 with 'E', 6 with 'B'")
+    assert "shares" not in decide(*study({"a": range(40), "b": range(40, 80)}))["a"].reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"n_passed_relevant": 5},
+            "about 40 more tasks like these, or about 2 more trials of each of these tasks,",
+        ),
+        ({"gap_low": None}, "more tasks like these"),
+    ],
+)
+def test_what_is_promising_says_how_much_more_would_decide(changes: dict[str, Any], words: str) -> None:
+    matrix = LabelMatrix.build(*study({"c": range(30)}), "t")
+    (found,) = select_matrix([row(**changes)], matrix, Selection())
+    assert found.verdict == "promising"
+    assert found.reason.startswith(f"promising: {words} would decide; so far ")
+
+
+def test_what_a_person_has_kept_comes_first_among_what_was_not_found() -> None:
+    labels, triage = study(
+        {"a": range(60), "b": range(9), "c": range(8)}, {name: range(105) for name in "abc"}
+    )
+    result = decide(labels, triage, Selection(overrides={"C": "they complain of it", "d": "not a candidate"}))
+    assert [(name, row.verdict, row.kept, row.overridden_by) for name, row in result.items()] == [
+        ("c", "override", True, "they complain of it"),
+        ("a", "promising", False, ""),
+        ("b", "rejected", False, ""),
+    ]
+    (wide,) = decide(
+        *study({"a": range(60)}, {"a": range(105)}), Selection(overrides={"a": "we know"})
+    ).values()
+    assert wide.reason.startswith("kept by override, not found (we know): only 5 relevant successes")
+    assert (wide.more_tasks, wide.more_trials) == (None, None), "what is kept waits for nothing"
+
+
+@pytest.mark.parametrize(
+    ("chances", "words"), [([], ""), ([0.01, 0.5], ""), ([0.011, 0.5], "in 1.1 % of studies, 1 % at most")]
+)
+def test_the_clearest_must_be_clearer_than_chance(chances: list[float], words: str) -> None:
+    passing = {str(place): chance for place, chance in enumerate(chances)}
+    said = luck([row(capability_id=name) for name in passing], passing, Selection())
+    assert words in said and bool(words) is bool(said)
+
+
+def test_nothing_is_kept_where_shuffled_outcomes_show_as_much() -> None:
+    labels, triage = study({"a": [*range(60), *range(100, 130)], "b": [*range(60, 90), *range(130, 135)]})
+    matrix = LabelMatrix.build(labels, triage, "t")
+    rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
+    asked: list[float] = []
+
+    def null(upto: float) -> Null:
+        asked.append(upto)
+        return Null(np.zeros(99))
+
+    decided = select_matrix(rows, matrix, Selection(), null=null)
+    assert asked == [max(one.p_value or 0 for one in rows)], "shuffles count up to the least clear one"
+    for one in decided:
+        assert not one.kept and one.chance == 1.0
+        assert "with outcomes shuffled something at least as clear is found in 100.0 %" in one.reason
+
+
+def test_of_equal_coverage_what_fewer_successes_lack_goes_first_whatever_the_gap() -> None:
+    # Of few failures that needed `a` all lack it: a larger gap, though successes lack it too.
+    lacking = {"a": [*range(30), *range(100, 105)], "b": range(30, 60)}
+    assert list(decide(*study(lacking, {"a": [*range(30), *PASSED], "b": range(200)}))) == ["b", "a"]
+
+
+def test_what_no_failure_lacks_comes_last() -> None:
+    assert list(decide(*study({"a": [100], "b": range(9)}))) == ["b", "a"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trace_assets.diagnosis.triage import Ruling, triage
-from trace_assets.records import Check, Message, ToldTask, ToolCall, Trajectory, Triage
+from trace_assets.diagnosis.triage import SECOND_LOOK, Ruling, fault_shares, triage
+from trace_assets.records import Check, Fault, Message, ToldTask, ToolCall, Trajectory, Triage
 
 OFFER = Message(role="assistant", content="I will cancel order K4821. Would you like me to go on?")
 YES = Message(role="user", content="Yes, please cancel it. ###STOP###")
@@ -266,7 +266,8 @@ def test_a_refusal_is_no_exception() -> None:
 def test_a_second_look_sees_what_rules_leave_to_the_agent() -> None:
     def look(trajectories: Any) -> dict[str, Ruling]:
         assert [one.trajectory_id for one in trajectories] == ["a"]
-        return {"a": Ruling("environment", "model_second_look", (0,), "the page was down")}
+        # It was asked about the first alone: what it says of the others does not count.
+        return dict.fromkeys("abc", Ruling("environment", SECOND_LOOK, (0,), "the page was down"))
 
     base = Trajectory(
         trajectory_id="a",
@@ -285,3 +286,32 @@ def test_a_second_look_sees_what_rules_leave_to_the_agent() -> None:
         (None, "passed"),
         ("infrastructure", "recorded_fault"),
     ]
+
+
+def test_who_played_is_told_with_the_adapter() -> None:
+    assert ruling(ASKED).policy == "p"
+    assert ruling(ASKED, adapter="lookup").policy == "p + lookup"
+
+
+def counted(fault: Fault | None, rule: str, n: int, outcome: str = "failed") -> list[Triage]:
+    values = {"trajectory_id": "t", "target": "x", "task_id": "x/1", "outcome": outcome}
+    return [Triage.model_validate({**values, "fault": fault, "rule": rule})] * n
+
+
+def test_every_party_has_its_share_of_what_did_not_pass() -> None:
+    rows = counted(None, "passed", 10, "passed") + counted("agent", "step_limit", 1)
+    rows += counted("agent", "agent", 3) + counted("infrastructure", "outage", 4, "unjudged")
+    agent, *_, infrastructure = shares = fault_shares(rows)
+    parties = ["agent", "user_simulator", "ground_truth", "environment", "infrastructure"]
+    assert [(one["fault"], one["n"], one["of"], one["share"]) for one in shares] == [
+        (party, n, 8, n / 8) for party, n in zip(parties, (4, 0, 0, 0, 4), strict=True)
+    ]
+    assert infrastructure["rules"] == {"outage": 4}
+    assert list(agent["rules"].items()) == [("agent", 3), ("step_limit", 1)], "the commonest rule first"
+    # Wilson's interval of 4 in 8.
+    assert (agent["share_low"], agent["share_high"]) == pytest.approx((0.215, 0.785), abs=0.001)
+
+
+def test_nothing_failed_leaves_no_shares() -> None:
+    found = fault_shares(counted(None, "passed", 3, "passed"))
+    assert {(one["n"], one["of"], one["share"]) for one in found} == {(0, 0, None)}

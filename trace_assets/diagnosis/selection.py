@@ -331,7 +331,7 @@ class Cover:
         taken = Taken()
         explained = np.zeros(len(self.matrix.failed), dtype=np.bool_)
         left = list(self.rows)
-        while left and len(taken.order) < self.section.max_capabilities:
+        while len(taken.order) < self.section.max_capabilities:
             fit = [row for row in left if self._stands(row.capability_id, explained)]
             if not fit:
                 break
