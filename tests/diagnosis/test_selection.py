@@ -535,3 +535,21 @@ def test_of_equal_coverage_what_fewer_successes_lack_goes_first_whatever_the_gap
 
 def test_what_no_failure_lacks_comes_last() -> None:
     assert list(decide(*study({"a": [100], "b": range(9)}))) == ["b", "a"]
+
+
+def test_what_falls_for_the_successes_that_another_explains_is_told_so() -> None:
+    """It shares no failure with the other, and covers enough: what is missing is the gap."""
+    lacking = {"a": [*range(50), *range(125, 165)], "b": [*range(60, 80), *range(100, 125)]}
+    relevant = {"a": [*range(50), *PASSED], "b": [*range(60, 100), *PASSED]}
+    found = decide(*study(lacking, relevant))
+    assert found["a"].kept and not found["b"].kept
+    assert found["b"].reason.startswith(
+        "explained by 'A': on the trajectories that do not lack it the gap is "
+    )
+
+
+def test_what_is_very_clear_and_yet_called_chance_says_how_much_more_would_decide() -> None:
+    """A p value of which one less it is 1 has no quantile on that side."""
+    clear = row(p_value=1e-30, q_value=None)
+    assert more_tasks(clear, Selection(), 1.0) is not None
+    assert more_tasks(row(p_value=0.0), Selection(), 1.0) is None, "no data make it clearer"

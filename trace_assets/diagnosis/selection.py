@@ -480,15 +480,19 @@ class Cover:
         aside = int((self.lacking[capability] & self.matrix.failed).sum()) - int(
             (self.deciding[capability] & self.matrix.failed).sum()
         )
-        if aside and (not kept or max(overlap) == 0):
+        too_few = new < self.section.min_marginal_coverage * self.n_failed
+        if aside and too_few and not any(overlap):
             return (
                 f"it decided {new} of {self.n_failed} failures, {self._least} are needed: in {aside} that "
                 "lack it, exercising it would not have changed the end"
             )
-        if not kept or max(overlap) == 0:
+        if not kept or (too_few and not any(overlap)):
             return f"it covers {new} of {self.n_failed} failures, {self._least} are needed"
-        other = self.names.get(kept[int(np.argmax(overlap))], kept[int(np.argmax(overlap))])
-        if new < self.section.min_marginal_coverage * self.n_failed:
+        # Where no failure is shared, the successes that lack both are what the other explains.
+        both = [int((self.lacking[capability] & self.lacking[one]).sum()) for one in kept]
+        most = max(range(len(kept)), key=lambda place: (overlap[place], both[place]))
+        other = self.names.get(kept[most], kept[most])
+        if too_few:
             return f"its failures are already covered by '{other}': adds {new} of {self.n_failed}"
         gap = self._gap(capability, explained)
         assert gap is not None

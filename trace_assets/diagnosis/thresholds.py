@@ -135,6 +135,7 @@ def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -
     return more if more > 0 else None
 
 
+_SMALLEST_P = 1e-300
 RHO = 0.5
 """Correlation of the trials of one task where each was tried once, so that nothing shows it: half of what
 one sees is taken for the task's doing."""
@@ -201,8 +202,10 @@ def _missing(row: Contrast, section: Selection, chance: float | None) -> tuple[f
     # By how much q (or the share by chance) is too large, p is too: what it is corrected for stays.
     found, most = (row.q_value, section.max_q) if chance is None else (chance, section.max_chance)
     if row.p_value is not None and found is not None and found > most:
+        # Of the lower tail: one less a very small p is 1, which has no quantile.
         z, needed = (
-            NormalDist().inv_cdf(1 - min(p, 0.999) / 2) for p in (row.p_value, row.p_value * most / found)
+            -NormalDist().inv_cdf(min(max(p, _SMALLEST_P), 0.999) / 2)
+            for p in (row.p_value, row.p_value * most / found)
         )
         width = max(width, (needed / z) ** 2)
     return counted, width
