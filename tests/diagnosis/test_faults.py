@@ -453,6 +453,9 @@ def test_one_that_ends_with_its_first_words_never_listened() -> None:
     assert found.detail == "the user ended the conversation with its first words"
     assert stopped_first(case(OFFER, user("###STOP###"))) is None, "it said nothing"
     assert stopped_first(case(OFFER, YES, agent("Done."))) is None, "the agent had the last word"
+    assert stopped_first(case(OFFER)) is None, "nobody answered"
+    looked = Message(role="user", tool_calls=(ToolCall(id="u", name="check_phone", arguments={}),))
+    assert stopped_first(case(looked, YES)) is not None, "a call is no word"
 
 
 def test_a_wish_that_is_open_counts_where_the_grader_names_the_write() -> None:

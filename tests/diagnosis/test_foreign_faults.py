@@ -8,7 +8,7 @@ import pytest
 
 from tests.diagnosis.test_expected import CANCEL, POLICY, PROFILE, call, run, task, want
 from trace_assets.diagnosis.triage import triage
-from trace_assets.records import ExpectedAction, Message, Task, Trajectory, Triage
+from trace_assets.records import Check, ExpectedAction, Message, Task, Trajectory, Triage
 
 
 def ruling(one: Trajectory, *actions: ExpectedAction, **known: Any) -> Triage:
@@ -202,6 +202,9 @@ def test_a_user_is_known_to_be_simulated_by_its_marks() -> None:
         ("Could you please tell me your member number?", "I already told you. ###STOP###", "agent"),
         ("Could you please tell me your member number?", "Thanks for nothing, bye. ###STOP###", "agent"),
         ("Could you please tell me your member number?", "###OUT-OF-SCOPE###", "agent"),
+        # What it asks for must stand in its last two sentences or lines, and no farewell may come after it.
+        ("Could you tell me your number\nI looked it up\nAll is fine", "###STOP###", "agent"),
+        ("Could you try it tomorrow? Feel free to write to me then.", "###STOP###", "agent"),
         ("It is all done. Anything else I can do for you?", "###STOP###", "agent"),
         ("You are being transferred. Please hold on.", "###TRANSFER###", "agent"),
         ("Shall I transfer you to a human agent?", "Yes, please. ###TRANSFER###", "agent"),
@@ -210,6 +213,21 @@ def test_a_user_is_known_to_be_simulated_by_its_marks() -> None:
 def test_who_is_to_blame_for_the_end(asks: str, answer: str, fault: str) -> None:
     one = talk(said("user", "Please cancel C-101."), said("assistant", asks), said("user", answer))
     assert ruling(one, CANCEL).fault == fault
+
+
+@pytest.mark.parametrize(
+    ("wanted", "judged", "fault"),
+    [
+        (CANCEL, False, "user_simulator"),
+        (want("transfer_to_human"), True, "user_simulator"),
+        # A hand over changes nothing: it is missed only where the grader asks for the call itself.
+        (want("transfer_to_human"), False, "agent"),
+    ],
+)
+def test_a_hand_over_is_missed_where_it_is_judged(wanted: ExpectedAction, judged: bool, fault: str) -> None:
+    check = Check(name=f"action/0/{wanted.name}", kind="action", passed=False, gates=judged)
+    words = (HELLO, said("assistant", "Shall I go on?"), said("user", "Yes. ###STOP###"))
+    assert ruling(talk(*words, checks=(check,)), wanted).fault == fault
 
 
 def test_a_first_message_that_ends_the_conversation() -> None:
@@ -235,6 +253,8 @@ def test_a_user_who_does_not_stop_when_all_is_done() -> None:
     found = ruling(went_on(*CANCELLED), CANCEL)
     assert (found.fault, found.rule, found.evidence) == ("user_simulator", "simulator_never_stopped", (3, 7))
     assert found.detail.endswith("the user did not end the conversation in 3 messages")
+    silent = ruling(went_on(*CANCELLED, small=(*SMALL_TALK, Message(role="user"))), CANCEL)
+    assert silent.rule == "simulator_never_stopped", "a message without a word is one too"
     talked = ruling(went_on())  # nothing was to be done, and nothing was called
     assert (talked.rule, talked.evidence) == ("simulator_never_stopped", (0, 5))
 
