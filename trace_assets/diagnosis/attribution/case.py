@@ -49,7 +49,7 @@ class Known:
         doubts: By task id, what speaks against its ground truth.
     """
 
-    tasks: Mapping[str, Told] = field(default_factory=dict)
+    tasks: Mapping[str, Told]
     writes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[Doubt]] = field(default_factory=dict)
 

@@ -190,7 +190,7 @@ def _is_users(case: Case, tool: str) -> bool:
 def _looked(case: Case, index: int) -> bool:
     """Tell whether the user had called a tool since the agent last spoke."""
     spoke = next((n for n in range(index - 1, -1, -1) if case.messages[n].role == "assistant"), -1)
-    return any(step.by_user and spoke < step.index < index for step in case.transcript.steps)
+    return any(spoke < step.index < index for step in case.transcript.steps)
 
 
 def _state_told(clause: str) -> bool | None:
