@@ -49,6 +49,17 @@ def test_a_program_is_known_by_what_it_said_where_the_source_is_silent() -> None
     assert case(OFFER, silent, user("Thanks.")).simulated
 
 
+def test_what_changes_something_is_told_by_all_runs_of_a_target_together() -> None:
+    own = case(ASKED, *called("frobnicate", "ok"))
+    assert Case(own.trajectory, Known({}, writes={"x": frozenset({"frobnicate"})})).writes == {"frobnicate"}
+    assert own.writes == frozenset(), "where nothing is known of its target, its own calls tell"
+
+
+@pytest.mark.parametrize("tool", ["toggle_pump", "toggle_a_pump", "toggle_the_pump_mode", "set_mode_pump"])
+def test_what_a_tool_switches_stands_first_after_its_verb(tool: str) -> None:
+    assert contradictions._subject(tool) == ["pump"]
+
+
 # --- contradiction
 
 
@@ -254,6 +265,7 @@ def test_the_limit_that_ended_it(limit: str, rule: str) -> None:
 def test_an_end_without_a_word_more_is_the_agents_without_evidence() -> None:
     assert agents_end(case(ASKED, agent("Well."))) == ("agent", "agent", (), "")
     assert agents_end(case(ASKED, agent("Well."), limit="unheard of")) == ("agent", "agent", (), "")
+    assert agents_end(case()) == ("agent", "agent", (), ""), "nobody said anything"
     assert agents_end(case(stop="max_turns")) == ("agent", "step_limit", (), "")
 
 
@@ -261,6 +273,7 @@ def test_the_checks_that_failed_are_named_five_at_most() -> None:
     checks = [Check(name=f"c{n}", kind="state", passed=False) for n in range(7)]
     checks.insert(1, Check(name="fine", kind="state", passed=True))
     checks.insert(1, Check(name="unknown", kind="state", passed=None))
+    checks.insert(1, Check(name="loose", kind="state", passed=False, gates=False))
     found = agents_end(case(ASKED, checks=tuple(checks)))
     assert found.detail == "checks that failed: c0, c1, c2, c3, c4"
 
@@ -377,6 +390,9 @@ def test_a_tool_that_worked_before_and_another_that_works_after_excuse_nothing()
     assert tool_exception(case(ASKED, *fine, *broke)) is not None
     assert tool_exception(case(ASKED, *broke, *other)) is not None
     assert tool_exception(case(ASKED, *broke, *other, *fine)) is None
+    third = again(called("put", "KeyError: 'x'", error=True), 2)
+    found = tool_exception(case(ASKED, *broke, *fine, *third))
+    assert found is not None and found.evidence == (5, 6), "what recovered hides nothing that broke later"
     refused = again(called("get", "no", error=True), 1)
     assert tool_exception(case(ASKED, *broke, *refused)) is not None
 
@@ -406,6 +422,15 @@ def test_one_that_agrees_and_leaves(words: str) -> None:
     found = stopped_first(case(ASKED, OFFER, user(words)))
     assert found is not None and found.evidence == (1, 2)
     assert found.detail == "the user agreed and ended before the agent could act"
+
+
+def test_what_the_user_looks_up_before_it_leaves_is_its_own() -> None:
+    looks = Message(role="user", tool_calls=(ToolCall(id="u", name="check_phone", arguments={}),))
+    shown = Message(role="tool", content="On", tool_call_id="u", tool_name="check_phone", requestor="user")
+    found = stopped_first(case(ASKED, OFFER, looks, shown, YES))
+    assert found is not None and found.evidence == (1, 4)
+    others = shown.model_copy(update={"requestor": "assistant"})
+    assert stopped_first(case(ASKED, OFFER, looks, others, YES)) is None, "the agent was at work"
 
 
 def test_the_write_that_was_never_called_is_named() -> None:

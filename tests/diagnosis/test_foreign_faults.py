@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.diagnosis.test_expected import CANCEL, POLICY, PROFILE, call, run, task, want
+from trace_assets.diagnosis.expected.suspects import suspect_tasks
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Check, ExpectedAction, Message, Task, Trajectory, Triage
 
@@ -64,6 +65,7 @@ def test_an_empty_message_after_generated_tokens_is_a_lost_call() -> None:
         # It had by then done what it should not.
         (HELLO, *call(0, "send_voucher", {"member_id": "m_17"}, "{}"), EMPTY),
         (HELLO, EMPTY, said("user", "Hello?")),  # the run went on
+        (HELLO, EMPTY.model_copy(update={"content": "Well."})),  # it is not empty
     ],
 )
 def test_where_the_agent_is_to_blame_for_its_empty_message(messages: tuple[Message, ...]) -> None:
@@ -91,6 +93,7 @@ def test_a_run_that_fails_on_what_is_wrong_with_its_task_alone() -> None:
     "calls",
     [
         (LOOK, RIGHTLY, ("send_voucher", {"member_id": "m_17"}, "{}")),  # it also did what nobody asked for
+        (LOOK, ("book_course", {"course_id": "C-101", "guests": [GUEST]}, "{}")),  # it did what is wrong
         (LOOK, ("book_course", {"course_id": "C-999", "guests": [{**GUEST, "born": "1990-02-01"}]}, "{}")),
     ],
 )
@@ -110,12 +113,67 @@ def test_without_the_rules_that_found_it_a_wrong_task_is_not_wrong() -> None:
     assert row.fault == "agent"
 
 
+def test_a_wrong_demand_is_found_behind_a_look_and_shown_where_something_was_said() -> None:
+    look = want("get_member", member_id="m_17")
+    assert ruling(run(LOOK, RIGHTLY), look, WRONG).fault == "ground_truth"
+    spoken, empty = triage([run(LOOK), talk(name="r2")], tasks=task(WRONG))
+    assert (spoken.fault, spoken.evidence) == ("ground_truth", (3,)), "the agent's last words"
+    assert (empty.fault, empty.evidence) == ("ground_truth", ()), "there is no message to show"
+
+
+def test_what_is_only_suspected_of_a_task_excuses_nobody() -> None:
+    given = want("add_credit", member_id="m_17", hours=4.5)
+    told = ["You want to train.", *["You take 4.5 hours if need be."] * 4]
+    tasks = {f"gym/{n}": task(given, name=f"gym/{n}", told=one)[f"gym/{n}"] for n, one in enumerate(told)}
+    runs = [run(name=f"r{n}", task=f"gym/{n}") for n in range(5)]
+    assert [(one.task_id, one.grade) for one in suspect_tasks(runs, tasks)] == [("gym/0", "suspected")]
+    assert {one.fault for one in triage(runs, tasks=tasks)} == {"agent"}
+
+
+ROOM = {"booking_id": "B-9", "room": "B"}
+MOVED = ("update_booking", ROOM, '{"ok": 1}')
+UNMOVED = ("get_booking", {"booking_id": "B-9"}, '{"booking_id": "B-9", "room": "A"}')
+
+
+def test_a_change_that_a_later_look_does_not_show_was_lost() -> None:
+    found = ruling(run(MOVED, UNMOVED), want("update_booking", **ROOM))
+    assert (found.fault, found.rule, found.evidence) == ("environment", "lost_write", (1, 4))
+    assert found.detail == "update_booking set room to 'B', and get_booking then showed 'A'"
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (UNMOVED, MOVED),  # nobody looked afterwards
+        (MOVED, (*UNMOVED[:2], '{"booking_id": "B-9", "room": "b"}')),
+        (MOVED, (*UNMOVED[:2], '{"booking_id": "B-9", "day": "Monday"}')),
+        (MOVED, ("get_booking", {"booking_id": "B-8"}, UNMOVED[2])),
+        (MOVED, (*UNMOVED, True)),  # the look was refused
+        (MOVED, (*UNMOVED[:2], '[{"booking_id": "B-9", "room": "A"}, {"booking_id": "B-7", "room": "A"}]')),
+        (MOVED, ("update_booking", {**ROOM, "room": "A"}, "{}"), UNMOVED),  # it was changed again
+        # Lists and switches are told in too many ways.
+        (("update_booking", {**ROOM, "guests": ["Ada"]}, "{}"), (*UNMOVED[:2], '{"guests": 2, "day": 1}')),
+        (("update_booking", {**ROOM, "paid": True}, "{}"), (*UNMOVED[:2], '{"paid": "no", "day": 1}')),
+    ],
+)
+def test_where_no_change_was_lost(calls: Any) -> None:
+    wanted = [want(tool, **given) for tool, given, *_ in calls if tool == "update_booking"]
+    assert ruling(run(*calls), *wanted).fault == "agent"
+
+
+def test_a_change_that_was_not_all_is_not_called_lost() -> None:
+    assert ruling(run(MOVED, UNMOVED), want("update_booking", **ROOM), CANCEL).fault == "agent"
+
+
 def test_a_step_that_the_last_one_overwrites() -> None:
     first = want("update_booking", booking_id="B-9", room="A", day="Monday")
     last = want("update_booking", booking_id="B-9", room="B", day="Friday")
     done = ("update_booking", {"booking_id": "B-9", "room": "B", "day": "Friday"}, "{}")
     found = ruling(run(done), first, last)
     assert (found.fault, found.rule, found.evidence) == ("ground_truth", "superseded_step", (1,))
+    beside = ("update_booking", {"booking_id": "B-7", "room": "A"}, "{}")
+    found = ruling(run(beside, done), want(beside[0], **beside[1]), first, last)
+    assert (found.rule, found.evidence) == ("superseded_step", (3,)), "the call that overwrites it is shown"
     other = want("update_booking", booking_id="B-8", room="A", day="Monday")
     assert ruling(run(done), other, last).fault == "agent", "another booking is left as it was"
     more = want("update_booking", booking_id="B-9", room="A", day="Monday", coach="Bo")
@@ -181,6 +239,15 @@ def test_a_user_who_denies_what_its_device_shows() -> None:
     assert ruling(looked, PUMP).fault == "agent", "it had looked before it spoke"
     fine = talk(HELLO, ASK, denied, *users_call(1, "check_display", "Display: Pump off"), *BYE)
     assert ruling(fine, PUMP).fault == "agent", "it was right"
+    alone = talk(HELLO, ASK, denied, *later).model_copy(update={"user_policy": None})
+    assert ruling(alone, PUMP).fault == "agent", "a person may err"
+    twice = said("user", "The pump is off so it is not working.")
+    assert ruling(talk(HELLO, ASK, twice, *later, *BYE), PUMP).rule == "denied_state", "two denials, one each"
+    long = said("user", "There is no pump symbol " + "x" * 200)
+    assert (
+        f"'{('there is no pump symbol ' + 'x' * 200)[:120]}'"
+        in ruling(talk(HELLO, ASK, long, *later, *BYE), PUMP).detail
+    )
     mended = talk(HELLO, ASK, denied, *later, *users_call(2, "toggle_pump", "ok"), *BYE)
     assert ruling(mended, PUMP, CANCEL).fault == "agent", "it was put right"
 
@@ -253,7 +320,7 @@ def test_a_user_who_does_not_stop_when_all_is_done() -> None:
     found = ruling(went_on(*CANCELLED), CANCEL)
     assert (found.fault, found.rule, found.evidence) == ("user_simulator", "simulator_never_stopped", (3, 7))
     assert found.detail.endswith("the user did not end the conversation in 3 messages")
-    silent = ruling(went_on(*CANCELLED, small=(*SMALL_TALK, Message(role="user"))), CANCEL)
+    silent = ruling(went_on(*CANCELLED, small=(Message(role="user"), *SMALL_TALK)), CANCEL)
     assert silent.rule == "simulator_never_stopped", "a message without a word is one too"
     talked = ruling(went_on())  # nothing was to be done, and nothing was called
     assert (talked.rule, talked.evidence) == ("simulator_never_stopped", (0, 5))
@@ -267,7 +334,8 @@ def test_a_user_who_does_not_stop_when_all_is_done() -> None:
         (went_on(*CANCELLED, small=(said("user", "And?"), said("assistant", "Yes?"))), (CANCEL,)),
         (went_on(*CANCELLED).model_copy(update={"stop": "completed"}), (CANCEL,)),
         (went_on(*CANCELLED).model_copy(update={"user_policy": None}), (CANCEL,)),
-        # What came before the last call is no small talk.
+        # What came before the last call, or before an answer to one, is no small talk.
+        (went_on(*CANCELLED, *(SMALL_TALK * 3), said("tool", "{}"), times=1), (CANCEL,)),
         (went_on(*(SMALL_TALK * 3), *CANCELLED, times=1), (CANCEL,)),
     ],
 )
