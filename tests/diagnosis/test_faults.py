@@ -397,6 +397,15 @@ def test_a_tool_that_worked_before_and_another_that_works_after_excuse_nothing()
     assert tool_exception(case(ASKED, *broke, *refused)) is not None
 
 
+@pytest.mark.parametrize(
+    ("result", "speaks"), [("KeyError: 'x'", False), ("cp: No space left on device", True)]
+)
+def test_what_a_program_of_the_agents_raises_is_no_broken_tool(result: str, speaks: bool) -> None:
+    answer = called("bash", result, error=True)[1].model_copy(update={"tool_call_id": "c0"})
+    ran = case(ASKED, calls(("bash", {"command": "python count.py"})), answer)
+    assert (tool_exception(ran) is not None) is speaks
+
+
 def test_a_call_without_an_answer_broke_nothing() -> None:
     assert tool_exception(case(ASKED, calls(("get", {})))) is None
 

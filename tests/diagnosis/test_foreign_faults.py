@@ -121,6 +121,15 @@ def test_a_wrong_demand_is_found_behind_a_look_and_shown_where_something_was_sai
     assert (empty.fault, empty.evidence) == ("ground_truth", ()), "there is no message to show"
 
 
+def test_of_two_wrong_demands_the_one_that_the_run_lacks_is_told() -> None:
+    same = {"order_id": "O-1", "item_ids": ["77"], "new_item_ids": ["77"]}
+    both = (want("exchange_items", **same), WRONG)
+    exchanged = ("exchange_items", same, "{}")
+    as_told = ("book_course", {"course_id": "C-101", "guests": [GUEST]}, "{}")
+    assert ruling(run(LOOK, exchanged, RIGHTLY), *both).rule == "value_in_no_record"
+    assert ruling(run(LOOK, as_told), *both).rule == "no_change_demanded"
+
+
 def test_what_is_only_suspected_of_a_task_excuses_nobody() -> None:
     given = want("add_credit", member_id="m_17", hours=4.5)
     told = ["You want to train.", *["You take 4.5 hours if need be."] * 4]
@@ -145,6 +154,7 @@ def test_a_change_that_a_later_look_does_not_show_was_lost() -> None:
     "calls",
     [
         (UNMOVED, MOVED),  # nobody looked afterwards
+        (("find_booking", ROOM, "[]"), UNMOVED),  # nothing was to be changed
         (MOVED, (*UNMOVED[:2], '{"booking_id": "B-9", "room": "b"}')),
         (MOVED, (*UNMOVED[:2], '{"booking_id": "B-9", "day": "Monday"}')),
         (MOVED, ("get_booking", {"booking_id": "B-8"}, UNMOVED[2])),
