@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.formats.test_streaming import by_parts
 from tests.formats.test_tau2 import content, simulation, write
-from trace_assets.formats import read_trajectories, tau2_parts
+from trace_assets.formats import read_trajectories, tau2_columns, tau2_parsing, tau2_parts
+from trace_assets.formats.problem import Problem
+from trace_assets.formats.reading import Span
+from trace_assets.formats.tau2 import open_tau2
 from trace_assets.records import CheckRow, MessageRow, Task, Trajectory, TrajectoryHead
 from trace_assets.store.trajectories import read_trajectories as read_stored
+from trace_assets.untrusted.allowance import Allowance
 
 
 @pytest.fixture
@@ -39,15 +45,15 @@ def _plain(one: Trajectory) -> dict[str, Any]:
 def both(folder: Path, *rows: Any, name: str = "a.json", **more: Any) -> tuple[list[Trajectory], list[Any]]:
     """Read a file both ways, compare, and return trajectories and problems."""
     path = write(folder / name, content(*rows, **more))
-    stores, read = by_parts(folder / "parts", path)
-    stored = read_stored(stores["a"])
+    stores, read = by_parts(folder / f"parts of {path.stem}", path)
+    stored = read_stored(stores[path.stem])
     whole = read_trajectories([path])
     assert [_plain(one) for one in stored] == sorted(
         map(_plain, whole.trajectories), key=lambda one: one["trajectory_id"]
     )
-    frame = stores["a"].frame(MessageRow)
+    frame = stores[path.stem].frame(MessageRow)
     assert frame.equals(frame.sort("trajectory_id", "index"))
-    assert {one.task_id for one in stores["a"].read(Task)} == {one.task_id for one in stored}
+    assert {one.task_id for one in stores[path.stem].read(Task)} == {one.task_id for one in stored}
     return stored, list(read.problems)
 
 
@@ -55,8 +61,9 @@ def test_ordinary_simulations_take_the_fast_way(tmp_path: Path, slowly: list[str
     rows = [simulation(n) for n in range(3)]
     rows.append(simulation(3, reward_info=None))
     rows.append(simulation(4, termination_reason="max_steps", seed=None, duration=None, agent_cost=None))
+    rows.append(simulation(5, messages=[{"role": "user", "content": None}]))
     found, _ = both(tmp_path, *rows)
-    assert slowly == [] and len(found) == 5
+    assert slowly == [] and len(found) == 6
 
 
 @pytest.mark.parametrize(
@@ -130,6 +137,34 @@ def test_a_repeated_one_is_told_with_whether_it_is_the_same(
     assert (problem.message == unlike.message.replace("b.json", "a.json")) is not same
 
 
+def test_ids_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    rows = [dict(reversed(simulation(n).items())) for n in (1, 0, 1)]
+    path = write(tmp_path / "a.json", content(*rows))
+    stores, read = by_parts(tmp_path / "parts", path)
+    assert stores["a"].frame(TrajectoryHead)["trajectory_id"].to_list() == ["sim-0", "sim-1"]
+    assert [(one.kind, one.position) for one in read.problems] == [("duplicate", "simulations[2]")]
+
+
+@pytest.mark.parametrize("length", [1000, 1001])
+def test_an_id_of_any_length_is_one_id(tmp_path: Path, slowly: list[str], length: int) -> None:
+    """One that is too long to be remembered beforehand is left to the slow way."""
+    name = "z" * length
+    path = write(tmp_path / "a.json", content(*(simulation(n, id=name, trial=n) for n in (1, 2))))
+    again = write(tmp_path / "b.json", content(simulation(3, id=name), simulation(4)))
+    stores, read = by_parts(tmp_path / "parts", path, again)
+    assert [(one.trajectory_id, one.trial) for one in stores["a"].read(TrajectoryHead)] == [(name, 1)]
+    assert [one.trajectory_id for one in stores["b"].read(TrajectoryHead)] == ["sim-4"]
+    assert [one.kind for one in read.problems] == ["duplicate", "duplicate"]
+    assert (slowly == []) is (length == 1000)
+
+
+def test_a_task_is_told_once_by_whichever_way(tmp_path: Path) -> None:
+    rows = [simulation(n, task_id="1", **({"seed": "7"} if n else {})) for n in range(3)]
+    path = write(tmp_path / "a.json", content(*rows, simulation(3, task_id="2", seed="7")))
+    tasks = [item.task_id for item in tau2_parts.read_parts(path, {}) if isinstance(item, Task)]
+    assert [name.rpartition("/")[2] for name in tasks] == ["1", "2"]
+
+
 def test_what_another_file_held_before_is_not_read_again(tmp_path: Path) -> None:
     one = write(tmp_path / "a.json", content(simulation(0), simulation(1)))
     two = write(tmp_path / "b.json", content(simulation(1, trial=9), simulation(2)))
@@ -197,6 +232,8 @@ def test_tokens_are_the_agents_and_none_where_nothing_was_noted(tmp_path: Path) 
     some = [
         {"role": "assistant", "content": "x", "usage": {"prompt_tokens": 3, "completion_tokens": None}},
         {"role": "assistant", "content": "y", "usage": {"prompt_tokens": 4, "completion_tokens": 2}},
+        {"role": "assistant", "content": "z", "usage": {"completion_tokens": 5}},
+        {"role": "assistant", "content": "!", "usage": {}},
     ]
     found, _ = both(
         tmp_path, *(simulation(n, messages=said) for n, said in enumerate([nothing, empty, some, []]))
@@ -204,13 +241,15 @@ def test_tokens_are_the_agents_and_none_where_nothing_was_noted(tmp_path: Path) 
     assert [(one.prompt_tokens, one.completion_tokens) for one in found] == [
         (None, None),
         (None, None),
-        (7, 2),
+        (7, 7),
         (None, None),
     ]
-    assert [one.n_messages for one in found] == [2, 2, 2, 0]
+    assert [one.n_messages for one in found] == [2, 2, 4, 0]
 
 
-def test_calls_without_a_name_of_their_own_are_numbered_by_their_message(tmp_path: Path) -> None:
+def test_calls_without_a_name_of_their_own_are_numbered_by_their_message(
+    tmp_path: Path, slowly: list[str]
+) -> None:
     def asked(**given: Any) -> dict[str, Any]:
         return {"role": "assistant", "content": None, "tool_calls": [{"name": "get", **given}]}
 
@@ -221,6 +260,7 @@ def test_calls_without_a_name_of_their_own_are_numbered_by_their_message(tmp_pat
         asked(id="x", arguments="not JSON"),
         asked(id="y", arguments="[1]"),
         asked(id="z", arguments=None),
+        asked(id="w", arguments=[1]),
         {"role": "tool", "id": "call_1", "content": "first"},
         {"role": "tool", "id": "z", "content": "last"},
         {"role": "tool", "id": "nobody", "content": "?"},
@@ -230,15 +270,17 @@ def test_calls_without_a_name_of_their_own_are_numbered_by_their_message(tmp_pat
         folder.mkdir()
         found, _ = both(folder, simulation(0, messages=said), solo=solo)
         messages = found[0].messages[1 if solo else 0 :]
-        assert [(one.tool_calls[0].id, one.tool_calls[0].arguments) for one in messages[1:6]] == [
+        assert [(one.tool_calls[0].id, one.tool_calls[0].arguments) for one in messages[1:7]] == [
             ("call_1", {"a": {"é": [1, None]}}),
             ("call_2", {"b": 2}),
             ("x", {"raw": "not JSON"}),
             ("y", {}),
             ("z", {}),
+            ("w", {}),
         ]
-        assert [one.tool_name for one in messages[6:]] == ["get", "get", None]
-        assert [one.tool_call_id for one in messages[6:]] == ["call_1", "z", "nobody"]
+        assert [one.tool_name for one in messages[7:]] == ["get", "get", None]
+        assert [one.tool_call_id for one in messages[7:]] == ["call_1", "z", "nobody"]
+        assert slowly == []
         if solo:
             assert (found[0].messages[0].content, found[0].messages[0].requestor) == (
                 "Phone 555 is dead.",
@@ -282,3 +324,135 @@ def test_many_pieces_in_small_chunks_are_the_same_tables(
         assert read.batches["a"].n_trajectories == 40
         for record in (MessageRow, CheckRow, TrajectoryHead):
             assert parts["a"].frame(record).equals(whole["a"].frame(record))
+
+
+def opened(path: Path) -> tuple[Any, Sequence[Span]]:
+    found = open_tau2(path)
+    assert not isinstance(found, Problem)
+    return found[0], found[1].spans
+
+
+def test_nothing_of_what_is_refused_stays_in_the_tables(tmp_path: Path) -> None:
+    """A reward that is no float is noticed late."""
+    spoilt = simulation(1, reward_info={"reward": 10**400})
+    found, (problem,) = both(tmp_path, simulation(0), spoilt, simulation(2))
+    assert [one.trajectory_id for one in found] == ["sim-0", "sim-2"]
+    assert (problem.kind, problem.position) == ("left_out", "simulations[1]")
+
+
+@pytest.mark.parametrize(
+    ("limit", "within", "beyond"),
+    [
+        ("MOST_CALLS", {"tool_calls": [{"name": "a"}] * 3}, {"tool_calls": [{"name": "a"}] * 4}),
+        ("MOST_MESSAGES", {"messages": 3}, {"messages": 4}),
+    ],
+)
+def test_more_than_may_be_is_refused_by_both_ways(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    within: dict[str, Any],
+    beyond: dict[str, Any],
+) -> None:
+    def said(messages: int = 1, **more: Any) -> list[dict[str, Any]]:
+        return [{"role": "assistant", "content": "x", **more}] * messages
+
+    for module in (tau2_parsing, tau2_columns):
+        monkeypatch.setattr(module, limit, 3)
+    rows = [simulation(n, messages=said(**given)) for n, given in enumerate([within, beyond])]
+    found, (problem,) = both(tmp_path, *rows)
+    assert [one.trajectory_id for one in found] == ["sim-0"] and problem.position == "simulations[1]"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        lambda name: {"id": name},
+        lambda name: {"messages": [{"role": "tool", "id": name, "content": ""}]},
+        lambda name: {"messages": [{"role": "assistant", "tool_calls": [{"name": name}]}]},
+    ],
+    ids=["trajectory", "answered call", "tool"],
+)
+def test_names_that_would_be_repeated_too_often_take_the_slow_way(
+    tmp_path: Path,
+    slowly: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    named: Callable[[str], dict[str, Any]],
+) -> None:
+    monkeypatch.setattr(tau2_columns, "_REPEATED", 20)
+    for length in (20, 21):
+        said = {"messages": [{"role": "user", "content": "x"}], **named("n" * length)}
+        both(tmp_path, simulation(0, **said), name=f"{length}.json")
+        assert len(slowly) == length - 20
+
+
+def test_a_piece_that_is_large_takes_the_slow_way(
+    tmp_path: Path, slowly: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [simulation(n, note="x" * n) for n in range(3)]
+    _, spans = opened(write(tmp_path / "first.json", content(*rows)))
+    monkeypatch.setattr(tau2_columns, "LARGE", spans[1].end - spans[1].start)
+    assert len(both(tmp_path, *rows)[0]) == 3 and slowly == []
+    monkeypatch.setattr(tau2_columns, "LARGE", spans[1].end - spans[1].start - 1)
+    assert len(both(tmp_path, *rows, name="b.json")[0]) == 3 and slowly == ["sim-1"]
+
+
+def test_a_piece_that_takes_much_memory_leaves_room_for_the_others(tmp_path: Path) -> None:
+    rows = [simulation(0), simulation(1, note=[{}] * 300), simulation(2)]
+    file, spans = opened(write(tmp_path / "a.json", content(*rows)))
+    found = tau2_columns.convert(file, spans, Allowance(4 * 600 * 200))
+    assert found.part is not None and found.part.ids == ["sim-0", "sim-2"]
+    assert found.refused == [spans[1]]
+
+
+def test_a_piece_that_is_no_longer_there_is_refused(tmp_path: Path) -> None:
+    file, spans = opened(write(tmp_path / "a.json", content(simulation(0), simulation(1))))
+    gone = Span(2, file.path.stat().st_size, file.path.stat().st_size + 10)
+    found = tau2_columns.convert(file, [spans[0], gone])
+    assert found.part is not None and found.part.ids == ["sim-0"] and found.refused == [gone]
+
+
+def test_a_chunk_is_full_where_its_pieces_reach_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tau2_parts, "CHUNK", 10)
+    spans = [Span(n, a, b) for n, (a, b) in enumerate([(0, 9), (9, 10), (10, 19), (19, 30), (30, 33)])]
+    chunks = list(tau2_parts._chunks(spans))
+    assert [[one.number for one in chunk] for chunk in chunks] == [[0, 1], [2, 3], [4]]
+    assert list(tau2_parts._chunks([])) == []
+
+
+class Aside:
+    """A helper that takes two chunks at once, and hands them back, or dies with its second."""
+
+    def __init__(self, dies: bool) -> None:
+        self.dies, self.given, self.lost = dies, dict[int, Any](), dict[int, Any]()
+        self.opened: list[Any] = []
+
+    def open(self, *told: Any) -> None:
+        self.opened.append(told)
+
+    @property
+    def free(self) -> bool:
+        return len(self.given) < 2 and not (self.dies and self.lost)
+
+    def give(self, number: int, chunk: Any) -> None:
+        assert self.free
+        self.given[number] = chunk
+        if self.dies and len(self.given) == 2:
+            self.dies, self.lost = False, dict(self.given)
+            self.given.clear()
+
+    def take(self, wait: bool = False) -> Mapping[int, Any]:
+        found = {number: f"{chunk} aside" for number, chunk in self.given.items()} if wait else {}
+        self.given = {} if wait else self.given
+        return found
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_chunks_come_in_order_whoever_converts_them(monkeypatch: pytest.MonkeyPatch, dies: bool) -> None:
+    monkeypatch.setattr(tau2_parts, "_uncollected", lambda file, chunk, allowance: f"{chunk} here")
+    aside, file, allowance = Aside(dies), SimpleNamespace(), Allowance(1 << 30)
+    chunks: Any = [f"c{n}" for n in range(9)]
+    found: Any = list(tau2_parts._converted(file, chunks, aside, allowance))  # type: ignore[arg-type]
+    assert [one.partition(" ")[0] for one in found] == chunks
+    assert {one.partition(" ")[2] for one in found} == {"here", "aside"}
+    assert aside.opened == [(file, allowance)] and not aside.lost

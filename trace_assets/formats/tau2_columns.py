@@ -22,7 +22,7 @@ from trace_assets.formats.chat import MOST_CALLS, MOST_MESSAGES
 from trace_assets.formats.problem import UNUSABLE
 from trace_assets.formats.reading import Part, Span, make_part
 from trace_assets.formats.tau2_file import Tau2File
-from trace_assets.formats.tau2_parsing import check_values, metadata_of
+from trace_assets.formats.tau2_parsing import check_values, metadata_of, read_reward
 from trace_assets.records import Check, CheckRow, MessageRow, Record, Role, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
@@ -229,6 +229,8 @@ class Converted:
 
 LARGE = 16_000_000
 """Bytes of a piece from which on it is read alone, the records' way."""
+LONGEST_ID = 1000
+"""Characters of an id that is compared with others beforehand; of longer ones the records' way tells."""
 _OBJECT = 600
 """Bytes that each object of a piece takes at most until it is in a table, beside its text."""
 
@@ -276,6 +278,7 @@ def convert(file: Tau2File, spans: Sequence[Span], allowance: Allowance = OF_MAC
                 if not one.id or not one.task_id or _unusual(one):
                     raise ValueError("the records' way tells why")
                 rows = sorted(check_values(one.reward_info))
+                read_reward({"reward_info": one.reward_info})  # what it raises must come before `add`
                 ticket = file.ticket(one.task_id)
                 # A ticket may be many times as long as its simulation.
                 taken += here + len(ticket or "") * _TICKET
@@ -302,7 +305,7 @@ def _unusual(one: _Simulation) -> bool:
     Arguments that stand as text are parsed on the way.
     """
     longest_name, flat = len(one.id), _flat(one.messages)
-    if len(flat) > MOST_MESSAGES:
+    if len(flat) > MOST_MESSAGES or longest_name > LONGEST_ID:
         return True
     for message in flat:
         if message.tool_calls and len(message.tool_calls) > MOST_CALLS:

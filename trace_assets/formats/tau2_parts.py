@@ -17,7 +17,7 @@ from trace_assets.formats.columns import too_heavy
 from trace_assets.formats.problem import Problem, repeated
 from trace_assets.formats.reading import Array, Part, Span, part_of
 from trace_assets.formats.tau2 import not_judged, open_tau2, settled_items
-from trace_assets.formats.tau2_columns import LARGE, Converted, convert
+from trace_assets.formats.tau2_columns import LARGE, LONGEST_ID, Converted, convert
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.tau2_helper import Helper
 from trace_assets.records import Task
@@ -35,10 +35,6 @@ AHEAD = 4
 
 Seen = MutableMapping[str, str]
 """Trajectory id to where it was met, over all files of one reading."""
-
-
-_LONGEST_ID = 1000
-"""Characters of an id; of those with longer ones the records' way tells."""
 
 
 class _Named(msgspec.Struct):
@@ -129,21 +125,21 @@ def _parts(
 
 def _ids(path: Path, array: Array, most: int) -> list[str]:
     """Return each piece's trajectory id; empty where only the records' way can tell."""
-    found = list(array.ids)
+    found: list[str] = []
     decoder = msgspec.json.Decoder(_Named)
     with path.open("rb") as stream:
-        for number, name in enumerate(found):
+        for name, span in zip(array.ids, array.spans, strict=True):
             if name is not None:
+                found.append(name)
                 continue
-            span = array.spans[number]
             stream.seek(span.start)
             try:
                 text = stream.read(span.end - span.start) if span.end - span.start <= most else b""
                 value = decoder.decode(text.rstrip(b" \t\r\n,")).id
             except (ValueError, RecursionError):
                 value = None
-            found[number] = "" if value is None or len(str(value)) > _LONGEST_ID else str(value)
-    return [name or "" for name in found]
+            found.append("" if value is None or len(str(value)) > LONGEST_ID else str(value))
+    return found
 
 
 def _again(file: Tau2File, array: Array, first: int, name: str, number: int, seen: Seen) -> Problem:
