@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from trace_assets.environments.audit import mutation
-from trace_assets.environments.audit.mutation import MUTATIONS, NEIGHBOURS
+from trace_assets.environments.audit.mutation import MUTATIONS, NEIGHBOURS, Mutant
+from trace_assets.stats.intervals import score_interval, wilson
 
 Action = dict[str, Any]
 
@@ -149,6 +150,9 @@ def test_values_become_another_of_the_schemas_or_the_other_truth_value() -> None
     made = [one[0]["tool_calls"][0]["arguments"] for one in mutants("other_value", Probe(painted, [COLOURS]))]
     same = {"size": 3, "shape": 5}
     assert made == [{"colour": "blue", "wet": True, **same}, {"colour": "red", "wet": False, **same}]
+    for chance in range(9):  # a value is never drawn in place of itself
+        rng, probe = random.Random(chance), Probe(painted, [COLOURS])
+        assert len(list(mutation.other_value(probe, 5, rng))) == 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("tools", [[], [tool("another")], [tool("paint")], [tool("paint", colour=True)]])
@@ -181,6 +185,7 @@ def test_another_change_is_made_to_the_same_object() -> None:
     (made,) = mutants("other_tool", fixed(LOOK, WRITE, END, tools=SHOP))
     assert made == [LOOK, acts({**call("close", id="A1")}), END]
     assert mutants("other_tool", fixed(LOOK, WRITE, END, tools=SHOP[:2])) == []
+    assert len(mutants("other_tool", fixed(LOOK, WRITE, END, tools=[*SHOP, tool("ban", id={})]))) == 1
 
 
 def test_one_more_change_is_made_before_the_closing_words() -> None:
@@ -189,6 +194,10 @@ def test_one_more_change_is_made_before_the_closing_words() -> None:
     assert made == [LOOK, WRITE, {"role": "assistant", "tool_calls": [added]}, END]
     (last,) = mutants("extra_write", fixed(LOOK, WRITE, tools=SHOP))
     assert last == [LOOK, WRITE, {"role": "assistant", "tool_calls": [added]}], "a script that ends in a call"
+    handed = [SHOP[0], tool("transfer_to_human_agents", id={})]
+    assert len(mutants("extra_write", fixed(LOOK, WRITE, END, tools=handed))) == 1
+    assert mutants("extra_write", fixed(LOOK, END, tools=handed)) == [], "a refusal may be handed over"
+    assert len(mutants("extra_write", fixed(LOOK, END, tools=SHOP))) == 1, "but not acted on"
     closed = acts(call("close", id="A1"))
     assert mutants("extra_write", fixed(LOOK, WRITE, closed, END, tools=SHOP)) == [], "both were made already"
 
@@ -330,3 +339,123 @@ def test_what_each_operator_deserves_is_a_rule() -> None:
         **dict.fromkeys(("repeat_read", "late_read", "swap_reads", "other_call_ids"), ("harmless", False)),
         **dict.fromkeys(("other_key_order", "polite"), ("harmless", False)),
     }
+
+
+# --- the rate
+
+
+def rated(monkeypatch: pytest.MonkeyPatch, equivalent: int = 0, **operators: list[bool]) -> Any:
+    """Judge mutants, one a seed of each operator, that were right or not."""
+    played = [
+        Mutant(name, seed, 0.25, right)
+        for name, all_of in operators.items()
+        for seed, right in enumerate(all_of)
+    ]
+    monkeypatch.setattr(mutation, "_mutants", lambda *_: (played, equivalent))
+    subject: Any = SimpleNamespace(rules=SimpleNamespace(min_operator_rate=0.5))
+    return mutation._rate(subject, "harmful", "most", 0.75)
+
+
+def test_the_interval_counts_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for right in (True, False):
+        found = rated(monkeypatch, a=[right] * 4, b=[right] * 3)
+        assert (found.value, found.n) == (right, 7)
+        assert (found.low, found.high) == wilson(4 * right, 4)
+    found = rated(monkeypatch, a=[True] * 4, b=[True, True, True, False])
+    assert (found.value, found.n) == (7 / 8, 8)
+    assert (found.low, found.high) == score_interval(7 / 8, 4)
+
+
+def test_all_mutants_and_each_operator_have_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = rated(monkeypatch, a=[True] * 2, b=[True, False])
+    assert (good.status, good.bound) == ("pass", "most, each operator >= 50%")
+    assert good.evidence == "a 2/2, b 1/2; such as b on seed 1: reward 0.25"
+    assert rated(monkeypatch, a=[True] * 2, b=[True, False, False]).status == "fail"
+    assert rated(monkeypatch, a=[True] * 9, b=[True, False, False]).status == "fail", "10 of 12, but 1 of 3"
+    found = rated(monkeypatch, a=[True], equivalent=2)
+    assert found.evidence == "a 1/1; 2 not counted: equivalent, or too long"
+    assert rated(monkeypatch, equivalent=2).status == "skip"
+
+
+def played(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    reward: float,
+    success: bool,
+    *,
+    script: list[Action],
+    oracle: Sequence[Action] = (LOOK, WRITE, END),
+    in_words: bool = False,
+    refused: tuple[int, str] | None = None,
+) -> bool | None:
+    """Play a mutant whose reward is given; return whether it is right, None where it counts for nothing.
+
+    The oracle earns 0.9; `refused` is an answer that is an error, and the field that says so.
+    """
+    answers: list[dict[str, Any]] = [{"messages": [{"role": "tool"}, {"role": "user"}]} for _ in script]
+    if refused:
+        answers[refused[0]]["messages"][0][refused[1]] = True
+    one = SimpleNamespace(answers=answers, actions=script, reward=reward, success=success)
+    probe = SimpleNamespace(
+        best=lambda seed: SimpleNamespace(reward=0.9),
+        play=lambda seed, script: one,
+        oracle=lambda seed: oracle,
+    )
+    monkeypatch.setattr(mutation, "refused_in_words", lambda subject: in_words)
+    subject: Any = SimpleNamespace(probe=probe, rules=SimpleNamespace(min_mutant_loss=0.25))
+    made = mutation._play(subject, next(one for one in MUTATIONS if one.name == name), 5, script)
+    assert made is None or (made.operator, made.seed, made.reward) == (name, 5, reward)
+    return made and made.right
+
+
+def test_a_harmful_mutant_must_lose_and_a_harmless_one_must_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def right(name: str, reward: float, success: bool) -> bool | None:
+        return played(monkeypatch, name, reward, success, script=[LOOK, WRITE, END])
+
+    assert right("swap_id", 0.65, False) is True
+    assert right("swap_id", 0.66, False) is False, "it lost too little"
+    assert right("swap_id", 0.0, True) is False
+    assert right("polite", 0.9, True) is True
+    assert right("polite", 0.89, True) is False
+    assert right("polite", 1.0, False) is False
+
+
+@pytest.mark.parametrize("field", ["is_error", "error"])
+def test_an_added_change_that_is_refused_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    for script, added in (([LOOK, WRITE, END], 1), ([LOOK, LOOK, WRITE], 2)):
+        for place in range(3):
+            right = played(monkeypatch, "extra_write", 0.9, True, script=script, refused=(place, field))
+            assert right is (None if place == added else False)
+    assert (
+        played(monkeypatch, "other_tool", 0.9, True, script=[LOOK, WRITE, END], refused=(1, field)) is False
+    )
+
+
+def test_a_hand_over_that_is_left_out_counts_for_nothing_where_words_refuse_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def right(*left_out: dict[str, Any], success: bool = True, in_words: bool = True) -> bool | None:
+        oracle = [LOOK, acts(*left_out), END]
+        return played(
+            monkeypatch, "drop_write", 0.0, success, script=[LOOK, END], oracle=oracle, in_words=in_words
+        )
+
+    hand_over = call("transfer_to_human_agents", reason="amount")
+    assert right(hand_over) is None
+    assert right(hand_over, in_words=False) is False and right(hand_over, success=False) is True
+    assert right(hand_over, call("pay", id="A1")) is False
+
+
+def test_some_mutants_a_seed_are_played_of_each_operator_of_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def play(subject: Any, one: Any, seed: int, script: list[Action]) -> Mutant | None:
+        return None if one.name == "off_by_one" else Mutant(one.name, seed, 0.0, True)
+
+    monkeypatch.setattr(mutation, "_play", play)
+    many: Any = fixed(acts(*(call("pay", id="A1", amount=n) for n in range(5))))
+    many.chance = random.Random
+    subject: Any = SimpleNamespace(probe=many, seeds=[1, 2, 3], sizes=SimpleNamespace(mutated=2))
+    found, equivalent = mutation._mutants(subject, "harmful")
+    assert [(one.operator, one.seed) for one in found] == [("drop_write", n) for n in (1, 1, 2, 2)]
+    assert equivalent == 2 * mutation.MOST_A_SEED

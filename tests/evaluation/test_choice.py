@@ -53,7 +53,7 @@ def test_faults_count_for_nothing_and_nothing_gives_routing() -> None:
 
 
 def test_an_arm_is_read_off_the_variants_rows() -> None:
-    played = [*rows("base", [False, False]), *rows("adapter:a", [True, True]), *rows("sum:a+b", [True])]
+    played = [*rows("base", [False] * 4), *rows("adapter:a", [True, True]), *rows("sum:a+b", [True])]
     found = compose_rows("composed", {"t0": "a+b", "t1": "none", "t2": "a"}, played)
     assert [(row.task_id, row.success, row.arm) for row in found] == [
         ("t1", False, "composed"),

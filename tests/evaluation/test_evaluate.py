@@ -201,6 +201,9 @@ def test_a_set_that_was_not_made_is_refused_before_anything_is_played(
 def test_validation_plays_each_sum_once_a_task(plays: list[tuple[Any, ...]]) -> None:
     rows, _ = evaluate_sums(Desk(0, 1), Path("base"), SUMS, SECTION, Path("journal"))  # type: ignore[arg-type]
     assert plays[0][2] == ["to-t0+x", "to-t1+x"] and plays[0][4].trials == 1
+    maker = plays[0][3]
+    assert (maker.func, maker.args) == (arms.transformers_policy, (Path("base"), SUMS))
+    assert maker.keywords == {"temperature": 0.25, "max_new_tokens": 64, "seed": 11, "dtype": "float32"}
     assert {row.arm for row in rows} == {"sum:to-t0+x", "sum:to-t1+x"} and len(rows) == 2 * 2
     assert oracle_choice(rows, [task(0), task(1)]) == {"t0": "to-t0+x", "t1": "to-t1+x"}
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from trace_assets.evaluation.arms import best_single_choice, oracle_choice, rates_by_skill
+import pytest
+
+from trace_assets.evaluation.arms import best_single_choice, choice_of, oracle_choice, rates_by_skill
 from trace_assets.records import Evaluation, Task
 
 
@@ -45,6 +47,13 @@ def test_the_mixed_arm_is_never_a_choice() -> None:
     assert set(rates_by_skill(VALIDATION)["cancel"]) == {"none", "x"}
 
 
+@pytest.mark.parametrize(
+    "arm", ["mixed_grpo", "merged:ties", "round:2", "joint", "routed", "adapter:", "sum"]
+)
+def test_what_no_router_may_choose_is_no_choice(arm: str) -> None:
+    assert choice_of(arm) is None
+
+
 def test_a_skill_that_validation_lacks_goes_to_none() -> None:
     assert oracle_choice(VALIDATION, [task("new"), task(None)]) == {"test/new": "none", "test/None": "none"}
 
@@ -59,3 +68,5 @@ def test_the_best_single_choice_looks_at_all_tasks() -> None:
 def test_every_task_weighs_the_same_and_faults_do_not_count() -> None:
     evaluations = rows("base", "s", [[True, None, None], [False, False, False]])
     assert rates_by_skill(evaluations) == {"s": {"none": 0.5}}
+    uneven = rows("base", "s", [[True, False, True, False], [True]])
+    assert rates_by_skill(uneven) == {"s": {"none": 0.75}}

@@ -53,6 +53,7 @@ def both(folder: Path, *rows: Any, name: str = "a.json", **more: Any) -> tuple[l
     )
     frame = stores[path.stem].frame(MessageRow)
     assert frame.equals(frame.sort("trajectory_id", "index"))
+    assert frame.height == sum(one.n_messages for one in stored)
     assert {one.task_id for one in stores[path.stem].read(Task)} == {one.task_id for one in stored}
     return stored, list(read.problems)
 
@@ -145,15 +146,33 @@ def test_ids_are_found_wherever_they_stand(tmp_path: Path) -> None:
     assert [(one.kind, one.position) for one in read.problems] == [("duplicate", "simulations[2]")]
 
 
+def test_ids_are_looked_for_in_what_may_be_held(tmp_path: Path) -> None:
+    rows = [dict(reversed(simulation(n, note="x" * n).items())) for n in range(3)]
+    path = write(tmp_path / "a.json", content(*rows))
+    found = open_tau2(path)
+    assert not isinstance(found, Problem)
+    most = max(span.end - span.start for span in found[1].spans)
+    assert tau2_parts._ids(path, found[1], most) == ["sim-0", "sim-1", "sim-2"]
+    assert tau2_parts._ids(path, found[1], most - 1).count("") == 1
+
+
+def test_more_than_can_be_remembered_is_told_of(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", content(*(simulation(n) for n in range(33))))
+    told, *_ = tau2_parts.read_parts(path, {}, Allowance(4 * 1600 * 30))
+    assert isinstance(told, Problem) and (told.kind, told.position) == ("too_large", "simulations[30]")
+    assert told.message.startswith("there are more than 30 simulations") and "memory_gib" in told.message
+
+
 @pytest.mark.parametrize("length", [1000, 1001])
 def test_an_id_of_any_length_is_one_id(tmp_path: Path, slowly: list[str], length: int) -> None:
     """One that is too long to be remembered beforehand is left to the slow way."""
     name = "z" * length
     path = write(tmp_path / "a.json", content(*(simulation(n, id=name, trial=n) for n in (1, 2))))
-    again = write(tmp_path / "b.json", content(simulation(3, id=name), simulation(4)))
+    other = [simulation(4), simulation(5, id="zz" + "y" * (length - 2))]
+    again = write(tmp_path / "b.json", content(simulation(3, id=name), *other))
     stores, read = by_parts(tmp_path / "parts", path, again)
     assert [(one.trajectory_id, one.trial) for one in stores["a"].read(TrajectoryHead)] == [(name, 1)]
-    assert [one.trajectory_id for one in stores["b"].read(TrajectoryHead)] == ["sim-4"]
+    assert [one.trajectory_id for one in stores["b"].read(TrajectoryHead)] == [one["id"] for one in other]
     assert [one.kind for one in read.problems] == ["duplicate", "duplicate"]
     assert (slowly == []) is (length == 1000)
 
@@ -193,6 +212,13 @@ def test_notices_name_the_place_in_the_file_whatever_its_pieces_look_like(tmp_pa
         ("left_out", "simulations[3]"),
         *(("not_judged", f"simulations[{place}]") for place in (0, 2, 4, 5)),
     ]
+
+
+def test_fewer_elements_than_pieces_move_the_places_behind_them_alone(tmp_path: Path) -> None:
+    decoy = simulation(1, note=[{"id": "decoy", "task_id": "1"}])
+    rows = [simulation(0, reward_info=None), decoy, simulation(2), simulation(3, reward_info=None)]
+    _, problems = both(tmp_path, *rows)
+    assert [one.position for one in problems] == ["simulations[0]", "simulations[3]"]
 
 
 def test_several_results_in_one_turn_are_messages_of_their_own(tmp_path: Path, slowly: list[str]) -> None:
@@ -405,6 +431,27 @@ def test_a_piece_that_takes_much_memory_leaves_room_for_the_others(tmp_path: Pat
     assert found.refused == [spans[1]]
 
 
+@pytest.mark.parametrize("solo", [False, True])
+def test_memory_is_taken_to_the_last_byte(tmp_path: Path, solo: bool) -> None:
+    rows = content(simulation(0, note=[{}] * 300), solo=solo)
+    file, spans = opened(write(tmp_path / "a.json", rows))
+    takes = 600 * json.dumps(rows["simulations"]).count("{") + (8 * len("Phone 555 is dead.") if solo else 0)
+    assert tau2_columns.convert(file, spans, Allowance(4 * takes)).refused == []
+    assert tau2_columns.convert(file, spans, Allowance(4 * takes - 1)).refused == spans
+
+
+def test_what_few_messages_have_is_kept(tmp_path: Path, slowly: list[str]) -> None:
+    used = {"usage": {"prompt_tokens": 1, "completion_tokens": 9}}
+    said = [
+        {"role": "assistant", "content": "x", "reasoning": "because", **used},
+        {"role": "assistant", "content": "x", "errors": ["e"]},
+        {"role": "assistant", "content": None, **used},
+        {"role": "user", "content": None, **used},
+    ]
+    found, _ = both(tmp_path, simulation(0, messages=said))
+    assert slowly == [] and [bool(one.metadata) for one in found[0].messages] == [True, True, True, False]
+
+
 def test_a_piece_that_is_no_longer_there_is_refused(tmp_path: Path) -> None:
     file, spans = opened(write(tmp_path / "a.json", content(simulation(0), simulation(1))))
     gone = Span(2, file.path.stat().st_size, file.path.stat().st_size + 10)
@@ -456,3 +503,14 @@ def test_chunks_come_in_order_whoever_converts_them(monkeypatch: pytest.MonkeyPa
     assert [one.partition(" ")[0] for one in found] == chunks
     assert {one.partition(" ")[2] for one in found} == {"here", "aside"}
     assert aside.opened == [(file, allowance)] and not aside.lost
+
+
+@pytest.mark.parametrize(("bytes_less", "memory_less", "asked"), [(0, 0, 1), (1, 0, 0), (0, 1, 0)])
+def test_a_helper_is_started_where_the_file_is_worth_it_and_memory_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_less: int, memory_less: int, asked: int
+) -> None:
+    path, starts = write(tmp_path / "a.json", content(simulation(0))), list[int]()
+    monkeypatch.setattr(tau2_parts, "PARALLEL", path.stat().st_size + bytes_less)
+    monkeypatch.setattr(tau2_parts, "_helper", lambda stack: starts.append(1))
+    assert list(tau2_parts.read_parts(path, {}, Allowance(tau2_parts.FOR_TWO - memory_less)))
+    assert len(starts) == asked

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.sandbox.errors import ProtocolError
-from trace_assets.sandbox.protocol import MAX_LINE, encode, open_reply, parse
+from trace_assets.errors import InputError
+from trace_assets.sandbox.errors import EnvironmentFault, ProtocolError
+from trace_assets.sandbox.protocol import MAX_LINE, check_action, check_result, encode, open_reply, parse
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = (
@@ -116,7 +118,71 @@ def test_only_the_reply_to_the_request_is_taken(line: bytes) -> None:
         open_reply(line, 1)
 
 
+def test_a_reply_is_a_result_or_a_failure_with_its_message() -> None:
+    assert open_reply(b'{"id":1,"ok":[2]}', 1) == ("ok", [2])
+    assert open_reply(b'{"id":1,"err":"environment","msg":"no"}', 1) == ("environment", "no")
+
+
+def test_a_request_that_the_quick_way_cannot_write_is_as_short() -> None:
+    assert encode({"id": 1, "n": [2**70]}) == b'{"id":1,"n":[1180591620717411303424]}\n'
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, "\ud800", {1, 2}, "a" * MAX_LINE])
 def test_a_request_that_cannot_be_sent_is_a_value_error(value: object) -> None:
     with pytest.raises((ValueError, TypeError)):
         encode({"id": 1, "message": value})
+
+
+def declared(*names: str, **parameters: Any) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in names]
+
+
+def verdict(reward: float, success: bool) -> dict[str, Any]:
+    return {"reward": reward, "success": success, "checks": []}
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "complaint"),
+    [
+        ("reset", 1, r"reset\(\) returned the wrong shape: Input should be a valid list"),
+        ("reset", [], "at least 1 item"),
+        ("reset", [{"role": "nobody"}], "wrong shape: 0.role: "),
+        ("oracle", [{"role": "user", "content": "x"}], "0.role"),
+        ("step", {"messages": [], "done": 1, "truncated": False}, "done"),
+        ("verdict", {**verdict(1.0, True), "more": 1}, "more"),
+        ("verdict", verdict(1.5, True), "reward"),
+        ("verdict", verdict(0.49, True), "a success earns 0.49, less than 0.5"),
+        ("verdict", verdict(1.0, False), "the whole reward was paid for no success"),
+        ("tools", declared("get", "get"), "bad or repeated name: 'get'"),
+        ("tools", declared("1st"), "bad or repeated name"),
+        ("tools", declared("get\n"), "bad or repeated name"),
+        ("tools", declared("a" * 65), "bad or repeated name"),
+        ("tools", declared("get", type="thing"), "tool get are no JSON schema"),
+    ],
+)
+def test_what_an_environment_may_not_return_is_its_fault(op: str, value: Any, complaint: str) -> None:
+    with pytest.raises(EnvironmentFault, match=complaint):
+        check_result(op, value)
+
+
+@pytest.mark.parametrize(
+    ("op", "value"),
+    [
+        ("reset", [{"role": "user", "content": "x"}]),
+        ("oracle", []),
+        ("step", {"messages": [], "done": True, "truncated": False}),
+        ("verdict", verdict(0.5, True)),
+        ("verdict", verdict(0.99, False)),
+        ("verdict", verdict(0.0, False)),
+        ("tools", declared("get", "a" * 64, "_a.b-c", type="object")),
+        ("tools", []),
+    ],
+)
+def test_what_an_environment_may_return(op: str, value: Any) -> None:
+    check_result(op, value)
+
+
+def test_only_an_assistant_message_is_played() -> None:
+    check_action({"role": "assistant", "content": "x"})
+    with pytest.raises(InputError, match="can be given: role: "):
+        check_action({"role": "user", "content": "x"})

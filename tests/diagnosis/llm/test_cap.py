@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,13 +16,24 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.untrusted.hostile_server import HostileServer, Send, answer, body, raw, said
-from trace_assets.diagnosis.llm.budget import Account, CapReached, Totals, open_account, read_calls, totals
+from trace_assets.diagnosis.llm.budget import (
+    Account,
+    Call,
+    CapReached,
+    Totals,
+    bytes_per_token,
+    open_account,
+    read_calls,
+    totals,
+)
 from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.request import Question
 from trace_assets.errors import TraceError
 from trace_assets.policies.openai_answers import read_usage
+from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst
 from trace_assets.store import Store
+from trace_assets.store.lines import sealed
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -152,3 +165,117 @@ def test_what_a_killed_run_had_in_flight_is_booked_by_the_next(tmp_path: Path) -
         assert account.before.usd == pytest.approx(spent + 2 * (100 * 5000 + 300 * 2000) / 1e6)
     with open_account(*opened) as account:
         assert account.before.calls == 3
+
+
+def test_requests_in_flight_count_until_they_end(tmp_path: Path) -> None:
+    section = Analyst(base_url="http://h/v1", prompt_usd=1.0, completion_usd=1.0, cap_usd=2.0)
+    account = Account(section, tmp_path, "labels", "b", Totals())
+    first, second = (account.reserve("label", 500_000, 500_000) for _ in range(2))
+    assert first and second and account.reserve("label", 1, 0) is None, "one of them has to end first"
+    account.give_up(first)
+    account.release(second)
+    third = account.reserve("label", 1_000_000, 0)
+    assert third is not None, "what was given back is free again, to the last cent"
+    account.give_up(third)
+    with pytest.raises(CapReached):
+        account.reserve("label", 1, 0)
+
+
+def call(usd: float, prompt: int = 0, **more: Any) -> Call:
+    return Call("labels", "b", "label", prompt, prompt // 2, 3 * prompt, usd, **more)
+
+
+def test_sums_are_over_all_calls() -> None:
+    found = totals([call(0.25, 10), call(0.5, 20, at_most=True)])
+    assert asdict(found) == {
+        "calls": 2,
+        "prompt_tokens": 30,
+        "cached_tokens": 15,
+        "completion_tokens": 90,
+        "usd": 0.75,
+        "at_most": 1,
+    }
+
+
+def test_a_person_sees_figures_of_the_stage_alone(tmp_path: Path) -> None:
+    account = Account(Analyst(), tmp_path, "labels", "b", before=totals([call(9.0, 99)]))
+    assert "calls_at_highest_price" not in account.figures
+    account.spent.add(call(0.12345649, 10, at_most=True))
+    account.faults.update(["timeout", "refused", "timeout"])
+    assert list(account.figures.items()) == [
+        ("model_calls", 1),
+        ("prompt_tokens", 10),
+        ("cached_prompt_tokens", 5),
+        ("completion_tokens", 30),
+        ("cost_usd", 0.123456),
+        ("calls_at_highest_price", 1),
+        ("model_faults_refused", 1),
+        ("model_faults_timeout", 2),
+    ]
+
+
+def test_calls_of_a_journal_without_sizes_tell_nothing_of_bytes_a_token() -> None:
+    assert bytes_per_token([call(0.0, 10)] * 9) == bytes_per_token([])
+
+
+def lines(*found: Any, altered: int = -1) -> bytes:
+    """Return sealed lines, one of them altered."""
+    made = [sealed(json.dumps(one)) for one in found]
+    return b"".join(b"0" * 8 + one[8:] if place == altered else one for place, one in enumerate(made))
+
+
+def test_an_altered_line_counts_as_the_dearest_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    calls, journal = [call(usd) for usd in (1.0, 0.5, 3.0, 2.0)], tmp_path / "spent.jsonl"
+    with caplog.at_level(logging.WARNING):
+        journal.write_bytes(lines(*map(asdict, calls), {"asset": "labels"}, "no call"))
+        assert read_calls(tmp_path) == calls and caplog.text == ""
+        journal.write_bytes(lines(*map(asdict, calls), altered=1))
+        assert read_calls(tmp_path) == [calls[0], replace(calls[2], kind="unreadable"), *calls[2:]]
+        assert "line 2 was altered" in caplog.text
+        journal.write_bytes(lines(asdict(calls[0]), altered=0))
+        assert read_calls(tmp_path) == [], "nothing is known of what it may have cost"
+
+
+def test_an_altered_reservation_counts_as_the_dearest_of_the_run(tmp_path: Path) -> None:
+    told = [{"reserved": asdict(call(usd, ticket=str(usd), at_most=True))} for usd in (1.0, 3.0, 2.0)]
+    (tmp_path / "in_flight.jsonl").write_bytes(
+        lines(*told, {"released": "2.0"}, {"released": "1.0"}, altered=4)
+    )
+    with open_account(Store(tmp_path / "t"), tmp_path, Analyst(), "labels", "b") as account:
+        assert (account.before.usd, account.before.calls) == (3.0 + 1.0 + 3.0, 3)
+    kinds = [(one.kind, one.usd) for one in read_calls(tmp_path)]
+    assert kinds == [("label", 1.0), ("label", 3.0), ("unreadable", 3.0)]
+    assert not (tmp_path / "in_flight.jsonl").exists()
+
+
+def test_reservations_that_cannot_be_read_at_all_are_let_go(tmp_path: Path) -> None:
+    (tmp_path / "in_flight.jsonl").write_bytes(lines({"reserved": {}}, altered=0))
+    with open_account(Store(tmp_path / "t"), tmp_path, Analyst(), "labels", "b") as account:
+        assert account.before == Totals()
+
+
+@pytest.mark.parametrize("note", [None, b"", b"0" * 8 + b" 1\n"], ids=["whole", "empty", "altered"])
+def test_the_ledger_gets_each_call_once_even_where_the_note_is_damaged(
+    tmp_path: Path, note: bytes | None
+) -> None:
+    store = Store(tmp_path / "t")
+    for number in range(3):
+        with open_account(store, tmp_path, Analyst(prompt_usd=1.0), "labels", "b", "triage") as account:
+            ticket = account.reserve("label", 1000, 10)
+            assert ticket is not None
+            usage = {"prompt_tokens": 100, "completion_tokens": 7}
+            account.settle(ticket, {**usage, "prompt_tokens_details": {"cached_tokens": 40}})
+        if note is not None and number == 1:
+            (tmp_path / "booked").write_bytes(note)
+    entries = list(store.read(LedgerEntry))
+    assert {(one.stage, one.asset, one.partition) for one in entries} == {("triage", "labels", "b")}
+    sums = {one.kind: 0.0 for one in entries}
+    for one in entries:
+        sums[one.kind] += one.quantity
+    assert sums == {
+        "model_calls": 3,
+        "prompt_tokens": 300,
+        "cached_prompt_tokens": 120,
+        "completion_tokens": 21,
+    }
+    assert sum(one.cost_usd for one in entries) == pytest.approx(3 * 100 / 1e6)

@@ -34,7 +34,7 @@ from trace_assets.environments.audit.scripts import (
     say,
     thing_of,
 )
-from trace_assets.stats.intervals import score_interval, wilson
+from trace_assets.stats.intervals import score_interval
 
 Effect = Literal["harmful", "harmless"]
 Operator = Callable[[Probe, int, random.Random], Iterator[list[Action]]]
@@ -315,7 +315,7 @@ def _rate(subject: Subject, effect: Effect, bound: str, least: float) -> Finding
     right = sum(one.right for one in mutants)
     rate, seeds = right / len(mutants), len({one.seed for one in mutants})
     # Mutants of one seed stand and fall together: the interval counts seeds, which is the careful side.
-    low, high = wilson(seeds * int(rate), seeds) if rate in (0.0, 1.0) else score_interval(rate, seeds)
+    low, high = score_interval(rate, seeds)
     words = _by_operator(mutants)
     words += f"; {equivalent} not counted: equivalent, or too long" if equivalent else ""
     wrong = next((one for one in mutants if not one.right), None)
