@@ -249,6 +249,10 @@ def test_a_user_who_denies_what_its_device_shows() -> None:
     assert ruling(looked, PUMP).fault == "agent", "it had looked before it spoke"
     fine = talk(HELLO, ASK, denied, *users_call(1, "check_display", "Display: Pump off"), *BYE)
     assert ruling(fine, PUMP).fault == "agent", "it was right"
+    agents = (want("toggle_pump"), ExpectedAction(name="reset_meter", arguments={}, requestor="user"))
+    assert ruling(talk(HELLO, ASK, denied, *later, *BYE), *agents).fault == "agent", (
+        "not the user's to switch"
+    )
     alone = talk(HELLO, ASK, denied, *later).model_copy(update={"user_policy": None})
     assert ruling(alone, PUMP).fault == "agent", "a person may err"
     twice = said("user", "The pump is off so it is not working.")
