@@ -357,9 +357,12 @@ def test_where_a_user_had_reason_to_go_on(one: Trajectory, expected: tuple[Expec
     assert ruling(one, *expected).rule != "simulator_never_stopped"
 
 
-def test_a_choice_is_known_by_a_number_that_is_none_in_text() -> None:
-    """Records tell a number where the call has the same as text."""
+@pytest.mark.parametrize("sign", ["", "#"])
+def test_a_choice_is_known_by_a_number_that_is_none_in_text(sign: str) -> None:
+    """Records tell a number where the call has the same as text, or leave out the sign before it."""
     shop = SHOP.replace('"500601"', "500601").replace('"500602"', "500602")
     start = (START[0], *call(1, "list_mats", {}, shop))
-    found = ruling(talk(*start, said("assistant", OFFER), TAKE, *BOUGHT, *BYE), CRIMSON)
+    bought = call(2, "modify_order", {"order_id": "O-1", "item_id": f"{sign}500602"}, "{}")
+    crimson = want("modify_order", order_id="O-1", item_id=f"{sign}500601")
+    found = ruling(talk(*start, said("assistant", OFFER), TAKE, *bought, *BYE), crimson)
     assert (found.fault, found.rule) == ("user_simulator", "users_choice") and "turquoise" in found.detail

@@ -128,7 +128,7 @@ def _words_of(case: Case, name: str) -> frozenset[str]:
     """Return the words of a record, the fields of nested objects among them, and of the identifier itself."""
     words = set(_WORD.findall(spoken(name)))
     for step in case.transcript.steps:
-        if step.failed or name.lower() not in step.result.lower():
+        if step.failed or normal(name) not in normal(step.result):
             continue
         for thing in things_in(step.result):
             if any(normal(value) == normal(name) for value in thing.values()):
