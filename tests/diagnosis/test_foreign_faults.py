@@ -366,3 +366,19 @@ def test_a_choice_is_known_by_a_number_that_is_none_in_text(sign: str) -> None:
     crimson = want("modify_order", order_id="O-1", item_id=f"{sign}500601")
     found = ruling(talk(*start, said("assistant", OFFER), TAKE, *bought, *BYE), crimson)
     assert (found.fault, found.rule) == ("user_simulator", "users_choice") and "turquoise" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("order", "refused", "fault"),
+    [
+        ("O-100", True, "user_simulator"),
+        ("O-200", True, "agent"),
+        ("O-100", False, "agent"),
+    ],
+)
+def test_a_call_that_is_refused_anyway_decides_nothing(order: str, refused: bool, fault: str) -> None:
+    """Beside a choice of the user's: it counts where the very thing was tried and refused."""
+    refund = want("refund_order", order_id="O-100", amount=5)
+    tried = call(3, "refund_order", {"order_id": order, "amount": 9}, "no", error=refused)
+    one = talk(*START, said("assistant", OFFER), TAKE, *BOUGHT, *(tried if refused else ()), *BYE)
+    assert ruling(one, CRIMSON, refund).fault == fault

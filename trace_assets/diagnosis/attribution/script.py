@@ -78,13 +78,11 @@ def _choice(case: Case, row: ActionDiff, expected: Any, done: Any) -> tuple[int,
         return None
     other = [words - _any(extra) for words in missing.values()]
     own = [words - _any(missing) for words in (extra or have).values()]
-    if not all(other) or not any(own):
-        return None
     table = range(max(0, row.message - _TABLE), row.message)
     said = {n: set(_WORD.findall((case.messages[n].content or "").lower())) for n in range(row.message)}
     for n in table:
         message = case.messages[n]
-        if message.role != "user" or not message.content:
+        if message.role != "user":
             continue
         offered = set[str]().union(*(_offered(case, m) for m in range(n)))
         if not all(words & offered for words in other):
