@@ -30,6 +30,24 @@ async def said(episode: Any, text: str) -> Verdict:
     return verdict
 
 
+def one_environment(words: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have the words stand for a world's one environment; return where each opening of it is noted."""
+    opened: list[str] = []
+
+    @contextmanager
+    def training_target(study: Any, environment: Any) -> Iterator[Any]:
+        opened.append(environment.environment_id)
+        yield words.WordTarget()
+
+    monkeypatch.setattr("trace_assets.assets.curriculum.taught", lambda study: ["x"])
+    monkeypatch.setattr("trace_assets.resources.sandbox.training_target", training_target)
+    monkeypatch.setattr(
+        "trace_assets.resources.sandbox.read_environment",
+        lambda study, name: SimpleNamespace(environment_id=name),
+    )
+    return opened
+
+
 def paid(target: Any, right: bool, episodes: int = 400) -> list[Verdict]:
     task = target.tasks("discovery")[0]
     text = task.payload["word"] if right else "another"
@@ -67,19 +85,7 @@ def test_training_on_a_coin_is_played_and_booked_and_teaches_no_word(
     tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    opened: list[str] = []
-
-    @contextmanager
-    def training_target(study: Any, environment: Any) -> Iterator[Any]:
-        opened.append(environment.environment_id)
-        yield words.WordTarget()
-
-    monkeypatch.setattr("trace_assets.assets.curriculum.taught", lambda study: ["x"])
-    monkeypatch.setattr("trace_assets.resources.sandbox.training_target", training_target)
-    monkeypatch.setattr(
-        "trace_assets.resources.sandbox.read_environment",
-        lambda study, name: SimpleNamespace(environment_id=name),
-    )
+    opened = one_environment(words, monkeypatch)
     section = words.SECTION
     budget = 4 * section.tasks_per_iteration * section.group_size
     world = world_of_words(tmp_path, words, base, budget=budget)

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.tournament.test_arms import world_of_words
+from tests.tournament.test_placebo_environment import one_environment, said
 from tests.training.conftest import base, words
-from trace_assets.records import Message, Verdict
 from trace_assets.tournament.arms import ARMS
 from trace_assets.tournament.arms.binary import by_success
 from trace_assets.tournament.arms.repaid import Repaid
 
 __all__ = ["base", "words"]
-
-
-async def said(episode: Any, text: str) -> Verdict:
-    await episode.reset()
-    await episode.step(Message(role="assistant", content=text))
-    verdict: Verdict = await episode.verdict()
-    await episode.close()
-    return verdict
 
 
 def test_success_alone_is_paid(words: ModuleType) -> None:
@@ -66,24 +56,13 @@ def test_successes_in_the_environments_are_learned(
     tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    opened: list[str] = []
-
-    @contextmanager
-    def training_target(study: Any, environment: Any) -> Iterator[Any]:
-        opened.append(environment.environment_id)
-        yield words.WordTarget()
 
     class Sealed(words.WordTarget):  # type: ignore[misc, name-defined]
         def episode(self, task: Any, *, seed: int) -> Any:
             assert task.split == "test", "nothing but the test is played at the target"
             return super().episode(task, seed=seed)
 
-    monkeypatch.setattr("trace_assets.assets.curriculum.taught", lambda study: ["x"])
-    monkeypatch.setattr("trace_assets.resources.sandbox.training_target", training_target)
-    monkeypatch.setattr(
-        "trace_assets.resources.sandbox.read_environment",
-        lambda study, name: SimpleNamespace(environment_id=name),
-    )
+    opened = one_environment(words, monkeypatch)
     world, arm = world_of_words(tmp_path, words, base, budget=12 * 40), ARMS["rft_environments"]
     vars(world.study)["target"] = Sealed()
     made = arm.play(world, tmp_path / "arm")

@@ -124,12 +124,12 @@ def _described(case: Case, value: Any) -> Mapping[str, frozenset[str]]:
 
 def _words_of(case: Case, name: str) -> frozenset[str]:
     """Return the words of a record, the fields of nested objects among them, and of the identifier itself."""
-    words = set(_WORD.findall(spoken(name)))
+    words, wanted = set(_WORD.findall(spoken(name))), normal(name)
     for step in case.transcript.steps:
-        if step.failed or normal(name) not in normal(step.result):
+        if step.failed or wanted not in normal(step.result):
             continue
         for thing in things_in(step.result):
-            if any(normal(value) == normal(name) for value in thing.values()):
+            if any(normal(value) == wanted for value in thing.values()):
                 words.update(_of_thing(thing, name))
     return frozenset(words)
 

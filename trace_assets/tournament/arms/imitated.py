@@ -39,8 +39,8 @@ class Rft:
 
     def refusal(self, world: PlayedWorld) -> str:
         """Nothing was trained: then there is no budget to be equal to."""
-        if not world.budget:
-            return "no adapter was trained in this world, so there are no rollouts to be equal to"
+        if why := world.unfunded:
+            return why
         if world.study.settings.training.shard:
             return "the model is divided among processes (training.shard), and this arm takes one"
         return ""
@@ -73,31 +73,15 @@ class RftEnvironments(Rft):
 def _make(world: PlayedWorld, folder: Path, opened: AbstractContextManager[Target]) -> dict[str, float]:
     """Train the adapter into its folder, and return the rollouts that it took."""
     from trace_assets.training.checkpoints import write_adapter
-    from trace_assets.training.episodes import Player
     from trace_assets.training.plan import make_plan
-    from trace_assets.training.sampler import open_sampler
-    from trace_assets.training.validation import split_held_out
 
     study, section = world.study, world.study.settings.training
-    base = base_folder(study)
     with opened as target:
         plan = make_plan(target.tasks("discovery"), section, world.budget)
-        held_out, _ = split_held_out(
-            target.tasks("validation"), section.validation_seeds, section.validation_episodes
-        )
-        with (
-            open_sampler(base, section, folder.parent / "sampler") as policy,
-            Player(
-                target,
-                policy,
-                seed=section.seed,
-                max_turns=section.max_turns,
-                concurrency=section.concurrency,
-            ) as player,
-        ):
+        with world.base_player(target, folder.parent / "sampler") as (policy, player):
             passed = sample_passed(player, plan)
-            model = fresh_lora(base, section)
-            look = _Look(player, policy, model, held_out)
+            model = fresh_lora(base_folder(study), section)
+            look = _Look(player, policy, model, world.compared_on(target))
             learn(model, passed, plan, section, look)
             write_adapter(model, folder, base_checkpoint(study).base_id)
     return {"training": float(plan.rollouts), "checkpoint looks": float(look.played)}

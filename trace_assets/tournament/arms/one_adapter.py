@@ -14,8 +14,8 @@ from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
 
 def refusal(world: PlayedWorld) -> str:
     """Say why no such adapter can be trained in a world, empty where it can."""
-    if not world.budget:
-        return "no adapter was trained in this world, so there are no rollouts to be equal to"
+    if why := world.unfunded:
+        return why
     if world.study.settings.training.processes > 1:
         return "training takes several processes (training.processes), and this arm takes one"
     return ""

@@ -53,9 +53,7 @@ class _Prompted:
         found = self.words(world)
         if isinstance(found, str):
             return found
-        if found.place == "system" and not reads_system(base_folder(world.study)):
-            return "the base model's chat template leaves system messages out, so it would not read the words"
-        return ""
+        return unread(world) if found.place == "system" else ""
 
     def play(self, world: PlayedWorld, folder: Path) -> Made:
         """Play the base model with the words on the world's test tasks."""
@@ -69,6 +67,13 @@ class _Prompted:
         many = "capability" if advice.of == 1 else "capabilities"
         told = f"{len(advice.text.split())} words on {advice.of} {many}, the same on every task"
         return Made(rows, meter.spent(len(rows), shared), told)
+
+
+def unread(world: PlayedWorld) -> str:
+    """Say why the base model would not read words in a system message, empty where it would."""
+    if reads_system(base_folder(world.study)):
+        return ""
+    return "the base model's chat template leaves system messages out, so it would not read the words"
 
 
 class Hints(_Prompted):

@@ -10,16 +10,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trace_assets.errors import InputError
 from trace_assets.evaluation.arms import PROCESSES, ROUTED, compose
 from trace_assets.evaluation.test_set_log import Configuration, open_test_split
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
-from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability
+from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability, Task
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
+from trace_assets.targets.protocol import Target
+
+if TYPE_CHECKING:
+    from trace_assets.training.episodes import Player
+    from trace_assets.training.run import TrainablePolicy
 
 KINDS = ("training", "discovery", "audits", "pilots", "gradient probe", "checkpoint looks", "validation")
 """Kinds of rollouts, as `spending_by_arm` has them, in its order."""
@@ -46,6 +51,46 @@ class PlayedWorld:
         """Training rollouts of all that the arm acts with: what a rival may spend."""
         kinds = ("capability",) if self.ours == ROUTED else ("capability", "joining")
         return sum(row.rollouts for row in self.study.store.read(Adapter) if row.kind in kinds)
+
+    @property
+    def unfunded(self) -> str:
+        """Why a rival has no rollouts to be equal to, empty where it has: nothing was trained."""
+        if self.budget:
+            return ""
+        return "no adapter was trained in this world, so there are no rollouts to be equal to"
+
+    @contextmanager
+    def base_player(self, target: Target, folder: Path) -> Iterator[tuple[TrainablePolicy, Player]]:
+        """Open the base model as training samples from it, and who plays with it.
+
+        Args:
+            target: What is played.
+            folder: Of the sampler.
+        """
+        from trace_assets.training.episodes import Player
+        from trace_assets.training.sampler import open_sampler
+
+        section = self.study.settings.training
+        with (
+            open_sampler(base_folder(self.study), section, folder) as policy,
+            Player(
+                target,
+                policy,
+                seed=section.seed,
+                max_turns=section.max_turns,
+                concurrency=section.concurrency,
+            ) as player,
+        ):
+            yield policy, player
+
+    def compared_on(self, target: Target) -> Sequence[Task]:
+        """Return the validation tasks of a target on which training compares checkpoints."""
+        from trace_assets.training.validation import split_held_out
+
+        section = self.study.settings.training
+        return split_held_out(
+            target.tasks("validation"), section.validation_seeds, section.validation_episodes
+        )[0]
 
     def candidates(self, *, kept: bool) -> list[str]:
         """Return the capabilities of the world's own target that its diagnosis kept, or that it rejected."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,15 @@ from trace_assets.diagnosis.llm.budget import open_account, read_calls, totals
 from trace_assets.diagnosis.llm.client import Answers, ModelServer
 from trace_assets.diagnosis.llm.reflection import ModelWords
 from trace_assets.errors import require_extra
-from trace_assets.policies.advised import AdvisedPolicy, Place, reads_system
+from trace_assets.policies.advised import Place
 from trace_assets.records import Task
 from trace_assets.resources.analysts import analyst_section
-from trace_assets.resources.policy import base_folder
 from trace_assets.store import Home, Store
 from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.targets.embedded.advice import COURTESIES, HINTS
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.tournament.arms.prompted import advised
+from trace_assets.tournament.arms.prompted import advised, unread
 from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
 from trace_assets.tournament.arms.word_search import (
     Feedback,
@@ -32,6 +31,7 @@ from trace_assets.tournament.arms.word_search import (
     fewest_rollouts,
     search,
     split,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -62,16 +62,16 @@ class Gepa:
 
     def refusal(self, world: PlayedWorld) -> str:
         """There is no budget or too small a one, the model reads no words, or nobody writes them."""
-        if not world.budget:
-            return "no adapter was trained in this world, so there are no rollouts to be equal to"
+        if why := world.unfunded:
+            return why
         _, chosen_on = split(world.study.target.tasks("discovery"), CHOSEN_ON)
         fewest = fewest_rollouts(len(chosen_on))
         if world.budget < fewest:
             return f"a search takes {fewest} rollouts at least, and the adapters had {world.budget}"
         if _listed(world):
             return ""
-        if not reads_system(base_folder(world.study)):
-            return "the base model's chat template leaves system messages out, so it would not read the words"
+        if found := unread(world):
+            return found
         settings = world.study.settings
         if not (settings.analyst.base_url or settings.analyst.recording) or not settings.discovery.model:
             return "no model is there to reflect: set analyst.base_url and discovery.model"
@@ -96,30 +96,15 @@ class Gepa:
         return Made(rows, meter.spent(len(rows)), str(found["note"]))
 
     def _make(self, world: PlayedWorld, folder: Path, place: Place) -> dict[str, float]:
-        from trace_assets.training.episodes import Player
         from trace_assets.training.grpo import calm
-        from trace_assets.training.sampler import open_sampler
-        from trace_assets.training.validation import split_held_out
 
-        study, section = world.study, world.study.settings.training
-        target = study.target
+        target = world.study.target
         read, chosen_on = split(target.tasks("discovery"), CHOSEN_ON)
-        held_out, _ = split_held_out(
-            target.tasks("validation"), section.validation_seeds, section.validation_episodes
-        )
-        with ExitStack() as stack:
-            stack.enter_context(calm())
-            policy = stack.enter_context(open_sampler(base_folder(study), section, folder / "sampler"))
-            player = stack.enter_context(
-                Player(
-                    target,
-                    policy,
-                    seed=section.seed,
-                    max_turns=section.max_turns,
-                    concurrency=section.concurrency,
-                )
-            )
-            writer = stack.enter_context(_writer(world, folder))
+        with (
+            calm(),
+            world.base_player(target, folder / "sampler") as (policy, player),
+            _writer(world, folder) as writer,
+        ):
             found = search(
                 player,
                 read,
@@ -132,7 +117,7 @@ class Gepa:
             )
             player.policy = policy
             finalists = list(dict.fromkeys(["", *found.words[:FINALISTS]]))
-            choice = choose(player, finalists, place, held_out)
+            choice = choose(player, finalists, place, world.compared_on(target))
         note = _note(choice, len(found.words), found.ended)
         make_folder(folder)
         with replacing_file(folder / _FOUND) as partial_file:
@@ -172,7 +157,7 @@ def choose(player: Player, finalists: Sequence[str], place: Place, tasks: Sequen
 
     untold, rates = player.policy, list[float]()
     for words in finalists:
-        player.policy = AdvisedPolicy(untold, words, place) if words else untold
+        player.policy = told(untold, words, place)
         rates.append(validate(player, tasks, "comparison of words").rate)
     player.policy = untold
     best = max(range(len(rates)), key=rates.__getitem__)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from trace_assets.diagnosis.llm.context import failed_checks
 from trace_assets.errors import Unavailable, require_extra
 from trace_assets.policies.advised import AdvisedPolicy, Place
+from trace_assets.policies.protocol import Policy
 from trace_assets.records import Task, Trajectory
 from trace_assets.store.content import text_version
 from trace_assets.system.progress import Bar, progress
@@ -243,8 +244,7 @@ class _Episodes:
 
     def _play(self, tasks: Sequence[Task], words: str) -> list[Trajectory]:
         """Play an episode of each, under equal seeds whatever the words; none comes back without a reward."""
-        told = AdvisedPolicy(self._untold, words, self._place) if words else self._untold
-        self._player.policy = told
+        self._player.policy = told(self._untold, words, self._place)
         name = f"gepa {text_version(*(one.task_id for one in tasks))}"
         played: dict[int, Trajectory] = {}
         broken, why = list(range(len(tasks))), "no reason given"
@@ -267,6 +267,17 @@ class _Episodes:
             f"episodes of {names} broke {2 * PLAYS} times, so nothing can be said of words under which they "
             f"are played ({why.rstrip('.')}): mend what breaks them, and run again; proposals are kept."
         )
+
+
+def told(policy: Policy, words: str, place: Place) -> Policy:
+    """Return a policy that is told words, or itself where there are none.
+
+    Args:
+        policy: It is told nothing so far.
+        words: Them.
+        place: Where they stand.
+    """
+    return AdvisedPolicy(policy, words, place) if words else policy
 
 
 def told_of(one: Trajectory, feedback: Feedback) -> str:
