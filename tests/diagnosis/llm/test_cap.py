@@ -33,6 +33,7 @@ from trace_assets.policies.openai_answers import read_usage
 from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst
 from trace_assets.store import Store
+from trace_assets.store.history import record
 from trace_assets.store.lines import sealed
 
 JSON = st.recursive(
@@ -254,28 +255,87 @@ def test_reservations_that_cannot_be_read_at_all_are_let_go(tmp_path: Path) -> N
         assert account.before == Totals()
 
 
-@pytest.mark.parametrize("note", [None, b"", b"0" * 8 + b" 1\n"], ids=["whole", "empty", "altered"])
+def spend(
+    store: Store, folder: Path, asset: str = "labels", partition: str = "b", stage: str = "triage"
+) -> None:
+    """Make one call of 100 tokens, 40 of them cached, and 7 more."""
+    with open_account(store, folder, Analyst(prompt_usd=1.0), asset, partition, stage) as account:
+        ticket = account.reserve("label", 1000, 10)
+        assert ticket is not None
+        usage = {"prompt_tokens": 100, "completion_tokens": 7}
+        account.settle(ticket, {**usage, "prompt_tokens_details": {"cached_tokens": 40}})
+
+
+def ledger(store: Store) -> dict[str, float]:
+    """Return the sums of the ledger by kind."""
+    sums: dict[str, float] = {}
+    for one in store.read(LedgerEntry):
+        sums[one.kind] = sums.get(one.kind, 0.0) + one.quantity
+    return sums
+
+
+@pytest.mark.parametrize(
+    "note", [b"", b"0" * 8 + b" 1\n", None, sealed("")], ids=["empty", "altered", "lost", "unfinished"]
+)
 def test_the_ledger_gets_each_call_once_even_where_the_note_is_damaged(
     tmp_path: Path, note: bytes | None
 ) -> None:
     store = Store(tmp_path / "t")
     for number in range(3):
-        with open_account(store, tmp_path, Analyst(prompt_usd=1.0), "labels", "b", "triage") as account:
-            ticket = account.reserve("label", 1000, 10)
-            assert ticket is not None
-            usage = {"prompt_tokens": 100, "completion_tokens": 7}
-            account.settle(ticket, {**usage, "prompt_tokens_details": {"cached_tokens": 40}})
-        if note is not None and number == 1:
+        spend(store, tmp_path)
+        if number == 1 and note is None:
+            (tmp_path / "booked").unlink()
+        elif number == 1 and note is not None:
             (tmp_path / "booked").write_bytes(note)
     entries = list(store.read(LedgerEntry))
     assert {(one.stage, one.asset, one.partition) for one in entries} == {("triage", "labels", "b")}
-    sums = {one.kind: 0.0 for one in entries}
-    for one in entries:
-        sums[one.kind] += one.quantity
-    assert sums == {
+    assert ledger(store) == {
         "model_calls": 3,
         "prompt_tokens": 300,
         "cached_prompt_tokens": 120,
         "completion_tokens": 21,
     }
     assert sum(one.cost_usd for one in entries) == pytest.approx(3 * 100 / 1e6)
+
+
+def test_a_whole_note_is_believed_and_nothing_is_booked_for_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "t")
+    spend(store, tmp_path)
+    (tmp_path / "booked").write_bytes(sealed("0"))
+    spend(store, tmp_path)
+    assert ledger(store)["model_calls"] == 3, "it says that the first was not booked"
+    before = len(list(store.read(LedgerEntry)))
+    with open_account(store, tmp_path, Analyst(), "labels", "b"):
+        pass
+    (tmp_path / "booked").unlink()
+    with open_account(store, tmp_path, Analyst(), "labels", "b"):
+        pass
+    assert len(list(store.read(LedgerEntry))) == before
+
+
+def test_a_kill_between_two_entries_books_none_of_them_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three spenders at once, as a kill leaves them: the ledger got the first one's alone."""
+    store, folder = Store(tmp_path / "t"), tmp_path / "a"
+    spend(store, folder)
+    with monkeypatch.context() as broken:
+        broken.setattr("trace_assets.diagnosis.llm.budget._book", lambda *_: None)
+        for name in ("causes", "labels", "causes", "merge"):
+            spend(store, folder, asset=name, partition="" if name == "merge" else "b")
+    made: list[str] = []
+
+    def killed(*given: Any, asset: str, **more: Any) -> None:
+        if made:
+            raise KeyboardInterrupt
+        made.append(asset)
+        record(*given, asset=asset, **more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("trace_assets.diagnosis.llm.budget.record", killed)
+        with pytest.raises(KeyboardInterrupt):
+            spend(store, folder)
+    assert made == ["causes"] and ledger(store)["model_calls"] == 3
+    spend(store, folder)
+    found = [(one.asset, one.quantity) for one in store.read(LedgerEntry) if one.kind == "model_calls"]
+    assert sorted(found) == [("causes", 2), ("labels", 1), ("labels", 3), ("merge", 1)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -349,16 +349,23 @@ def _give_up_interrupted(folder: Path) -> None:
 def _book(store: Store, folder: Path) -> None:
     """Enter every call that is not in the ledger yet, those of runs that were killed among them."""
     mark, calls = folder / "booked", read_calls(folder)
-    done = _booked(store, mark)
-    groups: dict[tuple[str, str, str], list[Call]] = {}
-    for call in calls[done:]:
-        groups.setdefault((call.stage, call.asset, call.partition), []).append(call)
+    noted = _noted(mark)
+    groups: defaultdict[_Spender, list[Call]] = defaultdict(list)
+    for call in calls[noted or 0 :]:
+        groups[call.stage, call.asset, call.partition].append(call)
+    if noted is None:
+        for spender, number in _in_ledger(store).items():
+            groups[spender] = groups[spender][number:]
+    if any(groups.values()):
+        _note(mark, "")  # a kill from here on leaves it to the ledger which calls are in it
     for (stage, asset, partition), own in groups.items():
+        if not own:
+            continue
         sums = totals(own)
         record(
             store,
             {
-                ("model_calls", "calls"): sums.calls,
+                (_CALLS, "calls"): sums.calls,
                 ("prompt_tokens", "tokens"): sums.prompt_tokens,
                 ("cached_prompt_tokens", "tokens"): sums.cached_tokens,
                 ("completion_tokens", "tokens"): sums.completion_tokens,
@@ -368,13 +375,29 @@ def _book(store: Store, folder: Path) -> None:
             partition=partition,
             cost_usd=sums.usd,
         )
+    _note(mark, str(len(calls)))
+
+
+_CALLS = "model_calls"
+_Spender = tuple[str, str, str]
+"""Stage, asset and partition."""
+
+
+def _note(mark: Path, text: str) -> None:
     with replacing_file(mark) as partial:
-        partial.write_bytes(sealed(str(len(calls))))
+        partial.write_bytes(sealed(text))
 
 
-def _booked(store: Store, mark: Path) -> int:
-    """Return how many calls are in the ledger: as noted, or by the ledger where the note is damaged."""
-    text = unsealed(mark.read_bytes().rstrip(b"\n")) if mark.is_file() else "0"
-    if text is not None and text.isdigit():
-        return int(text)
-    return int(sum(row.quantity for row in store.read(LedgerEntry) if row.kind == "model_calls"))
+def _noted(mark: Path) -> int | None:
+    """Return how many calls are in the ledger as noted; None where the note is lost, damaged or empty."""
+    text = unsealed(mark.read_bytes().rstrip(b"\n")) if mark.is_file() else None
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _in_ledger(store: Store) -> Counter[_Spender]:
+    """Return how many calls of each spender the ledger holds."""
+    found = Counter[_Spender]()
+    for row in store.read(LedgerEntry):
+        if row.kind == _CALLS:
+            found[row.stage, row.asset, row.partition] += int(row.quantity)
+    return found
