@@ -231,6 +231,117 @@ def test_a_users_choice_explains_only_itself() -> None:
     assert ruling(nobody, CRIMSON).fault == "agent"
 
 
+@pytest.mark.parametrize(
+    ("offer", "fault"),
+    [
+        ("The crimson mat is not new. There is a turquoise mat!", "agent"),
+        ("There is a crimson mat. The old one is not available; there is a turquoise mat.", "user_simulator"),
+        (
+            "There is a crimson mat!\nSold out: the green one?\nAnd there is a turquoise mat.",
+            "user_simulator",
+        ),
+        ("There is a turquoise mat, there isn't a crimson one", "agent"),
+        ("There is a turquoise mat, there isn’t a crimson one", "agent"),
+        # The best of its kind: said of another thing, or of this one in another clause than the price.
+        (f"{OFFER} The crimson one is the cheapest; the turquoise one is here.", "user_simulator"),
+        (f"{OFFER} I recommend the turquoise one.", "agent"),
+        (f"{OFFER} We have many.\nSuggesting: turquoise", "agent"),
+    ],
+)
+def test_what_is_offered_and_praised_is_told_clause_by_clause(offer: str, fault: str) -> None:
+    assert ruling(talk(*START, said("assistant", offer), TAKE, *BOUGHT, *BYE), CRIMSON).fault == fault
+
+
+def test_who_speaks_decides_what_is_offered_chosen_and_praised() -> None:
+    own = said("user", "I saw a crimson mat and a turquoise mat, which is the best.")
+    assert ruling(talk(*START, own, said("assistant", "Yes?"), TAKE, *BOUGHT), CRIMSON).rule == "users_choice"
+    agents = said("assistant", "Then the turquoise one.")
+    one = talk(*START, said("assistant", OFFER), said("user", "Any."), agents, *BOUGHT, *BYE)
+    assert ruling(one, CRIMSON).fault == "agent", "the agent chose"
+    both = said("user", "The turquoise one, not the crimson one.")
+    assert ruling(talk(*START, said("assistant", OFFER), both, *BOUGHT, *BYE), CRIMSON).fault == "agent"
+    shown = talk(
+        *START, *call(3, "show_mat", {}, OFFER), said("assistant", "Turquoise?"), TAKE, *BOUGHT, *BYE
+    )
+    assert ruling(shown, CRIMSON).fault == "agent", "what a tool shows was not offered"
+    silent = (Message(role="assistant"), Message(role="user"))
+    one = talk(*START, *silent, said("assistant", OFFER), TAKE, *silent, *BOUGHT, *BYE)
+    assert ruling(one, CRIMSON).evidence == (6, 9), "messages without a word say nothing"
+
+
+@pytest.mark.parametrize(("between", "fault"), [(11, "user_simulator"), (12, "agent")])
+def test_a_choice_stands_among_the_last_twelve_messages_before_its_call(between: int, fault: str) -> None:
+    small = [said("assistant", "One moment."), *[said("user", "Fine.")] * (between - 1)]
+    one = talk(*START, said("assistant", OFFER), TAKE, *small, *BOUGHT, *BYE)
+    assert ruling(one, CRIMSON).fault == fault
+
+
+@pytest.mark.parametrize(
+    ("crimson", "turquoise", "fault"),
+    [
+        ("crimson", "turquoise", "user_simulator"),
+        ("128gb", "256gb", "user_simulator"),
+        ("410", "520", "user_simulator"),
+        ("crimson", "turquoise " + "and long " * 4, "agent"),  # of more than 40 letters: no name for a thing
+        ("red", "big", "user_simulator"),
+        ("re", "bi", "agent"),  # too short to be told from other words
+    ],
+)
+def test_things_are_told_apart_by_the_words_of_their_records(
+    crimson: str, turquoise: str, fault: str
+) -> None:
+    shop = SHOP.replace("crimson", crimson).replace("turquoise", turquoise)
+    start = (START[0], *call(1, "list_mats", {}, shop))
+    words = turquoise.split()[0]
+    offer = said("assistant", f"There is {crimson} and {words}. Which one would you like?")
+    one = talk(*start, offer, said("user", f"The {words} one."), *BOUGHT, *BYE)
+    assert ruling(one, CRIMSON).fault == fault
+
+
+def test_records_of_a_refused_look_or_of_other_things_tell_nothing() -> None:
+    refused = (START[0], *call(1, "list_mats", {}, SHOP, error=True))
+    assert ruling(talk(*refused, said("assistant", OFFER), TAKE, *BOUGHT, *BYE), CRIMSON).fault == "agent"
+    more = SHOP.replace("]", ', {"item_id": "500603", "colour": "green"}]')
+    start = (START[0], *call(1, "list_mats", {}, more))
+    green = said("user", "The green one, please.")
+    assert ruling(talk(*start, said("assistant", OFFER), green, *BOUGHT, *BYE), CRIMSON).fault == "agent"
+
+
+def test_a_choice_may_leave_a_thing_out_and_a_hand_over_beside_it_decides_nothing() -> None:
+    bought = call(2, "modify_order", {"order_id": "O-1", "item_ids": ["500602"]}, "{}")
+    both = want("modify_order", order_id="O-1", item_ids=["500601", "500602"])
+    only = said("user", "Only the turquoise one.")
+    assert ruling(talk(*START, said("assistant", OFFER), only, *bought, *BYE), both).rule == "users_choice"
+    handed = call(3, "transfer_to_human", {}, "{}")
+    one = talk(*START, said("assistant", OFFER), TAKE, *BOUGHT, *handed, *BYE)
+    assert ruling(one, CRIMSON).rule == "users_choice"
+    missed = want("send_voucher", member_id="m_17")
+    assert (
+        ruling(talk(*START, said("assistant", OFFER), TAKE, *BOUGHT, *BYE), CRIMSON, missed).fault == "agent"
+    )
+
+
+def test_every_difference_has_to_be_a_choice_and_the_first_words_of_it_are_told() -> None:
+    shop = (
+        '{"mats": [{"mat_id": "500601", "colour": "crimson"}, '
+        '{"mat_id": "500602", "colour": "blue sky, deep night, old gold"}], '
+        '"bags": [{"bag_id": "700601", "size": "small"}, {"bag_id": "700602", "size": "large"}]}'
+    )
+    start = (START[0], *call(1, "list_all", {}, shop))
+    offer = said("assistant", "There is crimson or blue sky, deep night, old gold. And small or large bags?")
+    mat, bag = said("user", "Old gold, blue sky, deep night."), said("user", "A large one.")
+    bought = call(2, "modify_order", {"order_id": "O-1", "mat_id": "500602", "bag_id": "700602"}, "{}")
+    wanted = want("modify_order", order_id="O-1", mat_id="500601", bag_id="700601")
+    found = ruling(talk(*start, offer, mat, said("assistant", "And a bag?"), bag, *bought, *BYE), wanted)
+    assert (found.rule, found.evidence) == ("users_choice", (4, 6, 7))
+    assert found.detail.startswith("the user was offered what its task wants and chose otherwise (")
+    assert "mat id: blue, deep, gold, night" in found.detail and "bag id: large" in found.detail
+    one = talk(*start, offer, mat, said("assistant", "And a bag?"), said("user", "Any."), *bought, *BYE)
+    assert ruling(one, wanted).fault == "agent", "nobody chose the bag"
+    count = want("modify_order", order_id="O-1", mat_id="500601", bag_id="700602", count=3)
+    assert ruling(talk(*start, offer, mat, *bought, *BYE), count).fault == "agent", "nor how many"
+
+
 def users_call(number: int, tool: str, result: str) -> list[Message]:
     made = [one.model_copy(update={"requestor": "user"}) for one in call(number, tool, {}, result)]
     return [made[0].model_copy(update={"role": "user"}), made[1]]
@@ -264,6 +375,83 @@ def test_a_user_who_denies_what_its_device_shows() -> None:
     )
     mended = talk(HELLO, ASK, denied, *later, *users_call(2, "toggle_pump", "ok"), *BYE)
     assert ruling(mended, PUMP, CANCEL).fault == "agent", "it was put right"
+
+
+def denies(words: str, shown: str, *more: Message, wanted: tuple[ExpectedAction, ...] = (PUMP,)) -> bool:
+    """Tell whether the words of a user are taken for its fault, where its device then shows something."""
+    later = users_call(1, "check_display", shown)
+    one = talk(HELLO, ASK, said("user", words), *more, said("assistant", "Please look."), *later, *BYE)
+    return ruling(one, *wanted).rule == "denied_state"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown", "denied"),
+    [
+        ("The pump is off.", "Pump running", True),
+        ("The pump is off.", "Pump not running", False),
+        ("The pump is on.", "Pump off", True),
+        ("The pump is on.", "Pump running", False),
+        ("The pump works.", "Pump: false", True),
+        ("The pump is not off.", "Pump off", True),
+        ("The pump is not off.", "Pump running", False),
+        ("The pump is blue.", "Pump off", False),  # nothing of its state
+        ("The water is off.", "Pump running", False),  # of another thing
+        ("The pump is off.", "Water running", False),
+        # What is asked, asked for or wished for is not told.
+        ("The pump is off?", "Pump running", False),
+        ("Is the pump off", "Pump running", False),
+        ("Please, the pump is off", "Pump running", True),
+        ("Please switch the pump off", "Pump running", False),
+        ("  i want the pump off", "Pump running", False),
+        # Clause by clause.
+        ("Water is on, the pump is off", "Pump running", True),
+        ("The pump is here, water is off", "Pump running", False),
+        ("The pump is here but water is off", "Pump running", False),
+        ("The pump is here so water is off", "Pump running", False),
+        ("The pump is here — water is off", "Pump running", False),
+        ("The pump is here - water is off", "Pump running", False),
+        ("The pump-motor is off", "Pump running", True),
+        ("Is it? The pump is off", "Pump running", True),
+        # What the device shows of another thing stands apart, and the first it shows of this one counts.
+        ("The pump is off.", "Water off | Pump running", True),
+        ("The pump is off.", "Pump running; Water off", True),
+        ("The pump is off.", "Pump running. Water off", True),
+        ("The pump is off.", "Pump running  Water off", True),
+        ("The pump is off.", "Pump running.  Water off", True),
+        ("The pump is off.", "Pump running water off", False),
+        ("The pump is off.", "Water on | Pump off", False),
+        ("The pump is off.", "Pump off\nPump running", False),
+    ],
+)
+def test_what_a_user_says_is_held_against_what_its_device_shows(words: str, shown: str, denied: bool) -> None:
+    assert denies(words, shown) is denied
+
+
+def test_which_look_and_which_step_of_the_user_count() -> None:
+    words, on = said("user", "The pump is off."), "Pump running"
+    before = users_call(0, "check_display", on)
+    later = users_call(1, "check_display", on)
+    assert denies("The pump is off.", on, wanted=(PUMP, CANCEL)), "the agent's own miss beside it"
+    spoke = said("assistant", "And now?")
+    one = talk(HELLO, ASK, *before, spoke, words, *later, *BYE)
+    assert (ruling(one, PUMP).rule, ruling(one, PUMP).evidence) == ("denied_state", (5, 7)), "an old look"
+    assert ruling(talk(HELLO, ASK, *before, spoke, words, *BYE), PUMP).fault == "agent", "no look afterwards"
+    agents = talk(HELLO, ASK, words, *call(1, "check_display", {}, on), *users_call(2, "ring", "ok"), *BYE)
+    assert ruling(agents, PUMP).fault == "agent", "what the agent looked at is not the user's device"
+    again = PUMP.model_copy(update={"arguments": {"speed": 2}})
+    no = users_call(2, "toggle_pump", "no")
+    failed = (no[0], no[1].model_copy(update={"is_error": True}))
+    assert ruling(talk(HELLO, ASK, words, *later, *failed, *BYE), again).rule == "denied_state"
+    wordless = talk(HELLO, ASK, Message(role="user"), said("assistant", "The pump is off."), *later, *BYE)
+    assert ruling(wordless, PUMP).fault == "agent", "the agent said it"
+    later_words = talk(HELLO, ASK, said("user", "Wait."), spoke, words, *later, *BYE)
+    assert ruling(later_words, PUMP).evidence == (4, 6)
+
+
+def test_a_step_that_names_nothing_is_denied_by_no_words() -> None:
+    reboot = ExpectedAction(name="reboot", arguments={}, requestor="user")
+    assert not denies("It is not working.", "Pump running", wanted=(reboot,))
+    assert denies("The pump is off.", "Pump running", wanted=(reboot, PUMP))
 
 
 def test_a_user_is_known_to_be_simulated_by_its_marks() -> None:

@@ -39,18 +39,20 @@ _PARTS = re.compile(r"[\n|;]|\.\s|(?<=[a-z0-9%])[.]?\s{2,}")
 def users_choice(case: Case) -> Ruling | None:
     """The user chose another of the values on the table than its task wants, and the agent did just that."""
     diffs = [row for row in case.diffs or () if not _is_beside(case, row)]
-    if not case.simulated or not diffs or any(row.kind != "altered" for row in diffs):
+    if not case.simulated or not diffs:
         return None
     evidence: set[int] = set()
     chosen: list[str] = []
     for row in diffs:
+        if row.kind == "surplus" or row.message is None:
+            return None  # a call too many, or one that was never made
         for name in row.changed:
-            found = _choice(case, row, row.expected_arguments.get(name), row.arguments.get(name))
+            found = _choice(case, row.message, row.expected_arguments.get(name), row.arguments.get(name))
             if found is None:
                 return None
             evidence.add(found[0])
             chosen.append(f"{spoken(name)}: {found[1]}")
-        evidence.add(row.message or 0)
+        evidence.add(row.message)
     detail = f"the user was offered what its task wants and chose otherwise ({'; '.join(chosen)[:200]})"
     return Ruling("user_simulator", "users_choice", tuple(sorted(evidence)), detail)
 
@@ -67,10 +69,8 @@ def _is_beside(case: Case, row: ActionDiff) -> bool:
     )
 
 
-def _choice(case: Case, row: ActionDiff, expected: Any, done: Any) -> tuple[int, str] | None:
+def _choice(case: Case, made: int, expected: Any, done: Any) -> tuple[int, str] | None:
     """Return where the user chose, and what, when the other value lay on the table; None otherwise."""
-    if row.message is None:
-        return None
     want, have = _described(case, expected), _described(case, done)
     missing = {name: words for name, words in want.items() if name not in have}
     extra = {name: words for name, words in have.items() if name not in want}
@@ -78,16 +78,13 @@ def _choice(case: Case, row: ActionDiff, expected: Any, done: Any) -> tuple[int,
         return None
     other = [words - _any(extra) for words in missing.values()]
     own = [words - _any(missing) for words in (extra or have).values()]
-    table = range(max(0, row.message - _TABLE), row.message)
-    said = {n: set(_WORD.findall((case.messages[n].content or "").lower())) for n in range(row.message)}
-    for n in table:
-        message = case.messages[n]
-        if message.role != "user":
+    for n, message in enumerate(case.messages[:made]):
+        if n < made - _TABLE or message.role != "user":
             continue
         offered = set[str]().union(*(_offered(case, m) for m in range(n)))
         if not all(words & offered for words in other):
             continue
-        names = said[n]
+        names = set(_WORD.findall((message.content or "").lower()))
         if any(words & names for words in own) and not any(words & names for words in other):
             if any(_praised(case, m, own) for m in range(n)):
                 return None
@@ -171,8 +168,7 @@ def denied_state(case: Case) -> Ruling | None:
                     detail = (
                         f"without a look the user said '{said}', and then '{shown.tool}' showed otherwise"
                     )
-                    evidence = (n, shown.answer if shown.answer is not None else shown.index)
-                    return Ruling("user_simulator", "denied_state", evidence, detail)
+                    return Ruling("user_simulator", "denied_state", (n, shown.end), detail)
     return None
 
 
