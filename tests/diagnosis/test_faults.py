@@ -57,7 +57,7 @@ def test_what_changes_something_is_told_by_all_runs_of_a_target_together() -> No
 
 @pytest.mark.parametrize("tool", ["toggle_pump", "toggle_a_pump", "toggle_the_pump_mode", "set_mode_pump"])
 def test_what_a_tool_switches_stands_first_after_its_verb(tool: str) -> None:
-    assert contradictions._subject(tool) == ["pump"]
+    assert contradictions._subject(tool) == "pump"
 
 
 # --- contradiction

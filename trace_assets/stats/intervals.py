@@ -301,4 +301,4 @@ def _correlation(first: Floats, second: Floats) -> float:
     one, other = first[both], second[both]
     if len(one) < 2 or one.std() < 1e-12 or other.std() < 1e-12:
         return 0.0
-    return float(np.clip(np.corrcoef(one, other)[0, 1], -1.0, 1.0))
+    return float(np.corrcoef(one, other)[0, 1])

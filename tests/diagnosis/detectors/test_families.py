@@ -39,6 +39,11 @@ def test_every_family_is_tried_above_in_both_ways() -> None:
     assert tried >= {(name, label) for name in BY_NAME for label in ("PRESENT", "LACKING")}
 
 
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_norm_is_a_share(name: str) -> None:
+    assert 0.0 <= BY_NAME[name].norm <= 1.0
+
+
 PIECES = [
     ASK,
     REFUND,

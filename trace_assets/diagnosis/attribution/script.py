@@ -155,12 +155,12 @@ def denied_state(case: Case) -> Ruling | None:
         if message.role != "user" or not message.content or _looked(case, n):
             continue
         for clause in _CLAUSES.split(message.content.lower()):
-            for tool, words in subjects.items():
-                told = _state_told(clause) if words and all(word in clause for word in words) else None
+            for tool, word in subjects.items():
+                told = _state_told(clause) if word and word in clause else None
                 if told is None:
                     continue
                 shown = next(
-                    (step for step in own if step.index > n and _shows(step.result, words) is (not told)),
+                    (step for step in own if step.index > n and _shows(step.result, word) is (not told)),
                     None,
                 )
                 if shown is not None and not any(s.tool == tool and not s.failed for s in own):
@@ -172,9 +172,9 @@ def denied_state(case: Case) -> Ruling | None:
     return None
 
 
-def _subject(tool: str) -> Sequence[str]:
-    """Return the words for what a tool switches: the first of those after its verb."""
-    return [word for word in deed(tool).split()[1:] if word not in ("mode", "the", "a")][:1]
+def _subject(tool: str) -> str:
+    """Return the word for what a tool switches, the first after its verb; empty where there is none."""
+    return next((word for word in deed(tool).split()[1:] if word not in ("mode", "the", "a")), "")
 
 
 def _is_users(case: Case, tool: str) -> bool:
@@ -201,10 +201,10 @@ def _state_told(clause: str) -> bool | None:
     return True if _AFFIRMS.search(clause) else None
 
 
-def _shows(result: str, words: Sequence[str]) -> bool | None:
+def _shows(result: str, word: str) -> bool | None:
     """Return whether a result shows something as on, or there; None when it does not speak of it."""
     for part in _PARTS.split(result.lower()):
-        if all(word in part for word in words):
+        if word in part:
             return not _DENIES.search(part)
     return None
 
