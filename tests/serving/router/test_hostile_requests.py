@@ -101,6 +101,14 @@ def test_what_cannot_be_routed_is_the_clients_mistake(
     assert status(exchange(address, request(BAD[name]))) == 400 and server.asked == []
 
 
+def test_a_body_may_take_a_gibibyte_of_memory(address: tuple[str, int]) -> None:
+    """Open lists take 110 bytes each, and as many as an item, beside their text: no length says so."""
+    most = (1 << 30) // (14 + 110 + 110)
+    told = [exchange(address, request(b"[" * number)) for number in (most, most + 1)]
+    assert b"too much memory" not in told[0] and b"too much memory" in told[1]
+    assert status(told[1]) == 400 and b'"invalid_request_error"' in told[1]
+
+
 @pytest.mark.parametrize(
     "header", [b"X-Title: caf\xc3\xa9", b"X-Title: \xff\xfe", b"Authorization: Bearer \xe9", b"X: "]
 )
@@ -135,6 +143,30 @@ def test_bodies_together_have_a_bound_and_are_given_back(
         assert status(exchange(address, request(b"x" * 2000))) == 503
     for _ in range(30):
         assert status(exchange(address, request(json.dumps(ROUTED).encode()))) == 200
+
+
+@pytest.mark.parametrize(
+    ("bounds", "number", "kind"),
+    [
+        ({"MOST_BODIES": 100}, 503, "overloaded_error"),
+        ({"MOST_BODY": 100}, 413, "invalid_request_error"),
+        ({"MOST_HEADERS": 1}, 431, "invalid_request_error"),
+    ],
+)
+def test_a_refusal_ends_the_connection_and_says_when_to_come_again(
+    server: PretendServer,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    bounds: dict[str, int],
+    number: int,
+    kind: str,
+) -> None:
+    for name, bound in bounds.items():
+        monkeypatch.setattr(limits, name, bound)
+    answer = httpx.post(f"{start(server.url)}/chat/completions", content=b"x" * 200)
+    assert answer.status_code == answer.json()["error"]["code"] == number
+    assert answer.json()["error"]["type"] == kind and answer.headers["connection"] == "close"
+    assert answer.headers.get("retry-after") == ("1" if number == 503 else None)
 
 
 def test_half_open_connections_end(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
