@@ -72,6 +72,16 @@ COMMANDS = (
         examples=("trace cluster check           # every node: code, home, locks, resources",),
     ),
     LazyCommand(
+        "home",
+        "home:home",
+        "A home in an object store: copy it there and back.",
+        panel=START,
+        examples=(
+            "trace home copy .trace s3://bucket/study   # what is there already is not sent again",
+            "trace home copy s3://bucket/study copy/",
+        ),
+    ),
+    LazyCommand(
         "settings",
         "settings:settings",
         "List every setting: default, value in force, meaning, and which assets an edit recomputes.",

@@ -43,6 +43,14 @@ Attacked = Annotated[
     ),
 ]
 
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        help="Look at an object store instead (s3://BUCKET/PREFIX): exit 0 it can hold a home, 3 it cannot.",
+    ),
+]
+
 Deep = Annotated[
     bool,
     typer.Option("--deep", help="Read every file of the home to its end and compare it."),
@@ -62,11 +70,15 @@ def doctor(
     sandbox: Attacked = False,
     deep: Deep = False,
     accept: Accept = False,
+    store: StoreOption = "",
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
     """Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot."""
+    if store:
+        _look_at_store(store, as_json)
+        return
     wanted, named = doors or [Door.loop], os.environ.get("DAGSTER_HOME", "")
     study = open_study(config, overrides, writable=False)
     if sandbox:
@@ -85,6 +97,21 @@ def doctor(
     else:
         _print(make_console(), findings, closed)
     raise typer.Exit(3 if any(closed[door] for door in wanted) else 0)
+
+
+def _look_at_store(text: str, as_json: bool) -> None:
+    from trace_assets.store.objects.address import parse_address
+    from trace_assets.store.objects.bucket import Bucket
+    from trace_assets.store.objects.conditions import require_conditions
+
+    address = parse_address(text)
+    require_conditions(Bucket.open(address))
+    if as_json:
+        print(json.dumps({"store": str(address), "ok": True}))
+        return
+    make_console().print(
+        f"{MARKS['ok']} {escape(str(address))} keeps the conditions of writes: it can hold a home."
+    )
 
 
 def _accept(study: Study) -> None:

@@ -1,0 +1,100 @@
+"""`trace home`: a home goes into an object store, and comes back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from trace_assets.cli.options import Json
+from trace_assets.cli.options import console as make_console
+from trace_assets.errors import InputError
+from trace_assets.store.objects.address import is_address, parse_address
+
+home = typer.Typer(
+    name="home",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="A home in an object store: copy it there and back.",
+)
+
+
+@home.callback()
+def _home() -> None:
+    """A home in an object store: copy it there and back."""
+
+
+@home.command("copy")
+def copy(
+    source: Annotated[str, typer.Argument(help="A folder, or s3://BUCKET/PREFIX (gs://, az://).")],
+    destination: Annotated[str, typer.Argument(help="The other of the two.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of what the destination holds.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="To a store: send everything, also what is said to be there.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy a home into an object store or out of it; what is there already is not sent again.
+
+    The destination is the old home until all has come, and the new one from then on. Locks, installed
+    targets and what is half made are left out.
+    """
+    if is_address(source) == is_address(destination):
+        raise InputError(
+            "one of the two is a folder and the other an address such as s3://BUCKET/PREFIX; a folder "
+            "is copied to another by `cp -a`."
+        )
+    from trace_assets.store.files import Home
+    from trace_assets.store.objects.bucket import Bucket
+    from trace_assets.store.objects.download import copy_down
+    from trace_assets.store.objects.remote import RemoteHome
+    from trace_assets.store.objects.upload import copy_up
+
+    if is_address(destination):
+        folder = Path(source).expanduser().absolute()
+        if not (folder / "manifest.jsonl").is_file():
+            raise InputError(
+                f"{folder} is no home: it holds no manifest.jsonl. Name the folder of TRACE_HOME."
+            )
+        remote = RemoteHome(Bucket.open(parse_address(destination)))
+        done = copy_up(Home(folder), remote, replace=replace, again=again)
+    else:
+        if again:
+            raise InputError("--again is for a copy to a store; what is fetched is always compared.")
+        remote = RemoteHome(Bucket.open(parse_address(source)))
+        done = copy_down(remote, Path(destination).expanduser().absolute(), replace=replace)
+    if as_json:
+        print(json.dumps({"from": source, "to": destination, **asdict(done)}))
+        return
+    way = "sent" if is_address(destination) else "fetched"
+    moved = f"{done.moved:,} contents of {done.moved_bytes:,} bytes {way}"
+    what = f"holds {source} now" if done.changed else f"held {source} already"
+    make_console().print(
+        f"{escape(destination)} {escape(what)}: {done.files:,} files of {done.size:,} bytes; {moved}.",
+        soft_wrap=True,
+    )
+
+
+@home.command("clean")
+def clean(
+    address: Annotated[str, typer.Argument(help="s3://BUCKET/PREFIX (gs://, az://).")],
+    as_json: Json = False,
+) -> None:
+    """Remove from an object store what its home no longer needs: contents of earlier states.
+
+    A copy that is under way to it is refused when it ends, and has to be begun again.
+    """
+    from trace_assets.store.objects.bucket import Bucket
+    from trace_assets.store.objects.remote import RemoteHome
+
+    removed = RemoteHome(Bucket.open(parse_address(address))).clean()
+    if as_json:
+        print(json.dumps({"address": address, "removed": removed}))
+        return
+    make_console().print(f"{removed:,} contents that nothing needs were removed from {escape(address)}.")

@@ -1,0 +1,213 @@
+"""A home comes out of a bucket: each file is compared with its hash, all are put in place in one step."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.store.files import Home, make_folder, replace_folder
+from trace_assets.store.locks import exclusive
+from trace_assets.store.objects.copies import Copied, Known, at_rest, files_version, known_copies, note_copy
+from trace_assets.store.objects.home_files import COPIES, DUE, LEFT_OUT, home_files
+from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored
+
+ATTEMPTS = 3
+THREADS = 8
+
+
+def copy_down(remote: RemoteHome, folder: Path, *, replace: bool = False, threads: int = THREADS) -> Copied:
+    """Make a folder hold the home of a bucket.
+
+    Args:
+        remote: Where from.
+        folder: Is made; or holds an earlier copy of that home which nobody has worked on since.
+        replace: Take the place of whatever lies in the folder.
+        threads: How many requests go at once.
+
+    Raises:
+        InputError: There is no home, a file of it was altered, or the folder holds something else.
+        Unavailable: The store does not answer, or somebody works on the folder.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        state = remote.state()
+        if not state.holds_home:
+            begun = ", only what a copy that has not ended has sent" if state.tag is not None else ""
+            raise InputError(
+                f"{remote.name} holds no home{begun}; `trace home copy FOLDER {remote.name}` makes one."
+            )
+        try:
+            return _copy(remote, state, folder, replace, threads)
+        except InputError:
+            # Whoever replaced the home may have removed what this one reads.
+            if attempt == ATTEMPTS or remote.state().pointer.commit == state.pointer.commit:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _copy(remote: RemoteHome, state: State, folder: Path, replace: bool, threads: int) -> Copied:
+    files = remote.files(state)
+    _require_names(remote, files)
+    size = sum(one.content.size for one in files.values())
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        moved, moved_bytes = _lay_out(remote, state, files, folder, {}, threads)
+        return Copied(len(files), size, moved, moved_bytes, True)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; name one that is not there yet.")
+    with at_rest(Home(folder)), tempfile.TemporaryDirectory(prefix="trace-copy-") as scratch:
+        own: dict[str, Path] = {}
+        if not replace:
+            known = known_copies(folder).get(remote.name)
+            mine = home_files(folder, Path(scratch))
+            if known is None or known.version != files_version({n: one.sha256 for n, one in mine.items()}):
+                held = f"a copy of {remote.name} that was worked on since" if known else "something else"
+                raise InputError(
+                    f"{folder} holds {held}: name a folder that is not there yet, or put the copy in "
+                    "its place by `--replace`."
+                )
+            if state.pointer.home in known.commits:
+                return Copied(len(files), size, 0, 0, False)
+            own = {one.sha256: one.path for one in mine.values()}
+        moved, moved_bytes = _lay_out(remote, state, files, folder, own, threads)
+    return Copied(len(files), size, moved, moved_bytes, True)
+
+
+def _require_names(remote: RemoteHome, files: Mapping[str, Stored]) -> None:
+    for name in files:
+        parts = name.split("/")
+        if (
+            name.startswith("/")
+            or "\0" in name
+            or {"", ".", ".."} & {*parts}
+            or parts[0] in (COPIES, "targets")
+        ):
+            raise InputError(f"{remote.name} lists a file '{name}', which no home holds; nothing was copied.")
+
+
+def _lay_out(
+    remote: RemoteHome,
+    state: State,
+    files: Mapping[str, Stored],
+    folder: Path,
+    own: Mapping[str, Path],
+    threads: int,
+) -> tuple[int, int]:
+    """Fetch what is not there, build the home beside the folder, and put it in place.
+
+    Returns:
+        How many contents were fetched, and their bytes.
+    """
+    make_folder(folder.parent)
+    fetched = folder.parent / f".{folder.name}.copying"
+    fetched.mkdir(exist_ok=True)
+    try:
+        with exclusive(fetched / "lock", f"copying {remote.name}", patience=0):
+            moved = _fetch(remote, files, fetched, own, threads)
+            building = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".copying", dir=folder.parent))
+            try:
+                _build(files, fetched, building)
+                _carry_over(folder, building)
+                version = files_version({name: one.content.sha256 for name, one in files.items()})
+                note_copy(building, remote.name, Known((state.pointer.home,), version))
+                building.chmod(0o755)
+                if folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()
+                replace_folder(building, folder)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
+            shutil.rmtree(fetched, ignore_errors=True)
+    except TimeoutError as error:
+        raise Unavailable(f"another copy to {folder} is under way ({error}).") from None
+    return moved
+
+
+def _fetch(
+    remote: RemoteHome,
+    files: Mapping[str, Stored],
+    fetched: Path,
+    own: Mapping[str, Path],
+    threads: int,
+) -> tuple[int, int]:
+    """Have every content in a folder, under its hash; what an earlier copy fetched is not fetched again."""
+    wanted: dict[str, tuple[Content, str]] = {}
+    for name, one in files.items():
+        wanted.setdefault(one.content.sha256, (one.content, name))
+    missing = [
+        (content, name) for content, name in wanted.values() if not _has(fetched / content.sha256, content)
+    ]
+    sent = [(content, name) for content, name in missing if not _take(own, content, fetched)]
+    with ThreadPoolExecutor(threads) as pool:
+        running = [pool.submit(_fetch_one, remote, content, name, fetched) for content, name in sent]
+        try:
+            for future in running:
+                future.result()
+        finally:
+            for future in running:
+                future.cancel()
+    return len(sent), sum(content.size for content, _ in sent)
+
+
+def _has(path: Path, content: Content) -> bool:
+    if not path.is_file() or path.stat().st_size != content.size:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == content.sha256
+
+
+def _take(own: Mapping[str, Path], content: Content, fetched: Path) -> bool:
+    """Take a content from the folder that is replaced, where it is what it shall be."""
+    if (path := own.get(content.sha256)) is None:
+        return False
+    part = fetched / f"{content.sha256}.part"
+    shutil.copyfile(path, part)
+    if not _has(part, content):
+        return False
+    part.rename(fetched / content.sha256)
+    return True
+
+
+def _fetch_one(remote: RemoteHome, content: Content, name: str, fetched: Path) -> None:
+    part = fetched / f"{content.sha256}.part"
+    with part.open("wb") as file:
+        for piece in remote.read(content, name):
+            file.write(piece)
+    part.rename(fetched / content.sha256)
+
+
+def _build(files: Mapping[str, Stored], fetched: Path, building: Path) -> None:
+    left = Counter(one.content.sha256 for one in files.values())
+    for name, one in files.items():
+        place, sha256 = building / name, one.content.sha256
+        place.parent.mkdir(parents=True, exist_ok=True)
+        left[sha256] -= 1
+        # Copied and not linked: files that are equal now may grow apart.
+        if left[sha256]:
+            shutil.copyfile(fetched / sha256, place)
+        else:
+            (fetched / sha256).rename(place)
+        place.chmod(one.mode & 0o777)
+
+
+def _carry_over(old: Path, new: Path) -> None:
+    """Keep what is of this machine alone: installed targets, and locks, which others may be waiting for."""
+    for name in LEFT_OUT:
+        for place, folders, names in os.walk(old / name):
+            here = Path(place).relative_to(old)
+            if here.as_posix() == DUE:
+                continue
+            (new / here).mkdir(parents=True, exist_ok=True)
+            links = [one for one in folders if (old / here / one).is_symlink()]
+            for one in (*names, *links):
+                if (old / here / one).is_symlink():
+                    (new / here / one).symlink_to((old / here / one).readlink())
+                else:
+                    os.link(old / here / one, new / here / one)
+    for lock in old.glob("*.lock"):
+        if not (new / lock.name).exists():
+            os.link(lock, new / lock.name)
