@@ -20,6 +20,7 @@ from trace_assets.cli.main import app
 HEAVY = (
     *("accelerate", "dagster", "dagster_webserver", "datasets", "docker", "httpx", "jinja2", "openai"),
     *("pandas", "peft", "scipy", "sklearn", "starlette", "torch", "transformers", "trl", "uvicorn", "vllm"),
+    *("boto3", "obstore"),
 )
 RUN = """
 import json, sys

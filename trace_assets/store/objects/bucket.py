@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+ATTEMPTS = 4
 PART_BYTES = 1 << 24
 """Of one request for a part of a large object."""
 SMALL_BYTES = 1 << 26
@@ -127,16 +129,26 @@ class Bucket:
 
     def put(self, key: str, content: bytes) -> None:
         """Write an object, whatever is there."""
-        self._put(key, content, None)
+        self._undisturbed(key, lambda: self._put(key, content, None))
 
-    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+    def put_parts(self, key: str, parts: Callable[[], Iterable[bytes]]) -> None:
         """Write a large object in parts, whatever is there; where one raises, nothing is written."""
         import obstore
 
-        self._ask(
-            f"the writing of {key}",
-            lambda: obstore.put(self._store, key, parts, use_multipart=True, chunk_size=PART_BYTES),
-        )
+        def ask() -> object:
+            return obstore.put(self._store, key, parts(), use_multipart=True, chunk_size=PART_BYTES)
+
+        self._undisturbed(key, lambda: self._ask(f"the writing of {key}", ask))
+
+    def _undisturbed(self, key: str, write: Callable[[], object]) -> None:
+        """Write until no other request is in the way: one without condition may hear of it too."""
+        for attempt in range(ATTEMPTS):
+            try:
+                write()
+                return
+            except Taken:
+                time.sleep(0.1 * 2**attempt)
+        raise Unavailable(f"{self.name} refuses the writing of {key} for a conflict; run the command again.")
 
     def create(self, key: str, content: bytes) -> Mapping[str, str]:
         """Write an object that is not there, and return its tag.

@@ -79,6 +79,7 @@ def _race(bucket: Bucket, key: str) -> str:
     found = bucket.get(key)
     if sum(won) > 1:
         return f"lets {sum(won)} of {RACERS} make the same object at once"
-    if found is None or (any(won) and found.content != b"%d" % won.index(True)):
+    # None need have won: a store may refuse all who come while another is at it.
+    if any(won) and (found is None or found.content != b"%d" % won.index(True)):
         return "does not hold what was written a moment ago"
     return ""

@@ -119,7 +119,7 @@ class _Sending:
 
 def _send(remote: RemoteHome, content: Content, path: Path) -> Content:
     if content.size > SMALL_BYTES:
-        remote.bucket.put_parts(content.key, _compared(path, content))
+        remote.bucket.put_parts(content.key, lambda: _compared(path, content))
     else:
         remote.bucket.put(content.key, b"".join(_compared(path, content)))
     return content
