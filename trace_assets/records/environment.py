@@ -38,7 +38,9 @@ class EnvironmentCheck(Record):
     capability_id: str
     check_id: str
     """OpenEnv RFC 008 id where one exists (`semantic.oracle_max`), `trace.*` otherwise."""
-    level: Literal["static", "runtime", "semantic", "adversarial", "mutation", "statistical", "fidelity"]
+    level: Literal[
+        "static", "runtime", "semantic", "adversarial", "mutation", "statistical", "fidelity", "judged"
+    ]
     status: Literal["pass", "fail", "skip"]
     severity: Literal["error", "warning", "info"]
     """A failed `error` rejects the environment."""

@@ -19,10 +19,11 @@ from trace_assets.environments.audit import (
 from trace_assets.environments.audit import (
     purpose as purpose_checks,
 )
-from trace_assets.environments.audit.check import AuditCheck, Finding, Purpose, Sizes, Subject
+from trace_assets.environments.audit.check import AuditCheck, Finding, Judge, Purpose, Sizes, Subject
 from trace_assets.environments.audit.scripted_rollouts import Played
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.judge import agents, review, solutions
 from trace_assets.errors import InputError
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Environment, EnvironmentCheck, Trajectory
@@ -54,6 +55,9 @@ CHECKS: tuple[AuditCheck, ...] = (
     *mutation.CHECKS,
     *rewording.REWORDING_CHECKS,
     *semantic.STATISTICAL_CHECKS,
+    *review.REVIEW_CHECKS,
+    *solutions.SOLUTION_CHECKS,
+    *agents.AGENT_CHECKS,
 )
 """In an order in which what a check needs comes before it."""
 
@@ -71,6 +75,7 @@ def audit(
     permutation: SeedPermutation | None = None,
     recorded: Callable[[Sequence[Played]], None] | None = None,
     purpose: Purpose | None = None,
+    judge: Judge | None = None,
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -90,6 +95,8 @@ def audit(
         permutation: What the environment is given for a seed wherever it is used; None draws one.
         recorded: Told of a few of the audit's episodes, drawn of all of them.
         purpose: The capability that it is for, with labelled real runs; None skips what asks for it.
+        judge: A model that judges environments; it is asked only where nothing else rejects this one. None
+            skips what it would be asked.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -109,6 +116,7 @@ def audit(
         rules,
         sizes or Sizes(),
         purpose,
+        judge,
     )
     findings: dict[str, Finding] = {}
     with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:
@@ -142,6 +150,12 @@ def audit(
     ]
 
 
+def _rejected(findings: dict[str, Finding], rules: Rules) -> str:
+    """Return the first check that rejects an environment; a model is paid for, and would change nothing."""
+    failed = (name for name, one in findings.items() if one.status == "fail")
+    return next((name for name in failed if rules.severities[name] == "error"), "")
+
+
 def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> Finding:
     for needed in check.needs:
         if findings[needed].status != "pass":
@@ -150,6 +164,8 @@ def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> F
     for earlier in check.after:
         if findings[earlier].status == "fail":
             return Finding("skip", f"{earlier} failed")
+    if check.level == "judged" and subject.judge and (why := _rejected(findings, subject.rules)):
+        return Finding("skip", f"the model was not asked: {why} failed")
     if subject.probe.budget.over:
         return Finding("skip", "the time for this environment was up")
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
+from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.environments.audit.scripted_rollouts import Budget, Played, Probe
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
@@ -20,7 +21,9 @@ from trace_assets.targets.seeds import SeedPermutation, audited
 
 MAX_TURNS = 12
 
-Level = Literal["static", "runtime", "semantic", "adversarial", "mutation", "statistical", "fidelity"]
+Level = Literal[
+    "static", "runtime", "semantic", "adversarial", "mutation", "statistical", "fidelity", "judged"
+]
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,25 @@ class Purpose:
     runs: Sequence[DecisionPattern] = ()
 
 
+class NotJudged(Exception):
+    """A model gave no usable answer, or could not be asked; the message says why."""
+
+
+class Judge(Protocol):
+    """A model that judges environments."""
+
+    model: str
+
+    def ask(self, question: Question[A]) -> A:
+        """Return its answer.
+
+        Raises:
+            NotJudged: There is none.
+            TraceError: Its server cannot be used.
+        """
+        ...
+
+
 @dataclass
 class Subject:
     """An environment under audit.
@@ -95,6 +117,8 @@ class Subject:
         rules: The severity policy with its thresholds.
         sizes: Seeds a check.
         purpose: What it is for; None where nobody says.
+        judge: A model that is asked what no program can tell; None skips that.
+        no_judge: Why there is none, for the skips.
     """
 
     environment: Environment
@@ -107,8 +131,12 @@ class Subject:
     rules: Rules = RULES
     sizes: Sizes = Sizes()
     purpose: Purpose | None = None
+    judge: Judge | None = None
+    no_judge: str = "no model is set that judges environments"
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
     """Episodes that several checks compare, by the sandbox they were played in."""
+    kept: dict[str, object] = field(default_factory=dict)
+    """What a judge is shown and has answered, for the checks that share it."""
 
     @cached_property
     def probe(self) -> Probe:

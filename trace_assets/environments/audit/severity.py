@@ -85,6 +85,12 @@ SEVERITIES: dict[str, Severity] = {
     "trace.pass_band": "error",
     "trace.dead_groups": "error",
     "trace.predicted_signal": "warning",
+    "trace.judge.oracle": "error",
+    "trace.judge.untold": "error",
+    "trace.judge.lacking": "error",
+    "trace.judge.reworded": "error",
+    "trace.judge.told_with": "error",
+    "trace.judge.told_without": "error",
 }
 """Check id -> severity. Ids without `trace.` are those of OpenEnv's RFC 008, environment auto-validation."""
 
@@ -144,9 +150,11 @@ class Rules(BaseModel):
     """Wall seconds that the environment may keep one audit waiting in all."""
     min_signal: float = Field(0.20, ge=0, le=1)
     """Share of groups of rollouts that must hold both a success and a failure."""
+    max_lacking: float = Field(0.80, ge=0, le=1)
+    """Share of episodes in which an agent may be paid that a model has do without the capability."""
 
 
-RULES = Rules(version="4", severities=SEVERITIES)
+RULES = Rules(version="5", severities=SEVERITIES)
 """The policy of this version."""
 
 

@@ -23,6 +23,7 @@ LEVELS = {
     "adversarial": "Attackers",
     "fidelity": "Likeness to the target",
     "statistical": "What the base policy can learn",
+    "judged": "What a model says of it",
 }
 """Level to heading, in the order of the page."""
 ATTACKER = "trace.attacker."

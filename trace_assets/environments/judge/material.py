@@ -1,0 +1,224 @@
+"""What a judge is shown of an environment: its policy, its tools, and episodes as the sandbox played them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_assets.diagnosis.llm.transcript import estimate_tokens
+from trace_assets.environments.audit.check import Subject
+from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe
+from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.judge.question import render
+
+EPISODES = 8
+"""Episodes that a judge is shown at the most."""
+FEWEST = 4
+"""And at the least, however long they are."""
+EPISODE_TOKENS = 12_000
+"""Of all episodes together, where there are more than the fewest."""
+LONGEST_TEXT = 4_000
+"""Characters of one message."""
+RARE = 3
+"""Seeds that must share a value before it is a feature of theirs rather than a name."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode that is shown.
+
+    Attributes:
+        number: By which the model names it.
+        best: What the oracle did.
+        idle: What silence is paid.
+        unchanged: What the oracle's looks and words are paid without its changes; None where it makes none.
+        text: As it is shown, without rewards.
+    """
+
+    number: int
+    best: Played
+    idle: float
+    unchanged: float | None
+    text: str
+
+    @property
+    def checked(self) -> list[str]:
+        """Names of what the environment's verdict looks at."""
+        return [str(one.get("name"))[:60] for one in self.best.verdict.get("checks") or () if one.get("name")]
+
+    @property
+    def seed(self) -> int:
+        """What the environment was given."""
+        return self.best.seed
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is shown of one environment.
+
+    Attributes:
+        policy: The system message, where all episodes have the same; empty otherwise.
+        tools: One JSON object a line.
+        episodes: Chosen for what they show.
+    """
+
+    name: str
+    description: str
+    policy: str
+    tools: str
+    episodes: tuple[Episode, ...]
+
+    def shared(self) -> str:
+        """Return what questions with and without the episodes have in common."""
+        return render(
+            "shared.md",
+            name=self.name,
+            description=self.description,
+            policy=self.policy,
+            tools=self.tools,
+        )
+
+    def shown(self) -> str:
+        """Return the episodes with what is paid for them."""
+        return render("episodes.md", episodes=self.episodes)
+
+
+def material_of(subject: Subject) -> Material:
+    """Play and choose what is shown.
+
+    Raises:
+        ValueError: Nobody says what the environment is for.
+    """
+    if subject.purpose is None:
+        raise ValueError("no capability was given")
+    probe, spec = subject.probe, subject.purpose.spec
+    seeds = subject.seeds
+    systems = {system_of(probe.first(seed)) for seed in seeds}
+    policy = systems.pop() if len(systems) == 1 else ""
+    episodes: list[Episode] = []
+    size = 0
+    for seed in chosen(probe, seeds):
+        one = _episode(probe, seed, len(episodes) + 1, with_system=not policy)
+        size += estimate_tokens(one.text)
+        if len(episodes) >= FEWEST and size > EPISODE_TOKENS:
+            break
+        episodes.append(one)
+        if len(episodes) == EPISODES:
+            break
+    tools = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in probe.tools())
+    return Material(spec.name, spec.description, policy, tools, tuple(episodes))
+
+
+def chosen(probe: Probe, seeds: Sequence[int]) -> Iterator[int]:
+    """Yield seeds so that decisions alternate, and each shows as much as it can that none before it showed.
+
+    What a seed shows is its values that other seeds share, each together with the oracle's decision.
+    """
+    shown = {seed: set(_values(probe.best(seed))) for seed in seeds}
+    often = Counter(value for values in shown.values() for value in values)
+    kinds = {seed: decision(probe, probe.best(seed)) for seed in seeds}
+    features = {
+        seed: {(value, kinds[seed]) for value in values if often[value] >= RARE}
+        for seed, values in shown.items()
+    }
+    left, seen, used = list(seeds), set[Any](), Counter[Any]()
+    while left:
+        fewest = min(used[kinds[seed]] for seed in left)
+        open_ones = [seed for seed in left if used[kinds[seed]] == fewest]
+        best = max(open_ones, key=lambda seed: len(features[seed] - seen))
+        left.remove(best)
+        seen |= features[best]
+        used[kinds[best]] += 1
+        yield best
+
+
+def decision(probe: Probe, played: Played) -> tuple[str, ...]:
+    """Return which changes an agent made, by name: what it decided."""
+    return tuple(one["name"] for one in calls_in(played.actions) if probe.writes(one["name"]))
+
+
+def _values(played: Played) -> Iterator[tuple[str, str]]:
+    for message in _told(played):
+        try:
+            value = json.loads(message)
+        except (ValueError, RecursionError):
+            continue
+        yield from _leaves(value, "")
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, f"{path}[]")
+    else:
+        yield path, str(value)
+
+
+def _told(played: Played) -> Iterator[str]:
+    for answer in played.answers:
+        for message in answer["messages"]:
+            if message.get("role") == "tool":
+                yield str(message.get("content") or "")
+
+
+def system_of(messages: Sequence[dict[str, Any]]) -> str:
+    """Return what the system message of an episode says."""
+    return "\n".join(str(one.get("content") or "") for one in messages if one["role"] == "system")
+
+
+def _episode(probe: Probe, seed: int, number: int, *, with_system: bool) -> Episode:
+    best = probe.best(seed)
+    idle = probe.play(seed, [{"role": "assistant", "content": "Goodbye."}]).reward
+    kept: list[Action] = []
+    for action in best.actions:
+        calls = action.get("tool_calls") or ()
+        if not any(probe.writes(one["name"]) for one in calls):
+            kept.append(action)
+    unchanged = None if len(kept) == len(best.actions) else probe.play(seed, kept).reward
+    return Episode(number, best, idle, unchanged, transcript(best, with_system=with_system))
+
+
+def transcript(played: Played, *, with_system: bool = False) -> str:
+    """Return an episode as a judge reads it: one message a line, calls and results beneath each other."""
+    lines = [line for one in played.first for line in _lines(one, with_system)]
+    for action, answer in zip(played.actions, played.answers, strict=False):
+        lines += _lines(action, True)
+        lines += [line for one in answer["messages"] for line in _lines(one, True)]
+    return "\n".join(lines)
+
+
+def _lines(message: dict[str, Any], with_system: bool) -> Iterator[str]:
+    role = message["role"]
+    if role == "system" and not with_system:
+        return
+    who = {"assistant": "agent says", "tool": "result", "user": "user", "system": "system"}.get(role, role)
+    if role == "tool" and message.get("is_error"):
+        who = "error"
+    content = str(message.get("content") or "")
+    if content or role != "assistant":
+        yield f"{who}: {_short(content)}"
+    for one in message.get("tool_calls") or ():
+        yield f"agent calls {one['name']} {_short(json.dumps(one['arguments'], ensure_ascii=False))}"
+
+
+def _short(text: str) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text
+    half = LONGEST_TEXT // 2
+    return f"{text[:half]} [... {len(text) - 2 * half:,} characters left out ...] {text[-half:]}"
+
+
+def before_changes(probe: Probe, played: Played) -> str:
+    """Return what an agent had read when it made its first change, or its last word where it made none."""
+    parts = [str(one.get("content") or "") for one in played.first if one["role"] != "system"]
+    for action, answer in zip(played.actions, played.answers, strict=False):
+        if any(probe.writes(one["name"]) for one in action.get("tool_calls") or ()):
+            break
+        parts += [str(one.get("content") or "") for one in answer["messages"]]
+    return "\n".join(parts)
