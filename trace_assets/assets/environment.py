@@ -27,6 +27,7 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion, Label
 from trace_assets.records.table import from_frame
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
+from trace_assets.resources.judge import open_judge
 from trace_assets.resources.policy import open_policy, policy_home
 from trace_assets.resources.sandbox import sandbox_pool
 from trace_assets.sandbox import SandboxPool
@@ -297,11 +298,12 @@ def examiner(
 ) -> tuple[Examiner, list[str]]:
     """Return how drafts are audited, and a list that will hold remarks on it.
 
-    The base policy is rolled out only for a draft that has nothing else against it. It was made before: the
-    target's contract is read off its trajectories.
+    The base policy is rolled out, and the judge asked, only for a draft that has nothing else against it. The
+    policy was made before: the target's contract is read off its trajectories.
     """
     section, remarks = study.settings.synthesis, list[str]()
     obstacle = rollout_obstacle(study, contract.target)
+    judge = open_judge(study, capability_id, ASSET)
     base = _base_policy(study, remarks) if section.mend_with_base and not obstacle else None
     purpose = purpose_of(study, capability_id)
     identity = text_version(
@@ -317,10 +319,11 @@ def examiner(
         permutation = permutation_for(study, environment.environment_id)
         held = partial(audit, environment, pool, contract, section, permutation=permutation, purpose=purpose)
         checks = held()
-        policy = base() if base is not None and verdict_of(checks)[0] else None
-        if policy is None:
+        accepted = verdict_of(checks)[0]
+        policy = base() if base is not None and accepted else None
+        if policy is None and (judge is None or not accepted):
             return checks
-        return held(base_policy=policy)
+        return held(base_policy=policy, judge=judge)
 
     return Examiner(examine, verdict_of, identity, pool.isolation_level), remarks
 

@@ -19,6 +19,7 @@ from trace_assets.records import (
 )
 from trace_assets.report.asset_report.training import audit_exhibit
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
+from trace_assets.resources.judge import JudgeDesk, open_judge
 from trace_assets.resources.policy import open_policy
 from trace_assets.resources.sandbox import read_environment, require_made, sandbox_pool
 from trace_assets.rollouts.runner import closing_policy
@@ -43,7 +44,10 @@ from trace_assets.workflows.permutations import keep_audited, permutation_for
         "config/rollouts",
     ],
     partitions="capability",
-    checks={"environment_accepted": "No required check of the audit failed; a rejected one trains nothing."},
+    checks={
+        "environment_accepted": "No required check of the audit failed; a rejected one trains nothing.",
+        "environment_judged": "The model that judges environments, where one is set, answered all questions.",
+    },
     kinds=("parquet", "docker"),
     pool="gpu",
     shown_on="environment",
@@ -63,6 +67,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         return StageResult(version, 0, {"accepted": False}, checks=(check,))
     environment = read_environment(study, capability_id)
     permutation = permutation_for(study, environment.environment_id)
+    judge = open_judge(study, capability_id, "environment_audit")
     with sandbox_pool(study) as pool, ExitStack() as stack:
         obstacle = rollout_obstacle(study, environment.target)
         policy = None if obstacle else stack.enter_context(closing_policy(open_policy(study)))
@@ -77,6 +82,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             no_policy=obstacle or "no base policy was given to roll out",
             permutation=permutation,
             purpose=purpose_of(study, capability_id),
+            judge=judge,
             recorded=lambda kept: keep_audited(study, environment.environment_id, samples_of(kept)),
         )
         isolation = pool.isolation_level
@@ -95,6 +101,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         {
             **dict(sorted(counts.items())),
             **_base_rate(checks),
+            **(judge.figures if judge else {}),
             "accepted": accepted,
             "isolation_level": isolation,
         },
@@ -106,6 +113,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
                 accepted,
                 "all required checks passed." if accepted else f"rejected: {'; '.join(reasons)}.",
             ),
+            _judged(judge),
         ),
     )
 
@@ -113,6 +121,23 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
 def samples_of(kept: Sequence[Played]) -> list[Sample]:
     """Return an audit's episodes as they are kept, to be played again wherever the environment is used."""
     return [Sample(one.seed, tuple(one.actions), one.verdict) for one in kept]
+
+
+def _judged(judge: JudgeDesk | None) -> StageCheck:
+    """Return whether the model answered what it was asked: what it did not is no pass."""
+    name = "environment_judged"
+    if judge is None:
+        return StageCheck(name, None, "no model is set that judges environments (synthesis.judge).")
+    if judge.unanswered:
+        why = "; ".join(dict.fromkeys(judge.unanswered))
+        return StageCheck(
+            name,
+            False,
+            f"{len(judge.unanswered)} questions stayed open: {why}. What was answered is kept; "
+            "`trace sync --again environment_audit` asks the rest.",
+            "warning",
+        )
+    return StageCheck(name, True, f"{judge.model} answered all that it was asked.")
 
 
 def _base_rate(checks: list[EnvironmentCheck]) -> dict[str, float | int]:

@@ -64,7 +64,7 @@ class Synthesis(Section):
     )
 
     added = frozenset(
-        {"model", "temperature", "seed", "mend_rounds", "mend_with_base"}
+        {"model", "temperature", "seed", "mend_rounds", "mend_with_base", "judge"}
         | {"excerpts", "excerpt_tokens", "contract_tokens"}
     )
 
@@ -80,6 +80,9 @@ class Synthesis(Section):
     """How often the failed checks go back to the model before it is given up."""
     mend_with_base: bool = True
     """Where nothing else is wrong, also mend what rollouts of the base policy show (too easy, too hard)."""
+    judge: str = ""
+    """A model that is asked of each environment that nothing else rejects whether it pays what the policy and
+    the capability ask for; empty: nobody is asked. Its server is that of `[writer]`."""
     excerpts: int = Field(3, ge=0, le=12)
     """Transcripts that lack the capability which the model is shown, and as many that show it."""
     excerpt_tokens: int = Field(1500, ge=200)

@@ -16,6 +16,7 @@ from trace_assets.diagnosis.llm.budget import price
 from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import LedgerEntry, SelectedCapability, Split, TrajectoryHead
+from trace_assets.resources.contract import read_contract
 from trace_assets.settings import Analyst
 from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gap_power
 from trace_assets.store.history import History, history
@@ -23,7 +24,7 @@ from trace_assets.study import Study
 from trace_assets.system.accelerators import Accelerator, accelerators
 from trace_assets.training.memory import GIB, Shape, step_memory
 from trace_assets.training.preset_choice import read_shape
-from trace_assets.workflows.forecast import asks_model, forecast
+from trace_assets.workflows.forecast import asks_model, forecast, judge_price, judging_of
 
 RATES = {
     "A100": (312.0, 2.0),
@@ -425,6 +426,14 @@ def _priced(study: Study, made: Budget, gpu_usd: float) -> Budget:
             low, high, known = low + usd, high + usd, True
         else:
             missing.append("what the model analyst costs, before trajectories are there to be read to it.")
+    if study.settings.synthesis.judge:
+        try:
+            least, most = judging_of(read_contract(study))
+        except InputError:
+            missing.append("what judging environments costs, before the target's contract is read.")
+        else:
+            low += made.capabilities[0] * judge_price(study, least)
+            high, known = high + made.capabilities[1] * judge_price(study, most), True
     if gpu_usd and made.hours is not None:
         low, high, known = low + made.hours[0] * gpu_usd, high + made.hours[1] * gpu_usd, True
     options = study.settings.targets.options

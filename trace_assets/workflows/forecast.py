@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from trace_assets.assets.environment import WriterDesk, open_model_writer
@@ -19,6 +20,8 @@ from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.diagnosis.llm.transcript import BYTES_A_TOKEN as ESTIMATED
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
 from trace_assets.diagnosis.triage import triage
+from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.judge.cost import Judging, judging
 from trace_assets.environments.writers.writer import write_environment
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -35,6 +38,7 @@ from trace_assets.records import (
 )
 from trace_assets.resources.analysts import analyst_section, by_target, context_of, known_of
 from trace_assets.resources.contract import read_contract
+from trace_assets.resources.judge import judge_section
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -254,7 +258,7 @@ class EnvironmentsForecast:
     Attributes:
         rows: Two a capability that a model writes: if the first draft is accepted, and at the most, with
             every round of mending. Replies that are cut off and continued are not foreseen. What is
-            remembered is left out.
+            remembered is left out. Two more a capability where a model judges: see `judge_rows`.
         left_out: Kept capability -> why nothing is foreseen for it, in words.
     """
 
@@ -269,18 +273,21 @@ def forecast_environments(study: Study) -> EnvironmentsForecast:
         InputError: No model is set.
     """
     section = study.settings.synthesis
-    if section.writer == "recipe" or not section.model:
+    writes = section.writer != "recipe" and bool(section.model)
+    if not writes and not section.judge:
         raise InputError(
-            "no model writes environments: set synthesis.writer to model or auto, and synthesis.model."
+            "no model writes or judges environments: set synthesis.writer to model or auto, and "
+            "synthesis.model; or synthesis.judge."
         )
     rows: list[Forecast] = []
     left_out: dict[str, str] = {}
     for name in sorted(row.capability_id for row in study.store.read(SelectedCapability) if row.kept):
-        own = _rows(study, name)
+        own = _rows(study, name) if writes else "a recipe writes it, which costs nothing"
         if isinstance(own, str):
             left_out[name] = own
         else:
             rows += own
+        rows += judge_rows(study, name, 1 + section.mend_rounds * (not isinstance(own, str)))
     return EnvironmentsForecast(rows, left_out)
 
 
@@ -307,6 +314,48 @@ def _rows(study: Study, name: str) -> list[Forecast] | str:
     if known:
         return [at_most]
     return [_row(study, f"{spec.capability_id}, if the first draft is accepted", 1, first, False), at_most]
+
+
+def judge_rows(study: Study, name: str, versions: int = 1) -> list[Forecast]:
+    """Return what judging one capability's environment would cost, at least and at the most.
+
+    At the most every version of it is judged, and every solution that goes unpaid compared. Answers that are
+    remembered, and an environment that something else rejects, cost nothing; neither is foreseen.
+
+    Args:
+        study: The study.
+        name: The capability; one without specification or contract has no row.
+        versions: That may be judged.
+    """
+    specs = study.store.read(CapabilitySpec, name)
+    if not study.settings.synthesis.judge or not specs:
+        return []
+    try:
+        contract = read_contract(study, specs[0].target)
+    except InputError:
+        return []
+    low, high = judging_of(contract)
+    return [
+        _judged(study, f"{name}, judged once", low, 1),
+        _judged(study, f"{name}, judged, at the most", high, versions),
+    ]
+
+
+def judging_of(contract: TargetContract) -> tuple[Judging, Judging]:
+    """Return what is asked about one environment of a target, at least and at the most."""
+    tools = json.dumps([tool.openai() for tool in contract.tools])
+    return judging(estimate_tokens(contract.policy) + estimate_tokens(tools))
+
+
+def judge_price(study: Study, one: Judging) -> float:
+    """Return its price in USD."""
+    return price(judge_section(study), one.prompt, one.completion)
+
+
+def _judged(study: Study, name: str, one: Judging, times: int) -> Forecast:
+    assumed = "the length of episodes and replies"
+    usd = judge_price(study, one) * times
+    return Forecast(name, one.calls * times, 0, one.prompt * times, one.completion * times, usd, assumed)
 
 
 def _row(study: Study, name: str, calls: int, prompt: int, known: bool) -> Forecast:

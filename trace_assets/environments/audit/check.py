@@ -132,7 +132,7 @@ class Subject:
     sizes: Sizes = Sizes()
     purpose: Purpose | None = None
     judge: Judge | None = None
-    no_judge: str = "no model is set that judges environments"
+    no_judge: str = "no model is set that judges environments (synthesis.judge)"
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
     """Episodes that several checks compare, by the sandbox they were played in."""
     kept: dict[str, object] = field(default_factory=dict)

@@ -180,13 +180,13 @@ def reworded(subject: Subject, judge: Judge) -> Finding:
     An unpaid one counts where, compared by a model that is not told which is the oracle's, it is right.
     """
     material = shown_of(subject)
+    given = asked(subject, judge, reworded_question(material, judge.model)).plays
     by_number = {one.number: one for one in material.episodes}
     plays = [
         (by_number[item.episode], item.steps)
         for item in claims_against(subject, judge, "rights_paid")
         if item.episode in by_number and item.steps
     ]
-    given = asked(subject, judge, reworded_question(material, judge.model)).plays
     plays += [(by_number[one.episode], one.steps) for one in given]
     n, paid, wrong, refused, open_ones = 0, 0, "", 0, list[str]()
     for episode, steps in plays:
