@@ -364,7 +364,7 @@ def audited(
     skipped = {
         c.check_id: c.evidence
         for c in checks
-        if c.status == "skip" and c.level not in ("statistical", "fidelity")
+        if c.status == "skip" and c.level not in ("statistical", "fidelity", "judged")
     }
     assert {name: why for name, why in skipped.items() if why not in NOTHING_TO_TELL} == {}
 

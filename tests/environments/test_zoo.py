@@ -14,7 +14,7 @@ from tests.quick import one_of_each
 from trace_assets.environments.audit import battery
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
-from trace_assets.environments.audit.check import AuditCheck
+from trace_assets.environments.audit.check import NO_JUDGE, AuditCheck
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
 from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
@@ -22,6 +22,8 @@ from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.records import EnvironmentCheck
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 
+JUDGED = {check.check_id for check in battery.CHECKS if check.level == "judged"}
+"""Checks by a model; `judge/` has the environments that fail them."""
 NOT_POSSIBLE = {
     "no tool hands the conversation over",
     "no operator makes a harmful mutant of this oracle",
@@ -30,6 +32,7 @@ NOT_POSSIBLE = {
     ONE_DECISION,
     NO_RULE,
     NO_LIST,
+    NO_JUDGE,
 }
 """Reasons for which a sound environment may skip a check."""
 VERDICT_NEEDS = ("semantic.oracle_max", "semantic.floor_gap")
@@ -116,7 +119,7 @@ def _is_caught(animal: Animal, checks: list[EnvironmentCheck]) -> None:
 
 
 def test_every_check_has_an_animal_that_fails_it() -> None:
-    assert {animal.check_id for animal in ANIMALS} | {*CAUGHT_BY, VALUES} == set(RULES.severities)
+    assert {animal.check_id for animal in ANIMALS} | {*CAUGHT_BY, VALUES, *JUDGED} == set(RULES.severities)
 
 
 def test_the_zoo_is_large_and_its_animals_differ() -> None:

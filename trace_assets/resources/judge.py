@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from trace_assets.assets.result import Figure
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.prices import with_prices
@@ -83,9 +82,9 @@ class JudgeDesk:
         self.sums["remembered_answers"] += remembered
 
     @property
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> dict[str, int | float]:
         """What a person sees of it on the asset."""
-        sums: dict[str, Figure] = {f"judge_{name}": number for name, number in sorted(self.sums.items())}
+        sums = {f"judge_{name}": number for name, number in sorted(self.sums.items())}
         return {**sums, "judge_cost_usd": round(self.cost_usd, 6)} if sums else {}
 
 

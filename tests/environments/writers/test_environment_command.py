@@ -134,3 +134,15 @@ def test_a_file_is_exported_under_its_own_name(run: Run, tmp_path: Path, sources
     assert isinstance(other.exception, InputError) and "openenv, trl, verifiers" in str(other.exception)
     missing = run("export", "nothing", "--format", "trl", "--to", str(tmp_path / "x"))
     assert isinstance(missing.exception, InputError) and NAME in str(missing.exception)
+
+
+def test_the_forecast_says_what_judging_costs_whoever_writes(run: Run) -> None:
+    judged = ["--set", "synthesis.judge=m", *PRICES]
+    done = run("forecast", *judged)
+    assert done.exit_code == 0, done.output
+    assert f"{NAME}, judged once: 9 requests" in done.output
+    assert f"{NAME}, judged, at the most: 37 requests" in done.output
+    once, most = json.loads(run("forecast", *judged, "--json").output)["environments"]
+    assert 0 < once["usd"] < most["usd"]
+    both = json.loads(run("forecast", *MODEL, *judged, "--json").output)["environments"]
+    assert [row["calls"] for row in both] == [1, 6, 9, 6 * 37], "each version may be judged"

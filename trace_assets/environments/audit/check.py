@@ -20,6 +20,7 @@ from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import SeedPermutation, audited
 
 MAX_TURNS = 12
+NO_JUDGE = "no model is set that judges environments (synthesis.judge)"
 
 Level = Literal[
     "static", "runtime", "semantic", "adversarial", "mutation", "statistical", "fidelity", "judged"
@@ -132,7 +133,7 @@ class Subject:
     sizes: Sizes = Sizes()
     purpose: Purpose | None = None
     judge: Judge | None = None
-    no_judge: str = "no model is set that judges environments (synthesis.judge)"
+    no_judge: str = NO_JUDGE
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
     """Episodes that several checks compare, by the sandbox they were played in."""
     kept: dict[str, object] = field(default_factory=dict)
