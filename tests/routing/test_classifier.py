@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.records import Task
-from trace_assets.routing.classifier import ClassifierRouter, fit_classifier, load_classifier
+from trace_assets.routing.classifier import NAME, ClassifierRouter, fit_classifier, load_classifier
+from trace_assets.routing.logistic import Logistic
 from trace_assets.routing.router import Router, RoutingExample
 from trace_assets.routing.scores import score
 from trace_assets.settings import Routing
@@ -153,6 +157,109 @@ def test_another_base_model_is_refused(router: ClassifierRouter, tiny_folder: Pa
     (other / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 1e-4}))
     with pytest.raises(InputError, match="fitted on base model"):
         load_classifier(tmp_path / "r", other)
+
+
+class Counted:
+    """Features of a text: how often each of two words stands in it."""
+
+    def features(self, texts: list[str]) -> np.ndarray[Any, Any]:
+        return np.array([[text.count("cancel"), text.count("refund")] for text in texts], dtype=np.float64)
+
+
+LAYER = Logistic(
+    mean=np.zeros(2),
+    scale=np.ones(2),
+    weights=np.log(np.array([[4.0, 1.0, 1.0], [1.0, 3.0, 1.0]])),
+    bias=np.zeros(3),
+    temperature=1.0,
+    penalty=0.5,
+)
+
+
+def by_hand(**changes: Any) -> ClassifierRouter:
+    given: dict[str, Any] = {
+        "base_dir": Path("nowhere"),
+        "base": "b1",
+        "choices": ("cancel", "refund", "rare", "none"),
+        "classes": ("cancel", "refund", "none"),
+        "layer": LAYER,
+        "unneeded_cost": 0.5,
+        "n_examples": {},
+    }
+    made = ClassifierRouter(**{**given, **changes})
+    made._states = Counted()  # type: ignore[assignment]
+    return made
+
+
+def test_probabilities_are_needs_with_none_weighed_by_what_an_adapter_costs_unneeded() -> None:
+    """Needs of 4, 1, 1 and of 1, 1, 1; the last one, none, counts half."""
+    found = by_hand().probabilities(["cancel", "hello"])
+    assert list(found[0]) == ["cancel", "refund", "rare", "none"]
+    assert found[0] == pytest.approx({"cancel": 4 / 5.5, "refund": 1 / 5.5, "rare": 0.0, "none": 0.5 / 5.5})
+    assert found[1] == pytest.approx({"cancel": 0.4, "refund": 0.4, "rare": 0.0, "none": 0.2})
+    (route,) = by_hand().route(
+        [Task(task_id="t/1", target="t", split="test", task_batch="b", instruction="refund refund")]
+    )
+    assert (route.task_id, route.choice, route.router) == ("t/1", "refund", NAME)
+    assert route.probabilities["refund"] == pytest.approx(9 / 10.5)
+
+
+def test_a_version_names_all_that_decides_and_nothing_else() -> None:
+    version = by_hand().version
+    assert re.fullmatch("[0-9a-f]{16}", version)
+    for same in ({"base_dir": Path("elsewhere")}, {"n_examples": {"none": 3}}, {"held_out": ()}):
+        assert by_hand(**same).version == version
+    others: list[dict[str, Any]] = [
+        {"base": "b2"},
+        {"choices": ("cancel", "refund", "none")},
+        {"classes": ("refund", "cancel", "none")},
+        {"unneeded_cost": 0.25},
+        {"layer": None},
+        *({"layer": replace(LAYER, **{name: getattr(LAYER, name) + 0.5})} for name in vars(LAYER)),
+    ]
+    versions = {by_hand(**one).version for one in others}
+    assert len(versions) == len(others) and version not in versions
+
+
+def test_the_card_says_what_was_fitted_and_the_opened_model_is_no_part_of_it(tmp_path: Path) -> None:
+    made = by_hand(n_examples={"cancel": 2, "none": 1})
+    made.save(tmp_path / "r")
+    card = json.loads((tmp_path / "r" / "router.json").read_text())
+    assert card == {
+        "router": NAME,
+        "version": made.version,
+        "base": "b1",
+        "pooling": card["pooling"],
+        "choices": ["cancel", "refund", "rare", "none"],
+        "classes": ["cancel", "refund", "none"],
+        "unneeded_cost": 0.5,
+        "n_examples": {"cancel": 2, "none": 1},
+        "held_out": [],
+    }
+    assert "Counted" not in repr(made)
+
+
+def test_every_example_counts_for_its_choice_and_needs_must_have_an_adapter(tiny_folder: Path) -> None:
+    rows = [
+        *examples({"cancel": 3, "none": 2}),
+        RoutingExample("x", "?", "none", {"refund": 0.5, "none": 0.5}),
+    ]
+    with pytest.raises(InputError, match=r"call for 'refund'.*\(cancel, none\)"):
+        fit_classifier(tiny_folder, rows, ["cancel"], Routing())
+    router = fit_classifier(tiny_folder, rows[:5], ["cancel", "refund"], Routing())
+    assert router.n_examples == {"cancel": 3, "refund": 0, "none": 2}
+    assert router.classes == ("cancel", "none")
+
+
+@pytest.mark.parametrize("name", ["pooling", "version"])
+def test_a_card_of_another_version_of_the_program_is_refused(
+    router: ClassifierRouter, tiny_folder: Path, tmp_path: Path, name: str
+) -> None:
+    router.save(tmp_path / "r")
+    card = json.loads((tmp_path / "r" / "router.json").read_text())
+    (tmp_path / "r" / "router.json").write_text(json.dumps({**card, name: "other"}))
+    with pytest.raises(InputError, match="not the one its card describes"):
+        load_classifier(tmp_path / "r", tiny_folder)
 
 
 @pytest.mark.parametrize("damage", ["weights", "card", "missing"])

@@ -10,7 +10,7 @@ from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.records import Message, Split, Task, ToolSpec, Trajectory, Verdict
 from trace_assets.targets.protocol import Step
-from trace_assets.training.episodes import Player, is_broken, to_row
+from trace_assets.training.episodes import Player, episode_seed, is_broken, to_row
 from trace_assets.training.validation import validate
 
 
@@ -86,6 +86,16 @@ def test_a_broken_episode_is_drawn_again_with_another_seed() -> None:
     assert [r.trajectory.task_id for r in rollouts] == [t.task_id for t in target.tasks("discovery")]
 
 
+def test_every_episode_is_a_trial_of_its_own_also_of_one_task() -> None:
+    target = Counting(lambda task, seed: False)
+    first, second = target.tasks("discovery")[:2]
+    with player(target) as playing:
+        rollouts = playing.play([first, first, second], "batch")
+    made = [(one.trajectory.task_id, one.trajectory.trial) for one in rollouts]
+    assert made == [("counting/0", 0), ("counting/0", 1), ("counting/1", 2)]
+    assert len({one.trajectory.trajectory_id for one in rollouts}) == 3
+
+
 def test_the_batch_decides_the_seeds() -> None:
     targets = [Counting(lambda task, seed: False) for _ in range(3)]
     for target, batch in zip(targets, ("a", "a", "b"), strict=True):
@@ -110,6 +120,70 @@ def test_too_many_broken_episodes_are_an_error_with_the_reason() -> None:
         pytest.raises(Unavailable, match=r"16 of 30 .* in batch \(the worker died\)"),
     ):
         playing.play(target.tasks("discovery"), "batch")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "broken", "said"),
+    [
+        ("the box.", None, "(the box)"),
+        ("it ended...", None, "(it ended)"),
+        (None, Verdict(reward=None, success=None), "(no reason given)"),
+    ],
+)
+def test_the_reason_is_told_without_its_full_stop(
+    verdict: str | None, broken: Verdict | None, said: str
+) -> None:
+    class Ends(OneReply):
+        async def step(self, message: Message) -> Step:
+            if verdict is not None:
+                raise Unavailable(verdict)
+            return Step(done=True)
+
+        async def verdict(self) -> Verdict:
+            assert broken is not None
+            return broken
+
+    class Ending(Counting):
+        def episode(self, task: Task, *, seed: int) -> OneReply:
+            return Ends(task, False)
+
+    target = Ending(lambda task, seed: True)
+    with player(target) as playing, pytest.raises(Unavailable) as caught:
+        playing.play(target.tasks("discovery"), "batch")
+    assert said in str(caught.value)
+
+
+def test_half_of_the_episodes_may_be_broken() -> None:
+    target = Counting(lambda task, seed: int(task.task_id[9:]) < 15)
+    with player(target) as playing:
+        rollouts = playing.play(target.tasks("discovery"), "batch")
+    assert [is_broken(one.trajectory) for one in rollouts] == [True] * 15 + [False] * 15
+
+
+@pytest.mark.parametrize(("reward", "success"), [(None, True), (1.0, None)])
+def test_without_a_reward_or_a_verdict_an_episode_is_broken(
+    reward: float | None, success: bool | None
+) -> None:
+    one = trajectory(1.0).model_copy(update={"reward": reward, "success": success})
+    assert is_broken(one)
+    row = to_row(one, TokenTrace([1, 2], [0, 1], [0.0, -1.0]), 0)
+    assert (row.reward, row.success, row.own) == (None, None, [0])
+
+
+def test_seeds_lie_below_two_to_the_31_and_hang_on_all_three() -> None:
+    made = [episode_seed(*one) for one in ((0, "a", 0), (1, "a", 0), (0, "b", 0), (0, "a", 1))]
+    assert len(set(made)) == 4
+    many = [episode_seed(0, "a", row) for row in range(200)]
+    assert (1 << 30) < max(many) < (1 << 31) and len(set(many)) == 200
+
+
+def test_tokens_before_the_first_own_one_are_the_prompt_and_a_filler_stands_for_none() -> None:
+    row = to_row(trajectory(1.0), TokenTrace([7, 8], [1, 0], [-1.0, 0.0]), 3)
+    assert (row.prompt_ids, row.completion_ids, row.own) == ([3], [7], [1])
+    for tokens in (None, TokenTrace([7, 8], [0, 0], [0.0, 0.0])):
+        row = to_row(trajectory(0.5), tokens, 3)
+        assert (row.prompt_ids, row.completion_ids, row.own, row.logprobs) == ([3], [3], [0], [0.0])
+        assert (row.reward, row.success) == (0.5, False)
 
 
 def trajectory(reward: float | None) -> Trajectory:
