@@ -274,3 +274,18 @@ def test_waiting_time_is_metered_and_a_verdict_is_seen_by_the_recomputation(pool
     asyncio.run(play())
     assert [one["reward"] for one in seen] == [1.0]
     assert "def verdict" in SOURCE
+
+
+def test_closing_ends_what_was_begun_and_what_is_recomputed_and_leaves_the_pool(
+    pool: SandboxPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bells, ended_parts = target(pool), list[str]()
+    for name in ("_head_start", "recomputation"):
+        part = getattr(bells, name)
+        monkeypatch.setattr(
+            part, "close", lambda name=name, close=part.close: (ended_parts.append(name), close())
+        )
+    bells.prepare(bells.tasks("discovery")[:2])
+    bells.close()
+    assert sorted(ended_parts) == ["_head_start", "recomputation"]
+    assert target(pool).policy == "Ring as asked.", "the pool is open"

@@ -18,7 +18,13 @@ from trace_assets.training.checkpoints import (  # noqa: E402
     lora_config,
 )
 from trace_assets.training.plan import Plan  # noqa: E402
-from trace_assets.training.trainer import LiveRowTrainer, _MarkComplete, grpo_config, live_rows  # noqa: E402
+from trace_assets.training.trainer import (  # noqa: E402
+    LiveRowTrainer,
+    RunTrainer,
+    _MarkComplete,
+    grpo_config,
+    live_rows,
+)
 
 pytestmark = pytest.mark.train
 
@@ -252,3 +258,7 @@ def test_no_more_rows_than_there_are_and_at_least_one_a_slice() -> None:
     assert len(live_rows(batch([1.0, -1.0, 2.0]), slices=2)["advantages"]) == 3
     assert len(live_rows(batch([1.0, 0.0, 0.0]), slices=2)["advantages"]) == 2
     assert len(live_rows(batch([1.0, 0.0, 0.0]), slices=1, most=lambda live: live + 1)["advantages"]) == 2
+
+
+def test_where_all_rows_teach_no_batch_excuses_a_loss_that_is_no_number() -> None:
+    assert object.__new__(RunTrainer).dead is False
