@@ -48,6 +48,13 @@ def test_dead_rows_go_and_the_token_count_is_that_of_the_live() -> None:
     assert int(out["num_items_in_batch"]) == (3 - 1) + (4 - 1)
 
 
+def test_where_the_policy_wrote_all_of_it_every_token_of_a_live_row_counts() -> None:
+    plain = {key: value for key, value in batch([0.0, 1.0, -1.0, 0.0]).items() if key != "tool_mask"}
+    out = live_rows(plain, slices=1)
+    assert int(out["num_items_in_batch"]) == 3 + 4 and "tool_mask" not in out
+    assert out["advantages"].tolist() == [1.0, -1.0], "in the order in which they came"
+
+
 def test_slices_stay_equal_and_fillers_carry_no_token() -> None:
     out = live_rows(batch([0.0, 1.0, -1.0, 0.0, 2.0]), slices=2)
     assert len(out["advantages"]) == 4
