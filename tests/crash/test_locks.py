@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from trace_assets.store.locks import (
     is_held,
     item_lock,
     mark_due,
+    settle_recorded,
+    sync_lock,
 )
 from trace_assets.store.presence import announce, forget_dead, is_alive, living
 
@@ -115,6 +118,103 @@ def test_a_lock_file_tells_nothing_once_it_is_let_go(home: Home, tmp_path: Path)
     assert holder(path) is None
     with exclusive(path, "a test", patience=0):
         pass
+
+
+def test_who_waits_is_told_once_for_whom_and_gives_up_in_one_sentence(tmp_path: Path) -> None:
+    path, told = tmp_path / "new" / "some.lock", list[Holder | None]()
+    with exclusive(path, "the first"):
+        with (
+            pytest.raises(TimeoutError) as caught,
+            exclusive(path, "the second", waiting=told.append, patience=0.12),
+        ):
+            pass
+        (one,) = told
+        assert one == holder(path) and one is not None and one.name == ""
+        assert str(caught.value) == f"{path} was held for more than 0.12 s by {one}"
+        path.write_text("{}")
+        with (
+            pytest.raises(TimeoutError, match=r"more than 0 s by another$"),
+            exclusive(path, "x", patience=0),
+        ):
+            pass
+    with exclusive(path, "free", waiting=told.append):
+        assert holder(path) is not None and len(told) == 1
+
+
+def test_a_lock_is_had_by_the_second_once_the_first_lets_go(tmp_path: Path) -> None:
+    path, order = tmp_path / "some.lock", list[str]()
+
+    def second(patience: float | None) -> None:
+        with exclusive(path, "the second", waiting=lambda _: order.append("waits"), patience=patience):
+            order.append("has it")
+
+    for patience in (None, 600.0):
+        with exclusive(path, "the first"):
+            thread = threading.Thread(target=second, args=(patience,))
+            thread.start()
+            while order[-1:] != ["waits"]:
+                time.sleep(0.01)
+            order.append("lets go")
+        thread.join(600)
+    assert order == ["waits", "lets go", "has it"] * 2
+
+
+def test_what_a_lock_file_says_is_read_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "some.lock"
+    assert holder(path) is None and not is_held(path), "it is not there"
+    whole = {"pid": 1, "host": "h", "since": "s", "what": "w"}
+    path.write_text(json.dumps(whole))
+    assert str(holder(path)) == "w, process 1 on h since s"
+    for other in ({**whole, "more": 1}, {"pid": 1}, [1], 7):
+        path.write_text(json.dumps(other))
+        assert holder(path) is None
+
+
+def test_an_item_that_is_held_is_given_up_in_one_sentence_and_names_its_holder(home: Home) -> None:
+    told = list[Holder | None]()
+    with item_lock(home, "config/labels", "a.b"):
+        path = home.path / "locks" / "items" / "config~labels@a.b.lock"
+        with (
+            pytest.raises(TimeoutError) as caught,
+            item_lock(home, "config/labels", "a.b", waiting=told.append, patience=0.2),
+        ):
+            pass
+        assert told == [holder(path)]
+        assert str(caught.value) == f"{path} was held for more than 0.2 s by {told[0]}"
+        with item_lock(home, "config/labels", "a", waiting=told.append, patience=0):
+            pass
+    assert holder(path) is None and len(told) == 1
+    assert sync_lock(home) == home.path / "sync.lock"
+
+
+def test_marks_of_a_dead_run_go_where_its_work_is_recorded(home: Home) -> None:
+    """Its own and the earlier ones that it found; a later one is news."""
+    run = "0123-4567-89ab-cdef"
+    early = mark_due(home, "config/labels", "a.b", "early")
+    own = mark_due(home, "config/labels", "a.b", INTERRUPTED, run)
+    late = mark_due(home, "config/labels", "a.b", "late")
+    other = mark_due(home, "config/labels", "a", "another item", run)
+    third = mark_due(home, "tasks", "", "without a partition", run)
+    assert own.name == "config~labels@a.b.0123456789ab.due"
+    for mark, second in ((early, 1), (own, 2), (late, 3), (other, 2), (third, 2)):
+        os.utime(mark, (second, second))
+    asked = list[tuple[str, str]]()
+
+    def recorded(asset: str, partition: str) -> bool:
+        asked.append((asset, partition))
+        return partition == "a.b"
+
+    settle_recorded(home, "another-run", recorded)
+    assert asked == [] and len(due_items(home)) == 3
+    settle_recorded(home, run, recorded)
+    assert sorted(asked) == [("config/labels", "a"), ("config/labels", "a.b"), ("tasks", "")]
+    assert not early.exists() and not own.exists() and late.exists()
+    third.write_text("")
+    assert due_items(home) == {
+        ("config/labels", "a"): "another item",
+        ("config/labels", "a.b"): "late",
+        ("tasks", ""): INTERRUPTED,
+    }
 
 
 def test_a_process_is_seen_as_long_as_it_lives(home: Home) -> None:

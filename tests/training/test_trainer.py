@@ -55,6 +55,13 @@ def test_where_the_policy_wrote_all_of_it_every_token_of_a_live_row_counts() -> 
     assert out["advantages"].tolist() == [1.0, -1.0], "in the order in which they came"
 
 
+def test_what_is_not_by_row_is_handed_on_whole() -> None:
+    beside = {"weights": torch.arange(7), "scale": torch.tensor(3.0), "names": ["a", "b", "c", "d"]}
+    out = live_rows({**batch([0.0, 1.0, -1.0, 0.0]), **beside}, slices=1)
+    assert out["weights"] is beside["weights"] and out["scale"] is beside["scale"]
+    assert out["names"] == ["a", "b", "c", "d"]
+
+
 def test_slices_stay_equal_and_fillers_carry_no_token() -> None:
     out = live_rows(batch([0.0, 1.0, -1.0, 0.0, 2.0]), slices=2)
     assert len(out["advantages"]) == 4
