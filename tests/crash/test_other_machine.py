@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -238,6 +239,36 @@ def test_what_an_earlier_version_left_is_judged_by_its_lock(home: Home) -> None:
     (folder / "ab").write_text("4000000")
     (folder / "cd").write_text('{"pid": 1')
     assert elsewhere(home) == [] and sorted(forget_dead(home)) == ["ab", "cd"]
+
+
+def test_files_of_processes_that_never_came_to_be_go_after_a_minute(home: Home) -> None:
+    folder = home.path / "locks" / "processes"
+    folder.mkdir(parents=True)
+    names, now = (".young.new", ".old.new", ".held.new", ".other"), time.time()
+    for name in names:
+        (folder / name).touch()
+        age = 40 if name == ".young.new" else 70
+        os.utime(folder / name, (now - age, now - age))
+    with exclusive(folder / ".held.new", "coming to be"):
+        os.utime(folder / ".held.new", (now - 70, now - 70))
+        assert forget_dead(home) == [] and living(home) == {}
+    assert sorted(one.name for one in folder.iterdir()) == sorted({*names} - {".old.new"})
+
+
+def test_a_process_says_what_it_is_and_when_it_came(home: Home, others: ExitStack) -> None:
+    began = time.time()
+    name, process = start(others, home, crew="study-1")
+    (one,) = elsewhere(home)
+    assert (one.name, one.pid, one.crew, one.node) == (name, process.pid, "study-1", "")
+    assert (one.machine.host, one.machine.boot) == ("node-b", "another-boot")
+    assert began - 1 <= one.since <= time.time() and began - 1 <= living(home)[name] <= time.time()
+    shown = replace(one, since=0.0)
+    assert str(shown) == f"process {process.pid} on node-b since 1970-01-01T00:00:00+00:00"
+    whole = json.loads((home.path / "locks" / "processes" / name).read_text())
+    for lost in ("pid", "host", "boot", "installation", "since", "crew", "node"):
+        kept = {key: value for key, value in whole.items() if key != lost}
+        (home.path / "locks" / "processes" / "ef").write_text(json.dumps(kept))
+        assert [found.name for found in elsewhere(home)] == [name], lost
 
 
 def test_a_lock_names_the_boot_of_its_holder(tmp_path: Path) -> None:
