@@ -10,7 +10,7 @@ from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.environments.audit.check import NotJudged
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, Unavailable
 from trace_assets.settings import Analyst
 from trace_assets.study import Study
 
@@ -51,14 +51,9 @@ class JudgeDesk:
 
         Raises:
             NotJudged: There is none: the cap was reached, the model refused, or it said nothing of use.
-            TraceError: The server cannot be used.
+            Unavailable: The server cannot be used, or what it would say is not recorded.
         """
         home, section = self.study.home, judge_section(self.study)
-        if not section.base_url and not section.recording:
-            raise InputError(
-                "a model that judges environments needs a server: set writer.base_url (or analyst.base_url), "
-                "such as http://127.0.0.1:8000/v1."
-            )
         where = (self.study.store, home.answers, section, self.asset, self.capability_id, "synthesis")
         with open_account(*where) as account:
             server = JudgeServer(section, Answers(home.answers), account)
@@ -66,6 +61,9 @@ class JudgeDesk:
                 answer = server.ask_alone(question)
             except Unanswered as error:
                 raise self._open(_why(error.reason)) from None
+            except InputError as error:
+                # An audit takes an InputError for the environment's fault, and this one never is.
+                raise Unavailable(str(error)) from error
             finally:
                 self._add(account.figures, server.remembered)
         if answer is None:
@@ -97,6 +95,15 @@ def _why(reason: str) -> str:
 
 
 def open_judge(study: Study, capability_id: str, asset: str) -> JudgeDesk | None:
-    """Return the judge that the settings name, None where they name none."""
-    model = study.settings.synthesis.judge
+    """Return the judge that the settings name, None where they name none.
+
+    Raises:
+        InputError: They name a judge and no server.
+    """
+    model, section = study.settings.synthesis.judge, judge_section(study)
+    if model and not section.base_url and not section.recording:
+        raise InputError(
+            "a model that judges environments needs a server: set writer.base_url (or analyst.base_url), "
+            "such as http://127.0.0.1:8000/v1."
+        )
     return JudgeDesk(study, capability_id, asset, model) if model else None

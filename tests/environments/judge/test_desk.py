@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.audit_fixtures.purpose.here import findings
 from tests.environments.judge.scripted import review, subject_of
 from tests.environments.writers.recorded_server import RecordedServer, Said
 from trace_assets.assets.environment_audit import _judged
@@ -16,7 +17,7 @@ from trace_assets.environments.audit.check import NotJudged
 from trace_assets.environments.judge.asking import shown_of
 from trace_assets.environments.judge.question import JudgeQuestion
 from trace_assets.environments.judge.review import Review, review_question
-from trace_assets.errors import InputError, TraceError
+from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import LedgerEntry
 from trace_assets.resources.judge import JudgeDesk, open_judge
 from trace_assets.settings import load_settings
@@ -94,9 +95,13 @@ def test_a_server_that_cannot_be_used_stops_the_audit(
     question: JudgeQuestion[Review], tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=r"set writer\.base_url"):
-        desk(tmp_path).ask(question)
-    with pytest.raises(TraceError):
-        desk(tmp_path, "http://127.0.0.1:9/v1", **{"writer.retries": 0}).ask(question)
+        desk(tmp_path)
+    gone = desk(tmp_path, "http://127.0.0.1:9/v1", **{"writer.retries": 0})
+    with pytest.raises(Unavailable):
+        gone.ask(question)
+    subject = subject_of("bank_fee_refund", gone)
+    with pytest.raises(Unavailable):  # and is no finding against the environment
+        findings(subject, ["trace.judge.oracle"])
 
 
 def test_recorded_answers_are_replayed_without_a_server_and_a_changed_question_is_reported(
@@ -108,7 +113,7 @@ def test_recorded_answers_are_replayed_without_a_server_and_a_changed_question_i
     replayed = desk(tmp_path / "b", **file)
     assert len(replayed.ask(question).items) == 12 and replayed.figures["judge_cost_usd"] == 0
     other = JudgeQuestion("review", "m", question.system, question.user + " Be brief.", question.schema)
-    with pytest.raises(InputError, match=r"1 prompts \(review\) are not recorded"):
+    with pytest.raises(Unavailable, match=r"1 prompts \(review\) are not recorded"):
         desk(tmp_path / "b", **file).ask(other)
 
 
