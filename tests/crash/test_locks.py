@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.store import Home
+from trace_assets.store import Home, locks
 from trace_assets.store.locks import (
     INTERRUPTED,
     Holder,
@@ -215,6 +215,27 @@ def test_marks_of_a_dead_run_go_where_its_work_is_recorded(home: Home) -> None:
         ("config/labels", "a.b"): "late",
         ("tasks", ""): INTERRUPTED,
     }
+
+
+def test_a_mark_that_another_removes_in_the_very_moment_is_no_fault(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with item_lock(home, "labels", "b", by="a-run") as lock:
+        (mark,) = lock.marks
+        mark.unlink()
+        lock.settle()
+    mark_due(home, "labels", "b", "again", "a-run")
+    laid, asked = locks._laid, list[Path]()
+
+    def vanishing(mark: Path) -> int:
+        asked.append(mark)
+        if len(asked) > 1:
+            mark.unlink()
+        return min(laid(mark), 1)
+
+    monkeypatch.setattr(locks, "_laid", vanishing)
+    settle_recorded(home, "a-run", lambda *_: True)
+    assert len(asked) == 2 and due_items(home) == {}
 
 
 def test_a_process_is_seen_as_long_as_it_lives(home: Home) -> None:
