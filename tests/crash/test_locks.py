@@ -26,7 +26,7 @@ from trace_assets.store.locks import (
     settle_recorded,
     sync_lock,
 )
-from trace_assets.store.presence import announce, forget_dead, is_alive, living
+from trace_assets.store.presence import announce, dead_here, forget_dead, is_alive, living
 
 
 @pytest.fixture
@@ -256,4 +256,5 @@ def test_a_process_is_seen_as_long_as_it_lives(home: Home) -> None:
     process.kill()
     process.wait()
     assert not is_alive(home, other) and is_alive(home, own)
+    assert set(living(home)) == {own} and dead_here(home) == [other]
     assert forget_dead(home) == [other] and set(living(home)) == {own}
