@@ -139,7 +139,8 @@ def test_two_machines_on_one_home_are_refused_in_one_sentence(
         main()
     assert ended.value.code == 3
     assert "another machine works on" in " ".join(capsys.readouterr().err.split())
-    forget(home, name)
+    for _ in range(2):  # somebody else may have taken note of it first
+        forget(home, name)
     assert announce(home) in living(home)
 
 
