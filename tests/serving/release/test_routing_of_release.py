@@ -1,4 +1,4 @@
-"""What a proxy is told by a release, in this process: router, models, costs, and where the base model lies."""
+"""What a proxy is told by a release, in this process: router, models, costs, the base model's place."""
 
 from __future__ import annotations
 
