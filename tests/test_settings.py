@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -53,11 +54,35 @@ def test_a_key_that_came_later_moves_no_fingerprint_until_it_is_used() -> None:
         ("analyst.cap_usd=inf", "analyst.cap_usd.*finite"),
         ("analyst.cached_usd=inf", "analyst.cached_usd.*finite"),
         ("selection.min_gap=nan", "selection.min_gap.*finite"),
+        ("selection.min_gap=0.3\nmin_support = 1", "selection.min_gap.*number"),
+        ("contrast.seed=-1", "contrast.seed.*negative"),
+        ("training.seed=9223372036854775808", "training.seed.*64 bits"),
+        ("rollouts.trials=99999999999999999999999999", "rollouts.trials.*64 bits"),
+        ("base_model.taught_rate=1e308", "base_model.taught_rate.*less than or equal to 1"),
+        ("synthesis.pass_low=-1", "synthesis.pass_low.*greater than or equal to 0"),
+        ("rollouts.model=\udcff", "rollouts.model.*text"),
     ],
 )
 def test_wrong_overrides_are_named(override: str, words: str) -> None:
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=f"(?s){words}"):
         load_settings(None, [override])
+
+
+@pytest.mark.parametrize(
+    ("text", "override"),
+    [
+        (f'"{"k" * 200_000}" = 1', "selection.min_gap=0.3"),
+        (f'[selection]\nmin_gap = "{"x" * 200_000}"', "selection.max_q=0.3"),
+        ("", f"selection.min_gap={'x' * 200_000}"),
+        ("", "x" * 200_000),
+        ("", "selection" + ".a" * 50_000 + "=1"),
+    ],
+)
+def test_no_wrong_setting_hides_the_sentence_about_it(tmp_path: Path, text: str, override: str) -> None:
+    (tmp_path / "trace.toml").write_text(text)
+    with pytest.raises(InputError) as refused:
+        load_settings(tmp_path / "trace.toml", [override], {})
+    assert len(str(refused.value)) < 1500
 
 
 def test_a_mark_of_utf_8_at_the_beginning_does_no_harm(tmp_path: Path) -> None:
@@ -106,6 +131,15 @@ def test_a_home_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="TRACE_HOME"):
         Study.open(tmp_path / "file" / "home")
+
+
+def test_a_home_whose_name_is_odd_is_a_folder_or_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Study.open("~nobody-is-called-so/x").home.path == tmp_path / "~nobody-is-called-so" / "x"
+    with pytest.raises(InputError, match=r"\\xff is not UTF-8"):
+        Study.open(os.fsdecode(bytes(tmp_path) + b"/\xff"))
 
 
 @pytest.mark.parametrize(

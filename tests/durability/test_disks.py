@@ -178,6 +178,7 @@ def test_a_damaged_history_ends_in_one_sentence_and_the_way_back_works(small: Sm
         (RuntimeError("IO Error: No space left on device"), Unavailable, "disk is full (/h)"),
         (OSError(5, "Input/output error", "/h/x"), Unavailable, "disk fails"),
         (OSError(30, "Read-only file system", "/h/x"), InputError, "make the home writable"),
+        (OSError(36, "File name too long", "/other/" + "x" * 300), InputError, "give a shorter one"),
     ],
 )
 def test_what_lies_beneath_is_explained(error: Exception, kind: type[Exception], words: str) -> None:

@@ -121,6 +121,18 @@ def test_bad_files_are_moved_aside_with_the_reason_and_block_nothing(study: Stud
     assert look(study, "trajectories").refused == []
 
 
+def test_no_name_keeps_the_others_waiting(study: Study) -> None:
+    names = (b"a." + b"x" * 240, b"b" * 60 + b"." + b"y" * 190, b"\xff\xfe.json", b"c.\xff\xfe", b"--help")
+    for name in names:
+        made = simulation_file(study.home.path / "made.json", name[:1].hex(), n=2, lacking=1)
+        made.rename(folder(study) / os.fsdecode(name))
+    simulation_file(folder(study) / "z.json", "z", n=3, lacking=1)
+    result = look(study, "trajectories")
+    assert "z.json" in {arrival.file for arrival in result.taken}
+    assert len(result.taken) + len(result.refused) == 6 and not result.notices
+    assert not [row.reason for row in result.refused if "report it" in row.reason]
+
+
 def test_a_bad_file_that_comes_back_is_refused_again_in_one_row(study: Study) -> None:
     for _ in range(2):
         (folder(study) / "bad.json").write_text("{ this is no JSON")

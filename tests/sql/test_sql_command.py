@@ -170,6 +170,40 @@ def test_what_is_wrong_is_said_once_with_exit_code_two(
     assert not list(tmp_path.glob("*x.csv*"))
 
 
+@pytest.mark.parametrize("format", list(Format))
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT 1 AS a, 2 AS a, INTERVAL 1 DAY AS d, union_value(x := 1) AS u", ""),
+        ("SELECT 'nan'::DOUBLE AS n, ['-inf'::DOUBLE] AS l, {'x': 'inf'::DOUBLE} AS s", ""),
+        ("SELECT 'infinity'::TIMESTAMP AS t", "VARCHAR"),
+    ],
+)
+def test_every_value_is_written_or_told_of(
+    trace: Run, tmp_path: Path, format: Format, query: str, words: str
+) -> None:
+    code, out, err = trace(query, "--format", format.value, "--output", "out")
+    assert "Traceback" not in err and out == ""
+    if code:
+        assert code == 2 and words and words in err and not (tmp_path / "out").exists()
+    elif format is Format.json and not words:
+
+        def refuse(word: str) -> None:
+            raise AssertionError(f"{word} is not JSON")
+
+        (row,) = json.loads((tmp_path / "out").read_text(), parse_constant=refuse)
+        assert row in (
+            {"a": 1, "a_1": 2, "d": "1 day", "u": "1"},
+            {"n": "NaN", "l": ["-Infinity"], "s": {"x": "Infinity"}},
+        )
+
+
+def test_a_query_that_is_no_text_is_one_sentence(trace: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT '\xff'"), encoding="utf-8"))
+    code, out, err = trace("-")
+    assert (code, out) == (2, "") and "not UTF-8" in err and "Traceback" not in err
+
+
 def test_format_follows_the_file_name() -> None:
     assert format_of(None, Path("a.PARQUET")) is Format.parquet
     assert format_of(None, Path("a.md")) is Format.table

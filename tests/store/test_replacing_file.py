@@ -29,3 +29,14 @@ def test_a_body_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, 
         raise error
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_whatever_name_a_file_may_have_it_can_be_replaced(tmp_path: Path) -> None:
+    for name in ("x" * 255, "é" * 127, "." + "y" * 254, "a"):
+        for text in ("old", "new"):
+            with replacing_file(tmp_path / name) as partial:
+                partial.write_text(text)
+        assert (tmp_path / name).read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 4
+    with pytest.raises(IsADirectoryError), replacing_file(Path()):
+        raise AssertionError("there is nothing to write to")

@@ -263,6 +263,32 @@ def test_stream_gives_the_same_rows_in_bounded_frames(home: Home) -> None:
             next(warehouse.stream("SELECT nothing FROM tasks"))
 
 
+def test_every_result_has_a_place_in_polars(home: Home) -> None:
+    values = {
+        "TIMESTAMP '2025-01-02' - TIMESTAMP '2025-01-01'": "1 day",
+        "[INTERVAL 1 DAY]": "[1 day]",
+        "{'a': INTERVAL 1 DAY}": "{'a': 1 day}",
+        "MAP {'a': INTERVAL 1 DAY}": "{a=1 day}",
+        "union_value(a := 1)": "1",
+        "'101'::BIT": "101",
+        "340282366920938463463374607431768211455::UHUGEINT": "340282366920938463463374607431768211455",
+        "TIMETZ '12:00:00+02'": "12:00:00+02",
+        "array_value(1, 2)": [1, 2],
+        "'a'::ENUM ('a', 'b')": "a",
+        "NULL": None,
+    }
+    with Warehouse(home) as warehouse:
+        sql = "SELECT " + ", ".join(values)
+        assert list(warehouse.query(sql).row(0)) == list(values.values())
+        assert [frame.height for frame in warehouse.stream(sql)] == [0, 1]
+        twice = warehouse.query("SELECT i AS a, -i AS a, 5 AS a_1 FROM range(3) t(i) ORDER BY i DESC")
+        assert twice.rows() == [(2, -2, 5), (1, -1, 5), (0, 0, 5)] and twice.columns == ["a", "a_2", "a_1"]
+        joined = warehouse.query("FROM trajectories a JOIN trajectories b USING (trajectory_id)")
+        assert {"trajectory_id", "task_id", "task_id_1"} <= set(joined.columns)
+        with pytest.raises(InputError, match="NUL"):
+            warehouse.query("SELECT 1 \0 nonsense")
+
+
 def test_python_door_gives_polars(filled: Home) -> None:
     with trace_assets.warehouse(filled.path) as warehouse:
         frame = warehouse.query("SELECT trajectory_id, success FROM trajectories ORDER BY 1")

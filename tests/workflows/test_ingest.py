@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from trace_assets.assets.tasks import write_tasks
 from trace_assets.assets.trajectories import write_batch
 from trace_assets.assets.triage import triage_batch
 from trace_assets.errors import InputError
+from trace_assets.formats.load import load
 from trace_assets.formats.problem import batch_of
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.store.locks import due_items, item_lock
@@ -65,6 +68,59 @@ def test_the_same_file_again_is_unchanged_and_a_longer_one_is_new(study: Study, 
     assert ingest(study, [longer]).new == {"one": 3}
     assert batches(study) == ["one"]
     assert [path.name for path in study.home.inbox.iterdir() if path.name != "one"] == [".files.json"]
+
+
+@pytest.mark.parametrize("when", ["longer", "gone"])
+def test_a_file_that_is_touched_while_it_is_read_is_read_again(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    path = simulation_file(tmp_path / "one.json", ["s1", "s2"])
+
+    def touched(*arguments: Any) -> Any:
+        read = load(*arguments)
+        if when == "longer":
+            simulation_file(path, ["s1", "s2", "s3"])
+        else:
+            path.unlink()
+        return read
+
+    monkeypatch.setattr("trace_assets.workflows.ingest.load", touched)
+    assert ingest(study, [path]).new == {"one": 2}
+    monkeypatch.undo()
+    simulation_file(path, ["s1", "s2", "s3"])
+    assert ingest(study, [path]).new == {"one": 3}
+    assert ingest(study, [path]).skipped == [str(path)]
+
+
+def test_no_name_of_a_file_breaks_the_reading(study: Study, tmp_path: Path) -> None:
+    long = [simulation_file(tmp_path / f"{'x' * 240}-{end}.json", [f"s{end}"]) for end in "ab"]
+    odd = simulation_file(tmp_path / os.fsdecode(b"\xff\xfe.json"), ["s3"])
+    outcome = ingest(study, [*long, odd])
+    assert sorted(outcome.new.values()) == [1, 1] and all(len(name) <= 120 for name in outcome.new)
+    (problem,) = outcome.errors
+    assert problem.path.endswith(r"\xff\xfe.json") and "not UTF-8" in problem.message
+    assert ingest(study, long).new == {}
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "[" * 100_000, "{"])
+def test_a_damaged_list_of_files_only_costs_time(study: Study, tmp_path: Path, text: str) -> None:
+    path = simulation_file(tmp_path / "one.json", ["s1", "s2"])
+    ingest(study, [path])
+    (study.home.inbox / ".files.json").write_text(text)
+    assert ingest(study, [path]).unchanged == {"one": 2}
+    assert ingest(study, [path]).skipped == [str(path)]
+
+
+def test_a_reward_that_tau2_cannot_give_is_no_verdict(study: Study, tmp_path: Path) -> None:
+    rewards = {"above": 2.0, "below": -0.5, "huge": 10**400, "rounded": 1 - 1e-9}
+    paths = [
+        simulation_file(tmp_path / f"{name}.json", [f"s{name}"], reward=reward)
+        for name, reward in rewards.items()
+    ]
+    outcome = ingest(study, paths)
+    told = {batch: inbox(study, batch).read(TrajectoryHead)[0].success for batch in batches(study)}
+    assert told == {"above": None, "below": None, "huge": None, "rounded": True}
+    assert sum("not from 0 to 1" in problem.message for problem in outcome.problems) == 3
 
 
 def test_a_trajectory_stays_in_the_batch_that_holds_it(study: Study, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
 from trace_assets.store.names import chosen_name
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
-from trace_assets.store.warehouse import Warehouse
+from trace_assets.store.warehouse import Warehouse, unfit
 from trace_assets.study import Study  # noqa: F401 (`open_study` needs it: imported with the command)
 
 TABLE_ROWS = 200
@@ -81,6 +81,8 @@ def sql(
         try:
             with _ended_by_interrupt():
                 written = _write(frames, chosen, output, limit)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise unfit(error) from error
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
@@ -132,7 +134,10 @@ def _resolve(
     if query in known:
         return known[query].sql, known[query].bind(_meant(given, warehouse))
     if query == "-":
-        return sys.stdin.read(), given
+        try:
+            return sys.stdin.read(), given
+        except UnicodeDecodeError as error:
+            raise InputError("standard input is not UTF-8 text; save the query as UTF-8.") from error
     if query.endswith(".sql"):
         try:
             return Path(query).read_text(encoding="utf-8"), given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -86,12 +87,15 @@ def write_csv(frames: Iterable[pl.DataFrame], file: IO[bytes]) -> int:
 
 
 def write_json(frames: Iterable[pl.DataFrame], file: IO[bytes]) -> int:
-    """Write rows as one JSON array of objects. Returns the number of rows."""
+    """Write rows as one JSON array of objects. Returns the number of rows.
+
+    Numbers that JSON does not have are text: "NaN", "Infinity" and "-Infinity".
+    """
     rows = 0
     file.write(b"[")
     for frame in frames:
         for row in frame.iter_rows(named=True):
-            text = json.dumps(row, default=str, ensure_ascii=False)
+            text = _json(row)
             file.write((",\n " if rows else "\n ").encode() + text.encode())
             rows += 1
     file.write(b"\n]\n" if rows else b"]\n")
@@ -206,6 +210,20 @@ def _cell(value: object) -> str:
 def _text(value: object) -> str | None:
     if value is None:
         return None
-    return (
-        json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, list | dict) else str(value)
-    )
+    return _json(value) if isinstance(value, list | dict) else str(value)
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_spelt(value), default=str, ensure_ascii=False)
+
+
+def _spelt(value: object) -> object:
+    """Return a value in which numbers that JSON does not have are text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _spelt(inner) for name, inner in value.items()}
+    return [_spelt(inner) for inner in value] if isinstance(value, list | tuple) else value

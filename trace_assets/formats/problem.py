@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -206,9 +208,32 @@ def batch_of(path: Path) -> str:
     return batch_named(name or path.stem)
 
 
+LONGEST_BATCH = 120
+"""Characters of a batch's name: files are called by it and more, and no file's name may exceed 255 bytes."""
+
+
 def batch_named(name: str) -> str:
-    """Return a name as batches are called."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "file"
+    """Return a name as batches are called; a long one is cut, and told apart by a hash of the whole.
+
+    >>> batch_named("a b/c"), batch_named("é"), len(batch_named("x" * 999))
+    ('a-b-c', 'file', 120)
+    """
+    batch = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "file"
+    if len(batch) <= LONGEST_BATCH:
+        return batch
+    mark = hashlib.sha256(batch.encode()).hexdigest()[:8]
+    return f"{batch[: LONGEST_BATCH - 9]}-{mark}"
+
+
+def unnamable(path: Path) -> Problem | None:
+    """Say so when a file's path is no text: its trajectories name the file that they come from."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        message = "its name is not UTF-8, so nothing can say where its rows come from; rename it"
+        return Problem(path=shown, message=message, kind="unreadable")
+    return None
 
 
 def instance_of(path: Path) -> str:

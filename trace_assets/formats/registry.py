@@ -19,7 +19,7 @@ from trace_assets.formats.atif import AtifImporter
 from trace_assets.formats.inspect_log import InspectImporter
 from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
-from trace_assets.formats.problem import Problem, differs, files_in, repeated, unreadable
+from trace_assets.formats.problem import Problem, differs, files_in, repeated, unnamable, unreadable
 from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.formats.swe_agent import SweAgentImporter
 from trace_assets.formats.tau2 import Tau2Importer
@@ -145,6 +145,8 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
     if format != "auto" and not named:
         names = ", ".join(["auto", *(one.name for one in IMPORTERS)])
         raise InputError(f"there is no format '{format}' to read trajectories from; choose one of {names}.")
+    if (problem := unnamable(path)) is not None:
+        return problem
     kind = path.stat().st_mode
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # opening a pipe waits until somebody writes to it
         message = "it is a pipe, socket or device and not a file; save what it gives in a file first"

@@ -88,6 +88,10 @@ def _call(call: Any, number: int) -> ToolCall:
 # The reward and the checks of a tau2 simulation.
 
 
+TOLERANCE = 1e-6
+"""A reward is a product of fractions: so far it may lie outside 0 to 1."""
+
+
 def read_reward(simulation: Mapping[str, Any]) -> tuple[float | None, str]:
     """Return the reward, or None and the sentence that says why there is none.
 
@@ -95,13 +99,18 @@ def read_reward(simulation: Mapping[str, Any]) -> tuple[float | None, str]:
     (1.0, '')
     >>> read_reward({"reward_info": None})[0] is None
     True
+    >>> read_reward({"reward_info": {"reward": 2.0}})
+    (None, 'the reward is 2.0 and not from 0 to 1, so the trajectory is kept as not judged')
     """
     info = simulation.get("reward_info")
     value = info.get("reward") if isinstance(info, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None, "there is no reward, so the trajectory is kept as not judged"
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         return None, f"the reward is {value}, so the trajectory is kept as not judged"
+    if not -TOLERANCE <= value <= 1 + TOLERANCE:
+        said = f"the reward is {str(value)[:40]} and not from 0 to 1"
+        return None, f"{said}, so the trajectory is kept as not judged"
     return float(value), ""
 
 

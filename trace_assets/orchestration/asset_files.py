@@ -18,7 +18,7 @@ from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.records import Record
 from trace_assets.resources.model_files import enter, files_in, folders_of, listed_in
 from trace_assets.store.content import text_version
-from trace_assets.store.files import is_full, make_folder, sync_folder
+from trace_assets.store.files import LONGEST_NAME, is_full, make_folder, sync_folder
 from trace_assets.store.manifest import Entry, Manifest, manifest_of
 from trace_assets.store.tables import WHOLE, is_readable
 from trace_assets.study import Study
@@ -213,6 +213,11 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
                 f"the disk is full ({_where(one, home)}): free some space and run the same command again; "
                 "what was finished is kept, and it goes on from there."
             )
+        if number == errno.ENAMETOOLONG:
+            return InputError(
+                f"a file's name has at most {LONGEST_NAME} bytes and its whole path 4,095, and this one has "
+                f"more ({_beginning(one)}): give a shorter one."
+            )
         if number == errno.EIO:
             return Unavailable(
                 f"the disk fails ({_where(one, home)}: {one}): copy the home {home} to another one, look at "
@@ -225,6 +230,12 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
             )
     database = next((one for one in causes if isinstance(one, sqlite3.DatabaseError)), None)
     return None if database is None else _history(database, home)
+
+
+def _beginning(error: BaseException) -> str:
+    name = getattr(error, "filename", None)
+    shown = os.fsdecode(name) if isinstance(name, str | bytes) else ""
+    return f"{shown[:80]}..." if shown else "see --verbose"
 
 
 def damaged_database(folder: Path) -> Path | None:

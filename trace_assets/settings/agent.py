@@ -72,11 +72,11 @@ class BaseModelSection(Section):
     """First budget of optimizer steps; retrained longer when the check on the result fails."""
     max_steps: int = Field(3000, ge=1)
     """Most optimizer steps that retraining may take."""
-    pass_rate_low: float = 0.40
+    pass_rate_low: float = Field(0.40, ge=0, le=1)
     """Least pass rate on validation tasks for the check on the result."""
-    pass_rate_high: float = 0.65
+    pass_rate_high: float = Field(0.65, ge=0, le=1)
     """Greatest pass rate on validation tasks: above it too little is left to find."""
-    taught_rate: float = 0.90
+    taught_rate: float = Field(0.90, ge=0, le=1)
     """What every well-taught skill must reach on validation tasks."""
     lacking_rate: float = Field(0.10, ge=0, le=1)
     """What a skill with a planted deficit must still reach: of what never succeeds nothing can be learned."""

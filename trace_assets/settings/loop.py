@@ -93,11 +93,11 @@ class Synthesis(Section):
     """Seeds of an environment that its audit tries."""
     audit_rollouts: int = Field(8, ge=2)
     """Base-policy episodes a seed, for the pass band and the dead groups."""
-    pass_low: float = 0.05
+    pass_low: float = Field(0.05, ge=0, le=1)
     """Least pass rate of the base policy that the audit accepts."""
-    pass_high: float = 0.80
+    pass_high: float = Field(0.80, ge=0, le=1)
     """Greatest pass rate of the base policy that the audit accepts."""
-    max_dead_groups: float = 0.60
+    max_dead_groups: float = Field(0.60, ge=0, le=1)
     """Greatest share of seeds on which all rollouts of the base policy end alike."""
 
 

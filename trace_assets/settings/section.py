@@ -13,6 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from trace_assets.described import Described
 
+LARGEST = 2**63
+"""The first whole number that no table holds."""
+
 
 class Section(Described):
     """Base of all sections: unknown keys are errors, values are validated."""
@@ -43,6 +46,22 @@ class Section(Described):
     def _no_secrets(cls, value: Any, info: ValidationInfo) -> Any:
         """Settings are stored and shown in many places, so no address in them may hold a password or key."""
         refuse_secrets(info.field_name or "", value)
+        return value
+
+    @field_validator("*")
+    @classmethod
+    def _is_storable(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse what no table can hold and no generator of random numbers takes, before hours of work."""
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if whole and not -LARGEST <= value < LARGEST:
+            raise ValueError("it must be a whole number of 64 bits")
+        if whole and value < 0 and (info.field_name or "").endswith("seed"):
+            raise ValueError("a seed must not be negative")
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError("it is no UTF-8 text") from error
         return value
 
     def deciding(self) -> dict[str, Any]:

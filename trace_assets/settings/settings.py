@@ -139,7 +139,9 @@ def load_settings(
         except UnicodeDecodeError as error:
             raise InputError(f"{file} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
         except (ValueError, RecursionError) as error:  # also of a number too long, or brackets too deep
-            raise InputError(f"{file} is not valid TOML: {error}; mend the line it names.") from error
+            raise InputError(
+                f"{file} is not valid TOML: {shortened(str(error))}; mend the line it names."
+            ) from error
         except OSError as error:
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
     elif path is not None:
@@ -150,19 +152,20 @@ def load_settings(
             keys = tuple(variable.removeprefix(PREFIX).lower().split("__"))
             if len(keys) < 2 or not all(keys):
                 raise InputError(
-                    f"the variable {variable} names no setting: write {PREFIX}SECTION__KEY, such as "
-                    f"{PREFIX}SELECTION__MIN_GAP=0.3."
+                    f"the variable {shortened(variable)} names no setting: write {PREFIX}SECTION__KEY, "
+                    f"such as {PREFIX}SELECTION__MIN_GAP=0.3."
                 )
-            _put(data, keys, text, f"the variable {variable}")
-            said[keys] = f"the variable {variable}"
+            said[keys] = f"the variable {shortened(variable)}"
+            _put(data, keys, text, said[keys])
     for item in overrides:
         name, equals, text = item.partition("=")
         keys = tuple(name.strip().split("."))
         if not equals or len(keys) < 2 or not all(keys):
             raise InputError(
-                f"--set {item!r} is not of the form section.key=value, such as selection.min_gap=0.3."
+                f"--set {shortened(repr(item))} is not of the form section.key=value, such as "
+                "selection.min_gap=0.3."
             )
-        _put(data, keys, text, f"--set {item!r}")
+        _put(data, keys, text, f"--set {shortened(repr(item))}")
         said[keys] = "--set"
     try:
         return Settings.model_validate(data)
@@ -173,7 +176,9 @@ def load_settings(
 def _put(data: dict[str, Any], keys: tuple[str, ...], text: str, source: str) -> None:
     """Lay a value in its section, or in a table inside it: `targets.options.user`."""
     try:
-        value = tomllib.loads(f"value = {text.strip()}")["value"]
+        read = tomllib.loads(f"value = {text.strip()}")
+        # A second line would be another key: of two values none is the one that was meant.
+        value = read["value"] if len(read) == 1 else text.strip()
     except (ValueError, RecursionError):
         value = text.strip()
     *groups, last = keys
@@ -182,7 +187,7 @@ def _put(data: dict[str, Any], keys: tuple[str, ...], text: str, source: str) ->
         table = table.setdefault(group, {})
         if not isinstance(table, dict):
             raise InputError(
-                f"'{group}' in the configuration is a value, not a section: {source} has no place."
+                f"'{shortened(group)}' in the configuration is a value, not a section: {source} has no place."
             )
     table[last] = value
 
@@ -191,7 +196,7 @@ def _explained(error: ValidationError, said: Mapping[tuple[str, ...], str], file
     """Return the sentence about the first thing that is wrong."""
     first = error.errors()[0]
     path = tuple(str(part) for part in first["loc"])
-    where = ".".join(path)
+    where = shortened(".".join(path))
     wrong = [
         source for keys, source in said.items() if keys[: len(path)] == path or keys == path[: len(keys)]
     ]
@@ -206,8 +211,17 @@ def _explained(error: ValidationError, said: Mapping[tuple[str, ...], str], file
         )
     reason = first["msg"].removeprefix("Value error, ")
     hidden = where.endswith("key_variable") or first["type"] == NOT_SHOWN
-    got = "what was given is not shown" if hidden else f"got {first['input']!r}"
+    got = "what was given is not shown" if hidden else f"got {shortened(repr(first['input']))}"
     return InputError(f"setting '{where}' in {source} is not usable: {reason} ({got}).")
+
+
+MOST_WORDS = 200
+"""Characters of a name or value that are repeated in a sentence."""
+
+
+def shortened(text: str) -> str:
+    """Return a text as a sentence repeats it."""
+    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 40]} … {text[-40:]}"
 
 
 def _nearest(path: Sequence[str]) -> list[str]:

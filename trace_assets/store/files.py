@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,14 @@ class Home:
             InputError: The folder cannot be made, or written to where it shall be.
         """
         chosen = chosen_folder(path)
+        try:
+            str(chosen).encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(chosen).decode("utf-8", "backslashreplace")
+            raise InputError(
+                f"the name of the home folder {shown} is not UTF-8, and no table can be read from it; set "
+                f"{HOME_VARIABLE} to another one."
+            ) from None
         try:
             make_folder(chosen)
         except OSError as error:
@@ -131,7 +139,10 @@ def is_full(path: Path) -> bool:
 
 def chosen_folder(path: Path | str | None = None) -> Path:
     """Return the folder of a home, given or as the environment names it, whether it is there or not."""
-    return Path(path or os.environ.get(HOME_VARIABLE) or ".trace").expanduser().absolute()
+    named = Path(path or os.environ.get(HOME_VARIABLE) or ".trace")
+    with suppress(RuntimeError):  # `~name` of nobody is a folder of that name, as in a shell
+        named = named.expanduser()
+    return named.absolute()
 
 
 @contextmanager
@@ -155,6 +166,10 @@ def replacing_folder(target: Path) -> Iterator[Path]:
         raise
 
 
+LONGEST_NAME = 255
+"""Bytes of a file's name on the file systems of Linux."""
+
+
 def _alone(partial: Path) -> AbstractContextManager[object]:
     return nullcontext()
 
@@ -176,7 +191,12 @@ def replacing_file(
     Yields:
         The path to write to; nothing is left of it when the body fails.
     """
-    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}.partial")
+    if not target.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    ending = f".{uuid4().hex[:8]}.partial"
+    # A name that fits by itself need not fit with what is added to it; nobody reads it from the partial file.
+    begin = os.fsdecode(os.fsencode(f".{target.name}")[: LONGEST_NAME - len(ending)])
+    partial = target.with_name(begin + ending)
     try:
         yield partial
         sync_file(partial)

@@ -162,9 +162,11 @@ class Warehouse:
         for said in self.lost(touched(sql, [record.table for record in TABLES], self._scripts)).values():
             raise InputError(said)
         values = dict(parameters) if isinstance(parameters, Mapping) else parameters
-        return self.connection.sql(sql, params=values or None)
+        return told_apart(self.connection.sql(sql, params=values or None))
 
     def _must_read(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None) -> None:
+        if "\0" in sql:  # DuckDB would run what stands before it
+            raise InputError("the query holds a NUL character; remove it.")
         found = duckdb.extract_statements(sql)
         if len(found) != 1:
             raise InputError(f"the query holds {len(found)} statements; give exactly one.")
@@ -203,6 +205,60 @@ class Warehouse:
             ) from error
         except duckdb.Error as error:
             raise InputError(f"the query failed: {str(error).strip()}") from error
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise unfit(error) from error
+
+
+def unfit(error: BaseException) -> InputError:
+    """Return the sentence about values that polars cannot hold or write, such as an infinite date."""
+    return InputError(
+        f"a value of the result cannot be written ({str(error).splitlines()[0]}); cast its column to VARCHAR."
+    )
+
+
+# Results as Arrow and polars can hold them: they know neither all types of DuckDB nor two columns of a name.
+
+
+_AS_TEXT = frozenset({"interval", "union", "bit", "uhugeint", "bignum", "time with time zone", "time_tz"})
+"""Types that have no place in polars, or whose values become others there: they are text in results."""
+
+
+def told_apart(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Return a result whose columns have names of their own and types that polars has.
+
+    The second `id` is `id_1`, as DuckDB calls it in a subquery.
+
+    >>> told_apart(duckdb.sql("SELECT 1 AS a, 2 AS a, INTERVAL 1 DAY AS d")).fetchall()
+    [(1, 2, '1 day')]
+    """
+    names = list[str]()
+    for name in relation.columns:
+        number, unique = 0, name
+        while unique in names or (number and unique in relation.columns):
+            number += 1
+            unique = f"{name}_{number}"
+        names.append(unique)
+    kinds = [_is_foreign(kind) for kind in relation.types]
+    if names == list(relation.columns) and not any(kinds):
+        return relation
+    parts = (
+        f"CAST(#{place} AS VARCHAR) AS {identifier(name)}" if foreign else f"#{place} AS {identifier(name)}"
+        for place, (name, foreign) in enumerate(zip(names, kinds, strict=True), 1)
+    )
+    return relation.project(", ".join(parts))
+
+
+def _is_foreign(kind: Any) -> bool:
+    if kind.id in _AS_TEXT:
+        return True
+    return kind.id in ("list", "array", "struct", "map") and any(
+        _is_foreign(inner) for _, inner in kind.children if not isinstance(inner, int)
+    )
+
+
+def identifier(name: str) -> str:
+    """Return a name as SQL writes names that are no words."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 # What SQL sees of a home: one view a table, then the macros and views of `sql/views/`, as statements.

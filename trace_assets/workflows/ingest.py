@@ -37,7 +37,7 @@ from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-from trace_assets.workflows.watched_folder import file_digest
+from trace_assets.workflows.watched_folder import file_digest, signature
 
 
 @dataclass(frozen=True)
@@ -234,18 +234,20 @@ class IngestedFiles:
     def __init__(self, inbox: Path, format: str) -> None:
         self._inbox, self._format = inbox, format
         self._reader = code_version("importers")
-        self._found: dict[Path, str] = {}
+        self._found: dict[Path, tuple[str, object]] = {}
         try:
-            self._known: dict[str, str] = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            self._known = {}
+            known = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            known = None
+        self._known: dict[str, str] = known if isinstance(known, dict) else {}
 
     def known(self, path: Path) -> IngestedFile | None:
         """Return what a file gave; None when it must be read."""
-        if not self._known or not path.is_file() or not stands_alone(path):
+        if not path.is_file() or not stands_alone(path):
             return None
         try:
-            text = unsealed(self._known.get(self._key(path), "").encode())
+            key = self._key(path)  # before the file is read: it may be written to meanwhile
+            text = unsealed(self._known.get(key, "").encode())
             before = IngestedFile.model_validate_json(text or "")
         except (ValidationError, OSError, AttributeError):
             return None
@@ -256,7 +258,7 @@ class IngestedFiles:
         return before
 
     def remember(self, inbox: Path, read: Loaded, problems: ProblemLog) -> None:
-        """Add the files of a reading from which all came into batches of their own."""
+        """Add the files that nobody touched meanwhile and from which all came into batches of their own."""
         for name, batches in read.gave.items():
             shared = any(
                 batch in other for key, other in read.gave.items() if key != name for batch in batches
@@ -264,6 +266,8 @@ class IngestedFiles:
             own = [problem for problem in problems if problem.path == name]
             # What was held by others, or too large for the memory of that day, may be taken another time.
             if shared or not batches or any(problem.kind in ("held", "too_large") for problem in own):
+                continue
+            if not self._is_untouched(Path(name)):
                 continue
             before = IngestedFile(
                 batches={batch: read.batches[batch].n_trajectories for batch in batches},
@@ -278,8 +282,16 @@ class IngestedFiles:
 
     def _key(self, path: Path) -> str:
         if path not in self._found:
-            self._found[path] = file_digest(path)
-        return f"{self._found[path]} {path.name} {self._format} {self._reader}"
+            state = signature(path.stat())
+            self._found[path] = file_digest(path), state
+        return f"{self._found[path][0]} {path.name} {self._format} {self._reader}"
+
+    def _is_untouched(self, path: Path) -> bool:
+        """Tell whether a file is the one that was looked at before it was read, to the last byte."""
+        try:
+            return path in self._found and self._found[path][1] == signature(path.stat())
+        except OSError:
+            return False
 
 
 # The files of a batch in the inbox: whether they lie there as they were laid.

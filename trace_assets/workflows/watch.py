@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import get_args
 
 from trace_assets.errors import TraceError
+from trace_assets.formats.problem import SUFFIXES
 from trace_assets.records import Arrival, ArrivalKind, BaseCheckpoint, Quarantined, TrajectoryHead
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
@@ -168,7 +169,7 @@ def _take(study: Study, kind: ArrivalKind, found: FoundFile, digest: str, result
     batch = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', found.path.stem).strip('-')[:60] or 'file'}-{digest[:8]}"
     announce(study.home)
     with TemporaryDirectory(dir=study.home.path, prefix=".watch-") as folder:
-        copy = Path(folder) / (batch + found.path.suffix)
+        copy = Path(folder) / (batch + _ending(found.path))
         shutil.copyfile(found.path, copy)
         if file_digest(copy) != digest:  # it was written to in between
             result.waiting.append(found.name)
@@ -216,6 +217,11 @@ def _take(study: Study, kind: ArrivalKind, found: FoundFile, digest: str, result
     study.store.write(arrivals, Arrival, digest[:16])  # last: until then the file is taken again, and alike
     result.taken += arrivals
     return True
+
+
+def _ending(path: Path) -> str:
+    """Return how a file's name ends, where that says what it holds; others are as long as they like."""
+    return path.suffix if path.name.endswith(SUFFIXES) else ""
 
 
 def _read_tasks(study: Study, copy: Path, batch: str) -> _Read:

@@ -84,7 +84,7 @@ class WatchedFolder:
     def remember(self, found: FoundFile) -> None:
         """Do not read this file again while nothing touches it."""
         try:
-            self._new[found.name] = [*_signature(found.path.stat()), found.digest]
+            self._new[found.name] = [*signature(found.path.stat()), found.digest]
         except OSError:
             return  # taken away in between
 
@@ -112,13 +112,13 @@ class WatchedFolder:
             return FoundFile(path, None, "it is larger than the room that is left on the disk of the home.")
         name = FoundFile(path, None).name
         remembered = self._old.get(name)
-        if remembered is not None and remembered[:-1] == _signature(state):
+        if remembered is not None and remembered[:-1] == signature(state):
             return FoundFile(path, str(remembered[-1]))
         # The change time is the kernel's: unlike the modification time, no program can set it back.
         if time.time() - state.st_ctime < self._settle:
             return FoundFile(path, None)
         digest = file_digest(path)
-        return FoundFile(path, digest if _signature(path.stat()) == _signature(state) else None)
+        return FoundFile(path, digest if signature(path.stat()) == signature(state) else None)
 
 
 def _may_be(entry: os.DirEntry[str]) -> bool:
@@ -142,7 +142,8 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _signature(state: os.stat_result) -> list[object]:
+def signature(state: os.stat_result) -> list[object]:
+    """Return what changes whenever a file is written to or replaced."""
     return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
 
 
