@@ -8,11 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from tests.postgres_server import VARIABLES, Server, server
+from tests.postgres_server import why_not as why_no_postgres
+from trace_assets.store import Home
+from trace_assets.store.moving import to_database
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +48,31 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
             red=True,
             bold=True,
         )
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A server of Postgres."""
+    if reason := why_no_postgres():
+        pytest.skip(reason)
+    with server() as found:
+        yield found
+
+
+@pytest.fixture(params=["files", "database"])
+def kept_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Home], Home]:
+    """Have the leases of homes kept in files, and then in a database."""
+    if request.param == "files":
+        return lambda home: home
+    postgres: Server = request.getfixturevalue("postgres")
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+    def join(home: Home) -> Home:
+        to_database(home, postgres.database(), lambda: (0.0, 0))
+        return home
+
+    return join
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,10 @@ class Study:
         file = config or os.environ.get(CONFIG_VARIABLE) or None
         lines = os.environ.get(OVERRIDES_VARIABLE, "").splitlines() if overrides is None else overrides
         settings = load_settings(Path(file) if file else None, [line for line in lines if line.strip()])
-        return cls.of(Home.open(home, writable=writable), settings)
+        opened = Home.open(home, writable=writable)
+        if writable and settings.cluster.database:
+            _join(opened, settings.cluster.database)
+        return cls.of(opened, settings)
 
     @classmethod
     def of(cls, home: Home, settings: Settings) -> Study:
@@ -109,3 +112,11 @@ class Study:
     def live_batch(self) -> str:
         """The task batch in which the live target's own tasks arrive."""
         return re.sub(r"[^A-Za-z0-9._-]", "-", self.settings.targets.name)  # tau2:airline names a target
+
+
+def _join(home: Home, url: str) -> None:
+    """Have the database that the settings name hold the leases of a home, if it does not yet."""
+    from trace_assets.diagnosis.llm.budget import spent_by_files
+    from trace_assets.store.moving import to_database
+
+    to_database(home, url, lambda: spent_by_files(home.answers))

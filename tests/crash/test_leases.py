@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
 from trace_assets.store.leases import Superseded, begin, epoch_of, holding, is_struck_out
-from trace_assets.store.locks import due_items, holder, is_item_held, item_lock
+from trace_assets.store.locks import due_items, is_item_held, item_holder, item_lock
 from trace_assets.store.manifest import manifest_of
 from trace_assets.store.presence import announce, forget, withdraw
 
@@ -52,8 +52,8 @@ def entry(kind: str) -> LedgerEntry:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home.open(tmp_path / "home")
+def home(tmp_path: Path, kept_in: Callable[[Home], Home]) -> Iterator[Home]:
+    home = kept_in(Home.open(tmp_path / "home"))
     announce(home)
     yield home
     withdraw()
@@ -87,14 +87,10 @@ def wake(process: subprocess.Popen[str]) -> list[str]:
     return said.splitlines()
 
 
-def lock_of(home: Home) -> Path:
-    return home.path / "locks" / "items" / "labels@b.lock"
-
-
 def test_a_writer_that_wakes_after_its_item_was_begun_anew_commits_nothing(home: Home) -> None:
     store = Store.of(home)
     with stopped_writer(home) as late:
-        before = holder(lock_of(home))
+        before = item_holder(home, "labels", "b")
         assert before is not None and before.pid == late.pid and is_item_held(home, "labels", "b")
         forget(home, before.name)  # as a cluster does that has lost its node
         assert not is_item_held(home, "labels", "b")
@@ -114,7 +110,7 @@ def test_a_writer_that_wakes_after_its_item_was_begun_anew_commits_nothing(home:
 
 def test_it_commits_nothing_either_when_the_other_has_long_ended(home: Home) -> None:
     with stopped_writer(home) as late:
-        before = holder(lock_of(home))
+        before = item_holder(home, "labels", "b")
         assert before is not None
         forget(home, before.name)
         for kind in ("second", "third"):
@@ -137,6 +133,7 @@ def test_a_stopped_writer_that_nobody_struck_out_is_waited_for_and_commits(home:
     assert [row.kind for row in Store.of(home).read(LedgerEntry)] == ["late"]
 
 
+@pytest.mark.parametrize("kept_in", ["files"], indirect=True)
 def test_what_is_put_in_place_in_the_very_moment_is_found_to_be_another_file(home: Home) -> None:
     store, manifest = Store.of(home), manifest_of(home.path)
     store.write([entry("before")], LedgerEntry, "b")
@@ -179,7 +176,7 @@ def test_of_many_who_come_for_a_lost_item_one_at_a_time_has_it(home: Home) -> No
             failed.append(error)
 
     with stopped_writer(home):
-        before = holder(lock_of(home))
+        before = item_holder(home, "labels", "b")
         assert before is not None
         forget(home, before.name)
         threads = [threading.Thread(target=take) for _ in range(8)]
@@ -188,8 +185,8 @@ def test_of_many_who_come_for_a_lost_item_one_at_a_time_has_it(home: Home) -> No
         for thread in threads:
             thread.join(120)
     assert (failed, most) == ([], 1)
-    assert epoch_of(home.path / "locks" / "epochs" / "labels@b") == 9
-    assert not [one for one in lock_of(home).parent.iterdir() if one.name.startswith(".")]
+    assert epoch_of(home.path, "labels@b") == 9
+    assert not list((home.path / "locks" / "items").glob(".*"))
 
 
 def test_only_who_announced_itself_can_be_struck_out(home: Home) -> None:

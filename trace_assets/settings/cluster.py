@@ -15,3 +15,8 @@ class Cluster(Section):
     them see under one path; needs the extra `cluster`."""
     address: str = ""
     """Of the cluster, such as `10.0.0.1:6379`; empty: `RAY_ADDRESS`, or that which this machine is in."""
+    database: str = ""
+    """Postgres that holds leases, due marks, the processes at work and the account of model calls, such as
+    `postgresql://db:5432/trace` (user and password: PGUSER and PGPASSWORD, or `~/.pgpass`); empty: files of
+    the home do. The home keeps the address: once given, it holds for every command. Needs the extra
+    `cluster`."""

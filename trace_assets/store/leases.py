@@ -1,5 +1,7 @@
 """Which beginning of an item counts: a writer whose item was begun anew elsewhere can put nothing in place.
 
+Where the home has a database (`store.database`) the epochs are rows there (`store.lease_rows`), else files.
+
 Each beginning of an item has a number, its epoch, one more than the last. A process that was stopped, or cut
 off from the others, may wake after they took it for dead and began its item anew: it still has all its files
 open, and its lock perhaps. So before it puts anything in place in the home its epoch is compared with the
@@ -13,19 +15,42 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 from uuid import uuid4
 
 from trace_assets.errors import Unavailable
+from trace_assets.store import lease_rows, process_rows
+from trace_assets.store.database import database_of
 from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.postgres import Database
 
 
 class Superseded(Unavailable):
     """What this process works on was begun anew by another: its own work counts no more."""
 
 
+class Lease(Protocol):
+    """One beginning of an item: in a file, or in a row of a database."""
+
+    @property
+    def item(self) -> str:
+        """Return the item's name."""
+
+    @property
+    def epoch(self) -> int:
+        """Return how often the item had been begun with this one."""
+
+    def confirm(self) -> None:
+        """Make sure that this is the last beginning.
+
+        Raises:
+            Superseded: There was a later one.
+        """
+
+
 @dataclass(frozen=True)
-class Lease:
-    """One beginning of an item.
+class FileLease:
+    """One beginning of an item, by a file.
 
     Attributes:
         file: Holds the present epoch of the item.
@@ -47,10 +72,66 @@ class Lease:
             Superseded: There was a later one.
         """
         if (now := _read(self.file)) != self.token:
-            raise Superseded(
-                f"{self.item} was begun anew elsewhere (for the {_epoch(now)}. time; process {os.getpid()} "
-                f"began it for the {self.epoch}.): nothing of this one's is put in place, the other's counts."
-            )
+            raise _begun_anew(self.item, self.epoch, _epoch(now))
+
+
+@dataclass(frozen=True)
+class RowLease:
+    """One beginning of an item, by a row.
+
+    Attributes:
+        database: Where the row is.
+        taken: What it held when it was taken.
+    """
+
+    database: Database
+    taken: lease_rows.Taken
+
+    @property
+    def item(self) -> str:
+        """Return the item's name."""
+        return self.taken.item
+
+    @property
+    def epoch(self) -> int:
+        """Return how often the item had been begun with this one."""
+        return self.taken.epoch
+
+    def confirm(self) -> None:
+        """Make sure that this is the last beginning.
+
+        Raises:
+            Superseded: There was a later one.
+        """
+        refuse(self.database.run(lambda tx: lease_rows.first_lost(tx, self.database.study, [self.taken], "")))
+
+
+def refuse(lost: lease_rows.Lost | None) -> None:
+    """Raise where something of this process's own is lost.
+
+    Raises:
+        Superseded: It is.
+    """
+    if lost is not None:
+        raise (
+            _taken_for_dead()
+            if lost.taken is None
+            else _begun_anew(lost.taken.item, lost.taken.epoch, lost.epoch)
+        )
+
+
+def _begun_anew(item: str, epoch: int, now: int) -> Superseded:
+    return Superseded(
+        f"{item} was begun anew elsewhere (for the {now}. time; process {os.getpid()} "
+        f"began it for the {epoch}.): nothing of this one's is put in place, the other's counts."
+    )
+
+
+def _taken_for_dead(home: Path | None = None) -> Superseded:
+    return Superseded(
+        f"process {os.getpid()} gave no sign of life on {home or 'its home'} for so long that another "
+        "machine took it for dead and went on: nothing more of it is put in place; run the command again."
+    )
 
 
 _held: dict[tuple[int, Path], list[Lease]] = {}
@@ -59,9 +140,13 @@ _held: dict[tuple[int, Path], list[Lease]] = {}
 
 def begin(home: Path, item: str) -> Lease:
     """Begin an item: whoever began it before can put nothing in place from now on."""
+    if (database := database_of(home)) is not None:
+        taken = lease_rows.take(database, item, {"pid": os.getpid()}, whoever_holds=True)
+        assert isinstance(taken, lease_rows.Taken)
+        return RowLease(database, taken)
     file = home / "locks" / "epochs" / item
-    epoch = epoch_of(file) + 1
-    lease = Lease(file, item, epoch, f"{epoch} {uuid4().hex}\n")
+    epoch = epoch_of(home, item) + 1
+    lease = FileLease(file, item, epoch, f"{epoch} {uuid4().hex}\n")
     make_folder(file.parent)
     with replacing_file(file) as partial:
         partial.write_text(lease.token, encoding="utf-8")
@@ -85,18 +170,50 @@ def confirm_all(home: Path) -> None:
     Raises:
         Superseded: Something was begun anew elsewhere, or this process was taken for dead.
     """
+    if (database := database_of(home)) is not None:
+        if mine := _own(home):
+            database.run(lambda tx: _compare(tx, database, mine))
+        return
     for lease in tuple(_held.get((os.getpid(), home), ())):
         lease.confirm()
     if is_struck_out(home, own_name(home)):
-        raise Superseded(
-            f"process {os.getpid()} gave no sign of life on {home} for so long that another machine took it "
-            "for dead and went on: nothing more of it is put in place; run the command again."
-        )
+        raise _taken_for_dead(home)
 
 
-def epoch_of(file: Path) -> int:
+@contextmanager
+def committing(home: Path) -> Iterator[None]:
+    """Put something in place in the body, in what this process makes in a home.
+
+    With a database what was compared stays so until the body has ended. By files it is compared once, and
+    whoever puts a file in place compares again after that: see `confirm_all`.
+
+    Raises:
+        Superseded: Something was begun anew elsewhere, or this process was taken for dead.
+    """
+    database = database_of(home)
+    if database is None or not (mine := _own(home)):
+        confirm_all(home)
+        yield
+        return
+    with database.guarded(lambda tx: _compare(tx, database, mine)):
+        yield
+
+
+def _own(home: Path) -> tuple[list[lease_rows.Taken], str] | None:
+    held = [one.taken for one in _held.get((os.getpid(), home), ()) if isinstance(one, RowLease)]
+    name = own_name(home)
+    return (held, name) if held or name else None
+
+
+def _compare(connection: Any, database: Database, mine: tuple[list[lease_rows.Taken], str]) -> None:
+    refuse(lease_rows.first_lost(connection, database.study, *mine))
+
+
+def epoch_of(home: Path, item: str) -> int:
     """Return how often an item was begun; 0 where that was never counted."""
-    return _epoch(_read(file))
+    if (database := database_of(home)) is not None:
+        return lease_rows.epoch_of(database, item)
+    return _epoch(_read(home / "locks" / "epochs" / item))
 
 
 def _epoch(token: str) -> int:
@@ -131,4 +248,6 @@ def own_name(home: Path) -> str:
 
 def is_struck_out(home: Path, name: str) -> bool:
     """Whether somebody who could tell took note that the process of a name is dead, or gone for good."""
+    if (database := database_of(home)) is not None:
+        return bool(name) and not process_rows.is_noted(database, name)
     return bool(name) and not (home / "locks" / "processes" / name).exists()

@@ -1,4 +1,7 @@
-"""Who works on what: locks that the operating system frees when their holder dies, however it dies."""
+"""Who works on what: locks that the operating system frees when their holder dies, however it dies.
+
+Where the home has a database (`store.database`), items and commands are rows there, freed by its server.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,22 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
 
+from trace_assets.store import lease_rows
+from trace_assets.store.database import database_around, database_of
 from trace_assets.store.files import Home, make_folder, sync_file, sync_folder
-from trace_assets.store.leases import Lease, begin, confirm_all, holding, is_struck_out, own_name
+from trace_assets.store.leases import (
+    Lease,
+    RowLease,
+    begin,
+    confirm_all,
+    holding,
+    is_struck_out,
+    own_name,
+    refuse,
+)
 from trace_assets.system.machine import this_machine
 
 INTERRUPTED = "its last materialization was interrupted"
@@ -46,6 +60,14 @@ class Holder:
     def __str__(self) -> str:
         return f"{self.what}, process {self.pid} on {self.host} since {self.since}"
 
+    @classmethod
+    def read(cls, said: object) -> Holder | None:
+        """Return what somebody wrote of itself; None when it is none of that."""
+        try:
+            return cls(**said)  # type: ignore[arg-type]
+        except TypeError:
+            return None
+
 
 def sync_lock(home: Home) -> Path:
     """Return the file that `trace sync` locks: one at a time works on a home."""
@@ -73,6 +95,12 @@ def exclusive(
     Raises:
         TimeoutError: It was not to be had in that time.
     """
+    if (found := database_around(path)) is not None:
+        said = _own_words(what, "")
+        tell = lambda other: waiting(Holder.read(other))  # noqa: E731
+        with lease_rows.held(*found, lambda: said, tell, patience):
+            yield
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         if not _try(file.fileno(), fcntl.LOCK_EX):
@@ -90,15 +118,21 @@ def _say(file: IO[str], what: str, name: str = "") -> None:
     """Write into a lock file who holds it."""
     file.seek(0)
     file.truncate()
+    json.dump(_own_words(what, name), file)
+    file.flush()
+
+
+def _own_words(what: str, name: str) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     here = this_machine()
     said = {"pid": os.getpid(), "host": here.host, "since": now, "what": what, "boot": here.boot}
-    json.dump({**said, **({"name": name} if name else {})}, file)
-    file.flush()
+    return {**said, **({"name": name} if name else {})}
 
 
 def is_held(path: Path) -> bool:
     """Whether some process holds a lock file at this moment."""
+    if (found := database_around(path)) is not None:
+        return lease_rows.is_taken(*found)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -111,9 +145,11 @@ def is_held(path: Path) -> bool:
 
 def holder(path: Path) -> Holder | None:
     """Return what the present or last holder of a lock file wrote into it, None when nothing is known."""
+    if (found := database_around(path)) is not None:
+        return Holder.read(lease_rows.holder_of(*found))
     try:
-        return Holder(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return Holder.read(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
         return None
 
 
@@ -122,11 +158,11 @@ class ItemLock:
     """The right to materialize one item.
 
     Attributes:
-        marks: Files that say that the item is due; they are there until `settle`.
+        marks: What says that the item is due, files or names of rows; they are there until `settle`.
         lease: Which beginning of the item this is.
     """
 
-    marks: tuple[Path, ...]
+    marks: tuple[Path | str, ...]
     lease: Lease
 
     def settle(self) -> None:
@@ -135,10 +171,15 @@ class ItemLock:
         Raises:
             Superseded: The item was begun anew elsewhere: it is due until that is recorded.
         """
+        if isinstance(self.lease, RowLease):
+            names = [str(mark) for mark in self.marks]
+            refuse(lease_rows.settle(self.lease.database, self.lease.taken, names))
+            return
         self.lease.confirm()
-        for mark in self.marks:
+        files = [mark for mark in self.marks if isinstance(mark, Path)]
+        for mark in files:
             mark.unlink(missing_ok=True)
-        for folder in {mark.parent for mark in self.marks}:
+        for folder in {mark.parent for mark in files}:
             sync_folder(folder)  # or a power cut would bring back that it was due
 
 
@@ -173,7 +214,11 @@ def item_lock(
     """
     name = _name(asset, partition)
     with _item_held(home, name, waiting, patience) as lease, holding(home.path, lease):
-        found = tuple(mark for mark in _marks(home) if _item_of(mark) == name)
+        found: tuple[Path | str, ...]
+        if isinstance(lease, RowLease):
+            found = tuple(one.mark for one in lease_rows.marks(lease.database) if one.item == name)
+        else:
+            found = tuple(mark for mark in _marks(home) if _item_of(mark) == name)
         yield ItemLock((*found, mark_due(home, asset, partition, INTERRUPTED, by)), lease)
 
 
@@ -182,6 +227,16 @@ def _item_held(
     home: Home, name: str, waiting: Callable[[Holder | None], None], patience: float | None
 ) -> Iterator[Lease]:
     path = _item_file(home, name)
+    if (database := database_of(home.path)) is not None:
+
+        def who() -> dict[str, Any]:
+            confirm_all(home.path)
+            return _own_words(name, own_name(home.path))
+
+        tell = lambda other: waiting(Holder.read(other))  # noqa: E731
+        with lease_rows.held(database, name, who, tell, patience) as taken:
+            yield RowLease(database, taken)
+        return
     make_folder(path.parent)
     give_up = float("inf") if patience is None else time.monotonic() + patience
     told = False
@@ -252,17 +307,27 @@ def _item_file(home: Home, name: str) -> Path:
     return _folder(home, "items") / f"{name}.lock"
 
 
+def item_holder(home: Home, asset: str, partition: str = "") -> Holder | None:
+    """Return who makes an item, or made it last and never let go; None when nothing is known."""
+    name = _name(asset, partition)
+    if (database := database_of(home.path)) is not None:
+        return Holder.read(lease_rows.holder_of(database, name))
+    return holder(_item_file(home, name))
+
+
 def is_item_held(home: Home, asset: str, partition: str = "") -> bool:
     """Whether some process is making an item at this moment."""
     return _is_made_now(home, _name(asset, partition))
 
 
 def _is_made_now(home: Home, name: str) -> bool:
+    if (database := database_of(home.path)) is not None:
+        return lease_rows.is_taken(database, name)
     path = _item_file(home, name)
     return is_held(path) and not _was_struck_out(home, path)
 
 
-def mark_due(home: Home, asset: str, partition: str, reason: str, by: str = "") -> Path:
+def mark_due(home: Home, asset: str, partition: str, reason: str, by: str = "") -> Path | str:
     """Say that an item has to be made again, for a reason that Dagster cannot see; it outlives this process.
 
     Args:
@@ -273,8 +338,13 @@ def mark_due(home: Home, asset: str, partition: str, reason: str, by: str = "") 
         by: Id of the run that lays the mark, where one does.
 
     Returns:
-        The mark. The next materialization that begins after this removes it.
+        The mark, its file or its name. The next materialization that begins after this removes it.
     """
+    if (database := database_of(home.path)) is not None:
+        name = _name(asset, partition)
+        row = f"{name}.{_short(by) or uuid4().hex[:12]}"
+        lease_rows.lay_mark(database, row, name, reason, _short(by))
+        return row
     folder = _folder(home, "due")
     make_folder(folder)
     mark = folder / f"{_name(asset, partition)}.{_short(by) or uuid4().hex[:12]}.due"
@@ -291,6 +361,10 @@ def due_items(home: Home) -> dict[tuple[str, str], str]:
         (asset, partition) to the reason.
     """
     found: dict[tuple[str, str], str] = {}
+    if (database := database_of(home.path)) is not None:
+        laid = lease_rows.marks(database)
+        taken = lease_rows.taken_items(database) if laid else set()
+        return {_parts(one.item): one.reason or INTERRUPTED for one in laid if one.item not in taken}
     for mark in _marks(home):
         name = _item_of(mark)
         if not _is_made_now(home, name):
@@ -309,6 +383,13 @@ def settle_recorded(home: Home, run: str, recorded: Callable[[str, str], bool]) 
         run: Id of the run, which is over.
         recorded: Tells of an asset and a partition whether the run's materialization is recorded.
     """
+    if (database := database_of(home.path)) is not None:
+        there = lease_rows.marks(database)
+        for mine in there:
+            if mine.run == _short(run) and recorded(*_parts(mine.item)):
+                done = [one.mark for one in there if one.item == mine.item and one.laid <= mine.laid]
+                lease_rows.drop_marks(database, done)
+        return
     for own in _marks(home):
         if own.name.rsplit(".", 2)[1] != _short(run) or not recorded(*_parts(_item_of(own))):
             continue

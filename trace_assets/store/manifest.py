@@ -25,7 +25,7 @@ import msgspec
 
 from trace_assets.errors import InputError
 from trace_assets.store.files import make_folder, replacing_file, sync_file, sync_folder
-from trace_assets.store.leases import confirm_all
+from trace_assets.store.leases import committing, confirm_all
 from trace_assets.store.lines import append_lines, read_lines, sealed
 
 MANIFEST = "manifest.jsonl"
@@ -359,8 +359,8 @@ class Manifest:
         with self._lock_held():
             if said := self.lost():
                 raise InputError(said)
-            confirm_all(self.root)
-            yield
+            with committing(self.root):
+                yield
             if not self._together and not self._was_kept() and self.file.exists():
                 sync_folder(self.file.parent)
                 append_lines(self._lock, [_KEPT])

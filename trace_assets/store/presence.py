@@ -5,6 +5,9 @@ of another machine may not be seen at all. So each process also says where it ru
 time to time. One of another machine is taken to live until that machine, or the cluster that both belong to,
 says that it is dead, or until its file was watched for a minute and not touched. No clocks are compared; and
 one that only slept puts nothing in place when it wakes (`store.leases`).
+
+Where the home has a database (`store.database`), processes are rows there (`store.process_rows`), and its
+server knows of all machines who lives.
 """
 
 from __future__ import annotations
@@ -19,12 +22,16 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from trace_assets.errors import Unavailable
-from trace_assets.store.files import Home
+from trace_assets.store import process_rows
+from trace_assets.store.database import database_of
+from trace_assets.store.files import Home, make_folder
 from trace_assets.store.leases import known_as
 from trace_assets.store.locks import is_held
+from trace_assets.store.postgres import Database
 from trace_assets.system.machine import Machine, booted_at, this_machine
 
 CREW_VARIABLE = "TRACE_CREW"
@@ -84,6 +91,8 @@ def announce(home: Home) -> str:
     """
     mine = (os.getpid(), home.path)  # a forked child is somebody else
     crew = os.environ.get(CREW_VARIABLE, "")
+    if (database := database_of(home.path)) is not None:
+        return _announce_row(home, database, crew)
     before = _own.get(mine)
     if before is None or before[2] != crew or not _is_mine(_folder(home) / before[0], before[1]):
         folder = _folder(home)
@@ -92,14 +101,7 @@ def announce(home: Home) -> str:
         building = folder / f".{name}.new"
         descriptor = os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        said = {
-            "pid": os.getpid(),
-            **asdict(this_machine()),
-            "since": time.time(),
-            "crew": crew,
-            "node": os.environ.get(NODE_VARIABLE, ""),
-        }
-        os.write(descriptor, json.dumps(said).encode())
+        os.write(descriptor, json.dumps(_own_words(crew, time.time())).encode())
         os.rename(building, folder / name)  # it is never seen without its lock
         _beats().begin(descriptor)
         # Only now: of two that come at the same time at least one sees the other.
@@ -116,6 +118,57 @@ def announce(home: Home) -> str:
     return _own[mine][0]
 
 
+def _own_words(crew: str, since: float) -> dict[str, Any]:
+    said = {"pid": os.getpid(), **asdict(this_machine()), "since": since}
+    return {**said, "crew": crew, "node": os.environ.get(NODE_VARIABLE, "")}
+
+
+_own_rows: dict[tuple[int, Path], tuple[str, str, Database]] = {}
+"""(process id, home) to name, crew and database."""
+
+
+def _announce_row(home: Home, database: Database, crew: str) -> str:
+    mine = (os.getpid(), home.path)
+    before = _own_rows.get(mine)
+    if before is None or before[1] != crew or not process_rows.is_noted(database, before[0]):
+        name = uuid4().hex
+        process_rows.enter(database, name, _own_words(crew, _folder_time(home)))
+        strangers = [one for one in elsewhere(home) if not crew or one.crew != crew]
+        dead = {row.name for row in process_rows.processes(database) if row.is_dead}
+        process_rows.strike(database, [one.name for one in strangers if one.name in dead])
+        living_strangers = [one for one in strangers if one.name not in dead]
+        if living_strangers and not has_shared_history(home):
+            process_rows.strike(database, [name])
+            raise Unavailable(_refusal(home, living_strangers[0]))
+        if not any(one[0] == os.getpid() for one in _own_rows):
+            atexit.register(withdraw)
+        _own_rows[mine] = (name, crew, database)
+        known_as(home.path, name)
+        if before is not None:
+            process_rows.strike(database, [before[0]])
+    return _own_rows[mine][0]
+
+
+def has_shared_history(home: Home) -> bool:
+    """Whether Dagster's history is in a database, so that several machines may write it at once."""
+    try:
+        return "\n  postgres:" in (home.dagster / "dagster.yaml").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def _folder_time(home: Home) -> float:
+    """Return the time by the clock that dates files in the home: what is half made is told by it."""
+    folder = home.path / "locks"
+    make_folder(folder)
+    file = folder / f".{uuid4().hex}.now"
+    file.touch()
+    try:
+        return file.stat().st_mtime
+    finally:
+        file.unlink()
+
+
 def _is_mine(path: Path, descriptor: int) -> bool:
     """Whether a process's file is the one that it holds: not gone, nor a copy in a home that was put back."""
     try:
@@ -126,6 +179,11 @@ def _is_mine(path: Path, descriptor: int) -> bool:
 
 def withdraw() -> None:
     """Take back what this process announced, on all homes: it works on none any more, for now."""
+    for row in [one for one in _own_rows if one[0] == os.getpid()]:
+        name, _, database = _own_rows.pop(row)
+        known_as(row[1], "")
+        with suppress(Unavailable):  # it is seen to be dead once this process has ended
+            process_rows.strike(database, [name], patience=1.0)
     for mine in [one for one in _own if one[0] == os.getpid()]:
         name, descriptor, _ = _own.pop(mine)
         known_as(mine[1], "")
@@ -213,12 +271,17 @@ def _refusal(home: Home, stranger: Process) -> str:
 
 def elsewhere(home: Home) -> list[Process]:
     """Return the processes of other machines that may be at work on a home."""
+    if (database := database_of(home.path)) is not None:
+        rows = (_process_of(row.name, row.said) for row in process_rows.processes(database))
+        return [one for one in rows if one is not None and not one.machine.shares_kernel(this_machine())]
     found = (_process(path) for path in _paths(home))
     return [one for one in found if one is not None and _is_foreign(one)]
 
 
 def is_alive(home: Home, name: str) -> bool:
     """Whether the process of that name lives, as far as can be told here."""
+    if (database := database_of(home.path)) is not None:
+        return any(row.name == name and not row.is_dead for row in process_rows.processes(database))
     return _lives(_folder(home) / name)
 
 
@@ -227,16 +290,24 @@ def living(home: Home) -> dict[str, float]:
 
     Those of other machines are among them until somebody who can tell has said that they are dead.
     """
+    if (database := database_of(home.path)) is not None:
+        rows = process_rows.processes(database)
+        return {row.name: float(row.said.get("since", 0.0)) for row in rows if not row.is_dead}
     return {path.name: _time(path) for path in _paths(home) if _lives(path)}
 
 
 def dead_here(home: Home) -> list[str]:
     """Return the processes of which this machine can tell that they are dead, by name."""
+    if (database := database_of(home.path)) is not None:
+        return [row.name for row in process_rows.processes(database) if row.is_dead]
     return [path.name for path in _paths(home) if not _lives(path)]
 
 
 def forget(home: Home, name: str) -> None:
     """Take note that a process is dead: its own machine said so, or the cluster that lost its node."""
+    if (database := database_of(home.path)) is not None:
+        process_rows.strike(database, [name])
+        return
     (_folder(home) / name).unlink(missing_ok=True)
 
 
@@ -247,6 +318,9 @@ def forget_dead(home: Home) -> list[str]:
         Their names.
     """
     gone = dead_here(home)
+    if (database := database_of(home.path)) is not None:
+        process_rows.strike(database, gone)
+        return gone
     long_ago = time.time() - 60  # a younger one may not have its lock yet
     unborn = [path for path in _folder(home).glob(".*.new") if _time(path) < long_ago and not _lives(path)]
     for path in (*(_folder(home) / name for name in gone), *unborn):
@@ -272,11 +346,17 @@ def _is_foreign(process: Process) -> bool:
 def _process(path: Path) -> Process | None:
     """Return what a process said of itself; None when nothing can be read, or an earlier version wrote it."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        return _process_of(path.name.strip("."), json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def _process_of(name: str, said: Any) -> Process | None:
+    try:
         machine = Machine(str(said["host"]), str(said["boot"]), str(said["installation"]))
         since, crew, node = float(said["since"]), str(said["crew"]), str(said["node"])
-        return Process(path.name.strip("."), int(said["pid"]), machine, since, crew, node)
-    except (OSError, ValueError, TypeError, KeyError):
+        return Process(name, int(said["pid"]), machine, since, crew, node)
+    except (ValueError, TypeError, KeyError):
         return None
 
 

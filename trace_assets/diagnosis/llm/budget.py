@@ -5,7 +5,8 @@ cost one of `answers/spent.jsonl` when it has ended, before its answer is used. 
 by a time-out, a lost connection, a fault of the server, a kill - may well be billed: it is booked at its
 highest price. So is what a server says nothing of, or nothing that can be true. The ledger gets the sums when
 a stage ends, also when it ends in a fault; lines of a run that was killed are booked by the next one. Whoever
-asks holds the lock of the account, so there is one writer and one concurrency limit a home.
+asks holds the lock of the account, so there is one writer and one concurrency limit a home. Where it has a
+database many may ask at once, each under a limit of its own: see `shared_account`.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import uuid4
 
 from trace_assets.policies.openai_answers import Usage, read_usage
 from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst
+from trace_assets.store.database import database_of
 from trace_assets.store.files import replacing_file
 from trace_assets.store.history import record
 from trace_assets.store.lines import append_lines, read_lines, sealed, unsealed
@@ -32,6 +34,8 @@ from trace_assets.store.tables import Store
 _log = logging.getLogger(__name__)
 
 MILLION = 1_000_000
+SPENT = "spent.jsonl"
+"""What every ended request cost, a line each."""
 IN_FLIGHT = "in_flight.jsonl"
 """Reservations of a run, and those that were given back; one that was neither given back nor booked was cut
 off by a kill."""
@@ -145,6 +149,9 @@ class Account:
     faults: Counter[str] = field(default_factory=Counter)
     _reserved: dict[str, Reserved] = field(default_factory=dict)
 
+    looks_again: ClassVar[float | None] = None
+    """Seconds after which who waits for room looks again: others, of whom nobody tells, may have made it."""
+
     def reserve(self, kind: str, prompt_bytes: int, reply_tokens: int) -> str | None:
         """Set the most that a request can cost aside, and write it down, before it is sent.
 
@@ -162,8 +169,7 @@ class Account:
         Raises:
             CapReached: It does not fit although nothing is in flight.
         """
-        prices = (price(self.section, prompt_bytes, reply_tokens, cached) for cached in (0, prompt_bytes))
-        most = max(prices)
+        most = self.dearest(prompt_bytes, reply_tokens)
         spent = self.before.usd + self.spent.usd + sum(one.usd for one in self._reserved.values())
         calls = self.before.calls + self.spent.calls + len(self._reserved)
         over_usd = self.section.cap_usd is not None and spent + most > self.section.cap_usd
@@ -176,6 +182,11 @@ class Account:
         self._reserved[ticket] = Reserved(kind, prompt_bytes, reply_tokens, most)
         _append(self.folder / IN_FLIGHT, {"reserved": asdict(self._at_most(ticket))})
         return ticket
+
+    def dearest(self, prompt_bytes: int, reply_tokens: int) -> float:
+        """Return the most that a request can cost, in USD."""
+        cached = (0, prompt_bytes)
+        return max(price(self.section, prompt_bytes, reply_tokens, one) for one in cached)
 
     def release(self, ticket: str) -> None:
         """Give a reservation back: its request was never sent, or refused."""
@@ -225,7 +236,7 @@ class Account:
         return Call(self.asset, self.partition, held.kind, 0, 0, 0, held.usd, self.stage, True, ticket)
 
     def _book(self, call: Call) -> None:
-        _append(self.folder / "spent.jsonl", asdict(call))
+        append_call(self.folder / SPENT, call)
         del self._reserved[call.ticket]
         self.spent.add(call)
 
@@ -244,13 +255,18 @@ class Account:
         return shown | {f"model_faults_{kind}": number for kind, number in sorted(self.faults.items())}
 
 
+def append_call(journal: Path, call: Call) -> None:
+    """Write down what a request cost, for good."""
+    _append(journal, asdict(call))
+
+
 def read_calls(folder: Path) -> list[Call]:
     """Return the journal's calls, oldest first.
 
     A line that a kill cut short is left out. One that was altered counts as the dearest call of the journal:
     what it cost is not known, and a cap must hold.
     """
-    path = folder / "spent.jsonl"
+    path = folder / SPENT
     lines = read_lines(path)
     if lines.altered:
         numbers = ", ".join(map(str, lines.altered))
@@ -311,13 +327,37 @@ def open_account(
         partition: The same.
         stage: Stage of the pipeline, for the ledger.
     """
-    with exclusive(folder / "account.lock", "the model server's account of this home"):
+    if (database := database_of(folder.parent)) is not None:
+        from trace_assets.diagnosis.llm.shared_account import SharedAccount
+
+        account: Account = SharedAccount(
+            section, folder, asset, partition, Totals(), stage, database=database
+        )
+        try:
+            yield account
+        finally:
+            with _turn(folder):
+                _book(store, folder)
+        return
+    with _turn(folder):
         _give_up_interrupted(folder)
         account = Account(section, folder, asset, partition, totals(read_calls(folder)), stage)
         try:
             yield account
         finally:
             _book(store, folder)
+
+
+def _turn(folder: Path) -> AbstractContextManager[None]:
+    return exclusive(folder / "account.lock", "the model server's account of this home")
+
+
+def spent_by_files(folder: Path) -> tuple[float, int]:
+    """Return what the calls of a home have cost by its files, in USD, and their number; nobody asks now."""
+    with _turn(folder):
+        _give_up_interrupted(folder)
+        sums = totals(read_calls(folder))
+        return sums.usd, sums.calls
 
 
 def _give_up_interrupted(folder: Path) -> None:
@@ -342,7 +382,7 @@ def _give_up_interrupted(folder: Path) -> None:
     if dearest is not None:
         lost += [replace(dearest, kind="unreadable", ticket="") for _ in lines.altered]
     if lost:
-        append_lines(folder / "spent.jsonl", [json.dumps(asdict(call)) for call in lost])
+        append_lines(folder / SPENT, [json.dumps(asdict(call)) for call in lost])
     path.unlink(missing_ok=True)
 
 

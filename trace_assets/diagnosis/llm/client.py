@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -378,7 +379,8 @@ class ModelServer:
         """Set a request's highest price aside; wait for room that requests in flight still hold."""
         while (ticket := self.account.reserve(kind, size, self.reply_tokens)) is None:
             self._ended.clear()
-            await self._ended.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), self.account.looks_again)
         return ticket
 
     def ended(self) -> None:
