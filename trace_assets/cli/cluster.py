@@ -1,4 +1,4 @@
-"""`trace cluster`: whether the nodes of a Ray cluster can work on this home together."""
+"""`trace cluster`: whether nodes can work on this home together, and who holds its leases."""
 
 from __future__ import annotations
 
@@ -18,13 +18,43 @@ cluster = typer.Typer(
     name="cluster",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Whether the nodes of a Ray cluster can work on this home together.",
+    help="Whether the nodes of a Ray cluster can work on this home together; who holds its leases.",
 )
 
 
 @cluster.callback()
 def _cluster() -> None:
-    """Whether the nodes of a Ray cluster can work on this home together."""
+    """Whether the nodes of a Ray cluster can work on this home together; who holds its leases."""
+
+
+@cluster.command("files")
+def files(
+    lost: Annotated[
+        bool, typer.Option("--lost", help="The database is gone for good: ask it nothing.")
+    ] = False,
+) -> None:
+    """Have files of the home hold its leases again, in the place of a database; nobody may be at work.
+
+    What the database knows goes into the files: how often items were begun, what is due. The other way goes
+    every command that is given `[cluster] database`.
+    """
+    from trace_assets.diagnosis.llm.shared_account import settled
+    from trace_assets.store import Home
+    from trace_assets.store.database import forget_database
+    from trace_assets.store.locks import mark_due
+    from trace_assets.store.moving import to_files
+    from trace_assets.study import Study
+    from trace_assets.workflows.ingest import batches
+
+    home = Home.open()
+    if lost:
+        forget_database(home)
+        for batch in batches(Study(home)):  # what came in last may not have been made
+            for asset in ("tasks", "trajectories"):
+                mark_due(home, asset, batch, "the database that knew what is due was lost")
+    else:
+        to_files(home, lambda: settled(home.answers))
+    print(f"files hold the leases of {home.path} now; leave [cluster] database empty.")
 
 
 @cluster.command("check")

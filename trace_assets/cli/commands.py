@@ -67,9 +67,12 @@ COMMANDS = (
     LazyCommand(
         "cluster",
         "cluster:cluster",
-        "Whether the nodes of a Ray cluster can work on this home together.",
+        "Whether the nodes of a Ray cluster can work on this home together; who holds its leases.",
         panel=START,
-        examples=("trace cluster check           # every node: code, home, locks, resources",),
+        examples=(
+            "trace cluster check           # every node: code, home, locks, resources",
+            "trace cluster files           # files hold the leases again, and no database",
+        ),
     ),
     LazyCommand(
         "home",

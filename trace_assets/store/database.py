@@ -142,6 +142,19 @@ def leave(home: Home, lay: Callable[[Carried], None]) -> None:
     database.rows("DELETE FROM trace.study WHERE study = %s", database.study)
 
 
+def forget_database(home: Home) -> None:
+    """Have files hold the leases of a home again whose database is gone for good, with what it knew.
+
+    Raises:
+        InputError: No database holds them.
+    """
+    try:
+        (home.path / FILE).unlink()
+    except FileNotFoundError:
+        raise InputError(f"no database holds the leases of {home.path}.") from None
+    sync_folder((home.path / FILE).parent)
+
+
 def _make(database: Database, home: str, carried: Carried | None = None) -> None:
     carried = carried or Carried({}, [])
     study = database.study

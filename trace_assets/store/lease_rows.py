@@ -110,7 +110,7 @@ def held(
             waiting(found)
             told = True
         if time.monotonic() > give_up:
-            who = f"process {found.get('pid')} on {found.get('host')}" if found else "another"
+            who = "{what}, process {pid} on {host} since {since}".format(**found) if found else "another"
             raise TimeoutError(f"{item} was held for more than {patience:g} s by {who}")
         time.sleep(LOOK_SECONDS)
     try:
