@@ -231,6 +231,7 @@ def test_marks_of_a_dead_run_go_where_its_work_is_recorded(home: Home) -> None:
     }
 
 
+@pytest.mark.parametrize("kept_in", ["files"], indirect=True)
 def test_a_mark_that_another_removes_in_the_very_moment_is_no_fault(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,6 +213,7 @@ def test_a_database_that_is_lost_for_good_takes_nothing_with_it(
     home: Home, own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home.inbox / "shop").mkdir(parents=True)
+    (home.inbox / "shop" / "version").write_text("1")
     to_database(home, own_server.database(), nothing_spent)
     mark_due(home, "trajectories", "shop", "new files")
     own_server.stop()
