@@ -251,6 +251,30 @@ def test_every_example_counts_for_its_choice_and_needs_must_have_an_adapter(tiny
     assert router.classes == ("cancel", "none")
 
 
+def test_the_layer_learns_each_tasks_needs_as_shares_of_the_classes(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a task needs two at once, or part of it has no class of its own."""
+    given: list[Any] = []
+
+    def fit(features: Any, targets: Any, texts: list[str], seed: int) -> Any:
+        given.extend([features, targets, texts, seed])
+        return LAYER, None
+
+    monkeypatch.setattr("trace_assets.routing.classifier.fit_calibrated", fit)
+    monkeypatch.setattr(ClassifierRouter, "_hidden", lambda self: Counted())
+    rows = [
+        RoutingExample("t/1", "cancel", "cancel", {"cancel": 1.0, "none": 1.0}),
+        RoutingExample("t/2", "refund refund", "none", {"none": 0.5}),
+    ]
+    router = fit_classifier(tiny_folder, rows, ["cancel", "refund"], Routing(seed=7))
+    features, targets, texts, seed = given
+    assert features.tolist() == [[1.0, 0.0], [0.0, 2.0]] and texts == ["cancel", "refund refund"]
+    assert targets.tolist() == [[0.5, 0.5], [0.0, 1.0]] and seed == 7
+    assert (router.layer, router.classes, router.held_out) == (LAYER, ("cancel", "none"), ())
+    assert router.n_examples == {"cancel": 1, "refund": 0, "none": 1}
+
+
 @pytest.mark.parametrize("name", ["pooling", "version"])
 def test_a_card_of_another_version_of_the_program_is_refused(
     router: ClassifierRouter, tiny_folder: Path, tmp_path: Path, name: str
