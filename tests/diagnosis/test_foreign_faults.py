@@ -321,6 +321,26 @@ def test_a_choice_may_leave_a_thing_out_and_a_hand_over_beside_it_decides_nothin
     )
 
 
+@pytest.mark.parametrize(
+    ("offer", "takes", "fault"),
+    [
+        ("Crimson, turquoise, green or yellow?", "Turquoise and yellow.", "user_simulator"),
+        ("Crimson, turquoise or yellow?", "Turquoise and yellow.", "agent"),  # one of the two was not offered
+        ("Crimson, turquoise, green or yellow?", "Turquoise, or crimson.", "agent"),
+        ("Crimson, turquoise, green or yellow?", "Turquoise, and green?", "agent"),
+    ],
+)
+def test_of_several_things_all_have_to_be_offered_and_none_of_them_named(
+    offer: str, takes: str, fault: str
+) -> None:
+    more = ', {"item_id": "500603", "colour": "green"}, {"item_id": "500604", "colour": "yellow"}]'
+    start = (START[0], *call(1, "list_mats", {}, SHOP.replace("]", more)))
+    bought = call(2, "modify_order", {"order_id": "O-1", "item_ids": ["500602", "500604"]}, "{}")
+    wanted = want("modify_order", order_id="O-1", item_ids=["500601", "500603"])
+    one = talk(*start, said("assistant", offer), said("user", takes), *bought, *BYE)
+    assert ruling(one, wanted).fault == fault
+
+
 def test_every_difference_has_to_be_a_choice_and_the_first_words_of_it_are_told() -> None:
     shop = (
         '{"mats": [{"mat_id": "500601", "colour": "crimson"}, '
@@ -432,6 +452,8 @@ def test_which_look_and_which_step_of_the_user_count() -> None:
     before = users_call(0, "check_display", on)
     later = users_call(1, "check_display", on)
     assert denies("The pump is off.", on, wanted=(PUMP, CANCEL)), "the agent's own miss beside it"
+    first = talk(*before, words, said("assistant", "Please look."), *later, *BYE)
+    assert ruling(first, PUMP).fault == "agent", "it looked before anybody spoke"
     spoke = said("assistant", "And now?")
     one = talk(HELLO, ASK, *before, spoke, words, *later, *BYE)
     assert (ruling(one, PUMP).rule, ruling(one, PUMP).evidence) == ("denied_state", (5, 7)), "an old look"

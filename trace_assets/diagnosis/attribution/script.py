@@ -63,7 +63,7 @@ def _is_beside(case: Case, row: ActionDiff) -> bool:
         return hands_over(row.tool)
     if row.kind != "missed":
         return False
-    objects = {normal(value) for value in row.expected_arguments.values() if looks_like_id(value)}
+    objects = {normal(value) for value in row.expected_arguments.values()}
     return any(
         step.failed and not step.objects.isdisjoint(objects) for step in case.transcript.calls(row.tool)
     )
