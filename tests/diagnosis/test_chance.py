@@ -19,7 +19,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import Capability, ProposedFinding
 from trace_assets.resources.analysts import chosen_policy
 from trace_assets.settings import ContrastSection, Discovery, Selection
-from trace_assets.stats.stratified import stratified_gap, stratified_p_value
+from trace_assets.stats.stratified import common_gap, stratified_gap, stratified_p_value
 from trace_assets.stats.tests import gap_p_value
 
 SECTION = ContrastSection(resamples=200, permutations=500)
@@ -235,6 +235,25 @@ def test_with_one_policy_the_stratified_p_is_that_of_the_gap() -> None:
     exact = gap_p_value(*counts, 1000, rng)
     sampled = stratified_p_value(lacking, failed, tasks, np.zeros(60, dtype=np.int64), 20_000, rng)
     assert exact is not None and sampled == pytest.approx(exact, abs=0.015)
+
+
+def test_the_gap_within_policies_alone_is_that_of_the_estimate() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        lacking, failed = rng.random((2, 30)) < 0.4
+        tasks, policy = rng.integers(0, 8, 30), rng.integers(0, 3, 30)
+        counts = np.zeros((8, 3, 4), dtype=np.int64)
+        for place, mask in enumerate((lacking & failed, failed, lacking & ~failed, ~failed)):
+            np.add.at(counts[:, :, place], (tasks[mask], policy[mask]), 1)
+        assert common_gap(lacking, failed, policy) == stratified_gap(counts, resamples=2).value
+
+
+@pytest.mark.parametrize("taken", [0, 1, 9])
+def test_a_draw_of_the_only_kind_left_uses_up_no_random_number(taken: int) -> None:
+    rng, left = np.random.default_rng(1), np.array([9, 10, 40])
+    before = rng.bit_generator.state
+    drawn = rng.hypergeometric(left, np.zeros(3, dtype=np.int64), np.full(3, taken))
+    assert drawn.tolist() == [taken] * 3 and rng.bit_generator.state == before
 
 
 def test_a_gap_within_policies_is_nothing_without_both_sides() -> None:

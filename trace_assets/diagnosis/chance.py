@@ -22,6 +22,7 @@ from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, Codes, LabelMa
 from trace_assets.diagnosis.thresholds import fewest, stands_alone
 from trace_assets.records import Capability, ProposedFinding
 from trace_assets.settings import ContrastSection, Discovery, Selection
+from trace_assets.stats.stratified import common_gap
 
 SHUFFLES = 999
 RESAMPLES = 200
@@ -159,7 +160,7 @@ def chance_null(
                 votes=None,
                 posterior=None,
             )
-            study = _clear(study, quick, upto * (1 + _ROUNDING))
+            study = _clear(study, quick, upto * (1 + _ROUNDING), selection.min_gap)
             clear = [
                 row.p_value
                 for row in contrast_matrix(study, quick, "")
@@ -169,19 +170,33 @@ def chance_null(
     return Null(np.sort(least))
 
 
-def _clear(matrix: LabelMatrix, section: ContrastSection, upto: float) -> LabelMatrix:
-    """Return those findings of a matrix whose p-value is at most this."""
+def _clear(matrix: LabelMatrix, section: ContrastSection, upto: float, min_gap: float) -> LabelMatrix:
+    """Return those findings of a matrix whose p-value is at most this, and which policies alone do not make.
+
+    A gap within policies below the threshold makes a finding fall whatever its p-value is, and costs nothing.
+    """
     if upto >= 1:
         return matrix
     counts = count_by_task(matrix)
-    p_values = [p_value(matrix, row, counts[:, row], section) for row in range(len(matrix.codes))]
-    rows = [row for row, value in enumerate(p_values) if value is not None and value <= upto]
+    wide = [row for row in range(len(matrix.codes)) if _within(matrix, row) >= min_gap]
+    p_values = {row: p_value(matrix, row, counts[:, row], section) for row in wide}
+    rows = [row for row, value in p_values.items() if value is not None and value <= upto]
     return replace(
         matrix,
         capabilities=tuple(matrix.capabilities[row] for row in rows),
         codes=matrix.codes[rows],
         evidence=matrix.evidence[rows],
     )
+
+
+def _within(matrix: LabelMatrix, row: int) -> float:
+    """Return the gap of a finding within policies, infinite where one policy played all."""
+    if matrix.policy is None:
+        return np.inf
+    lacking = matrix.codes[row] == LACKING
+    relevant = lacking | (matrix.codes[row] == PRESENT)
+    gap = common_gap(lacking[relevant], matrix.failed[relevant], matrix.policy[relevant])
+    return 0.0 if gap is None else gap
 
 
 def _hopeful(

@@ -14,6 +14,9 @@ from trace_assets.stats.intervals import Estimate, distinct_rows, resample
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_DRAWN_ONE_BY_ONE = 10
+"""Samples smaller than this numpy draws one by one, and stops where only one kind is left."""
+
 
 def stratified_p_value(
     lacking: Bools,
@@ -87,8 +90,11 @@ def _swapped(lacks: Ints, fails: Bools, permutations: int, rng: np.random.Genera
             continue  # whatever it meets, nothing is lacking
         still = np.full(permutations, n)
         for place, end in enumerate(ends):
-            others = left[:, place + 1 :].sum(axis=1)
-            taken = rng.hypergeometric(left[:, place], others, still)
+            if place == len(ends) - 1 and n < _DRAWN_ONE_BY_ONE:
+                taken = still  # nothing else is left to take, and the draw would use up no random number
+            else:
+                others = left[:, place + 1 :].sum(axis=1)
+                taken = rng.hypergeometric(left[:, place], others, still)
             drawn += taken * int((kind * end).sum())
             left[:, place] -= taken
             still = still - taken
@@ -128,6 +134,31 @@ def stratified_gap(
     tail = (1 - confidence) / 2
     low, high = np.nanquantile(spread, [tail, 1 - tail])
     return Estimate(float(value), min(float(low), float(value)), max(float(high), float(value)))
+
+
+def common_gap(lacking: Bools, failed: Bools, policy: Ints) -> float | None:
+    """Return the gap within policies as `stratified_gap` has it, without an interval.
+
+    Args:
+        lacking: Whether a run lacks it; relevant runs only, shape `(runs,)`.
+        failed: Whether it failed.
+        policy: Who played, counted from 0.
+
+    >>> common_gap(np.array([True, False] * 2), np.array([True, False] * 2), np.array([0, 0, 1, 1]))
+    1.0
+    >>> common_gap(np.array([True, False]), np.array([True, False]), np.array([0, 1])) is None
+    True
+    """
+    who = int(policy.max(initial=-1)) + 1
+    sums = np.stack(
+        [
+            np.bincount(policy[mask], minlength=who)
+            for mask in (lacking & failed, failed, lacking & ~failed, ~failed)
+        ],
+        axis=1,
+    )
+    value = float(_common(sums[None])[0])
+    return None if np.isnan(value) else value
 
 
 def _common(sums: NDArray[np.float64] | Ints) -> NDArray[np.float64]:

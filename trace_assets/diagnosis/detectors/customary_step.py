@@ -96,6 +96,7 @@ def _is_spoken_of(tool: str, corpus: Corpus) -> bool:
     words = spoken(tool).split()
     if tool in INTERPRETERS:
         words = ["running", "script"]
+    given = [one for one in _always_given(tool, corpus) if len(one) > 4]
     for sentence in corpus.policy.sentences:
         said = WORD.findall(sentence.text)
         if not things(tool) and is_deed(tool, said):
@@ -103,7 +104,7 @@ def _is_spoken_of(tool: str, corpus: Corpus) -> bool:
         named = [word for word in words if len(word) > 3 and has_stem(said, word)]
         if len(named) == len(words) or len(named) >= 2 or (is_deed(tool, said) and named):
             return True
-        if any(len(one) > 4 and has_stem(said, one) for one in _always_given(tool, corpus)):
+        if any(has_stem(said, one) for one in given):
             return True
     return False
 

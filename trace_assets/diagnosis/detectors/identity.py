@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 _ID = re.compile(r"#?(?=[^\s]*\d)[A-Za-z0-9][\w.@+!-]{2,63}\Z")
 _CODE = re.compile(r"[A-Z]{5,12}\Z")
@@ -32,9 +33,12 @@ def looks_like_id(value: object) -> bool:
     >>> [looks_like_id(v) for v in ("src/core/parser.py", "and/or", "31.12.2030", "1.250,40")]
     [True, False, False, False]
     """
-    if not isinstance(value, str) or _NOT_ID.match(value):
-        return False
-    return bool(_ID.match(value) or _CODE.match(value) or _PATH.match(value))
+    return isinstance(value, str) and _is_id(value)
+
+
+@lru_cache(maxsize=1 << 16)  # the same values stand in one answer after another
+def _is_id(value: str) -> bool:
+    return not _NOT_ID.match(value) and bool(_ID.match(value) or _CODE.match(value) or _PATH.match(value))
 
 
 def learn_pattern(values: Iterable[str]) -> str | None:

@@ -42,10 +42,10 @@ class LimitExceeded:
                         if _LIMIT.search(last_name(field)) and (number := _number(value)) is not None:
                             limits.setdefault(field, {})[name] = number
                         elif _USED.search(last_name(field)) and _number(value) is not None:
-                            for more in fields:
-                                for link, other in fields.items():
-                                    if looks_like_id(other) and _number(fields[more]) is not None:
-                                        records.setdefault((field, more, link), set()).add(normal(other))
+                            links = {link: normal(at) for link, at in fields.items() if looks_like_id(at)}
+                            for more in (name for name in fields if _number(fields[name]) is not None):
+                                for link, at in links.items():
+                                    records.setdefault((field, more, link), set()).add(at)
         proposals: dict[tuple[str, ...], Proposal] = {}
         for (used, more, link), others in sorted(records.items()):
             tool = next((one for one in sorted(corpus.mutating) if _adds(one, more) and more != used), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, deed, spoken
 
@@ -12,6 +13,7 @@ _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
 _KEEP = frozenset({"order", "reset", "offer", "enter", "answer", "visit", "deliver", "edit", "limit", "open"})
 
 
+@lru_cache(maxsize=1 << 16)  # asked of the same few names for every record
 def plain_name(field: str) -> str:
     """Return a field's name in lower case with underscores, however it is written; dots of a path stay.
 
@@ -21,6 +23,7 @@ def plain_name(field: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-\s]+", "_", field).lower()
 
 
+@lru_cache(maxsize=1 << 16)
 def last_name(field: str) -> str:
     """Return the last part of a field's path as `plain_name` does: records stand in envelopes.
 
