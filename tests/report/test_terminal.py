@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from trace_assets.diagnosis.repair.shares import NOT_YET, OF_OTHERS
 from trace_assets.records import DecisiveShare
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import headline
@@ -109,3 +110,37 @@ def test_nothing_yet() -> None:
 def test_triage_alone_says_what_comes_next(diagnosed: ReportData) -> None:
     text = shown(replace(diagnosed, contrasts=(), selected=(), samples=()))
     assert "run `trace" in text
+
+
+def test_the_table_shows_a_screen_of_candidates_and_counts_the_others(diagnosed: ReportData) -> None:
+    decided, row = diagnosed.selected[0], diagnosed.contrasts[0]
+    names = [f"c{n:02}" for n in range(30)]
+    many = replace(
+        diagnosed,
+        contrasts=[row.model_copy(update={"capability_id": name}) for name in names],
+        selected=[
+            decided.model_copy(
+                update={"capability_id": name, "kept": name == "c29", "rank": n + 1}
+                | {"verdict": "kept" if name == "c29" else "promising" if name == "c28" else "rejected"}
+            )
+            for n, name in enumerate(names)
+        ],
+    )
+    text = shown(many)
+    assert text.index("c29") < text.index("c28") < text.index("c00") < text.index("c07")
+    assert "c08" not in text and "20 more candidates, none of them kept: trace sql gap_table" in text
+    assert "more candidate" not in shown(diagnosed)
+
+
+def test_nothing_is_said_of_repairs_where_no_run_can_be_replayed(diagnosed: ReportData) -> None:
+    names = [row.capability_id for row in diagnosed.contrasts]
+    elsewhere = replace(diagnosed, decisive=[share_of(name, None, why=OF_OTHERS) for name in names])
+    assert "Decisive" not in shown(elsewhere)
+    not_yet = replace(diagnosed, decisive=[share_of(names[0], None, why=NOT_YET)])
+    assert "trace sync" in shown(not_yet).partition("Decisive share")[2]
+
+
+def test_the_page_begins_with_the_target_where_something_was_found(diagnosed: ReportData) -> None:
+    other = [row.model_copy(update={"target": "a first one"}) for row in diagnosed.contrasts]
+    groups = deficits_view(replace(diagnosed, contrasts=[*other, *diagnosed.contrasts]))["groups"]
+    assert [group["target"] for group in groups] == [diagnosed.contrasts[0].target, "a first one"]

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
+from trace_assets.diagnosis.repair.shares import NOBODY, OF_OTHERS, decisive_words, placebo_words
 from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.choice import choice_table as choice_rows
@@ -28,6 +28,8 @@ from trace_assets.report.headline import (
 
 MOST_GROUNDS = 2
 """Grounds of a decision that the table tells: with all of them one candidate would fill the screen."""
+MOST_CANDIDATES = 10
+"""Candidates that the table shows, unless more are kept: a screen or two."""
 MOST_FALLEN = 12
 """Proposals that became nothing which are told."""
 
@@ -48,6 +50,10 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
     for target, policies in played(data).items():
         console.print(f"[bold]{escape(target)}[/]: {escape(who_played(policies))}", soft_wrap=True)
     console.print(capability_table(data, wide=console.width >= 110))
+    hidden = len(data.contrasts) - len(_shown(data))
+    if hidden:
+        more = formatting.count(hidden, "more candidate")
+        console.print(f"{more}, none of them kept: trace sql gap_table", soft_wrap=True)
     for line in unmeasured(data):
         console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
 
@@ -79,7 +85,7 @@ def print_loop(data: ReportData, console: Console) -> None:
 
 
 def capability_table(data: ReportData, *, wide: bool = True) -> Table:
-    """Return all candidates, kept ones first.
+    """Return candidates: those that are kept, promising ones, and others up to `MOST_CANDIDATES`.
 
     A narrow table leaves out the two error rates and p, and none has a column of decisive shares where no
     candidate has one; `unmeasured` says why. The report and `trace sql` have everything.
@@ -96,12 +102,7 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
     table.add_column("decision", ratio=3, min_width=14)
     decisions = {(row.target, row.capability_id): row for row in data.selected}
     shares = {(row.target, row.capability_id): row for row in data.decisive}
-
-    def rank(row: Contrast) -> tuple[str, int, str]:
-        decision = decisions.get((row.target, row.capability_id))
-        return row.target, decision.rank if decision else 10_000, row.capability_id
-
-    for row in sorted(data.contrasts, key=rank):
+    for row in _shown(data):
         decision = decisions.get((row.target, row.capability_id))
         name = escape(data.names.get(row.capability_id, row.capability_id))
         p, q = formatting.p_value(row.p_value), formatting.p_value(row.q_value)
@@ -120,6 +121,19 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
             _decision(decision) + ("" if wide else _told(shares.get((row.target, row.capability_id)))),
         )
     return table
+
+
+def _shown(data: ReportData) -> list[Contrast]:
+    """Return the candidates of the table, in its order."""
+    decisions = {(row.target, row.capability_id): row for row in data.selected}
+
+    def rank(row: Contrast) -> tuple[bool, bool, str, int, str]:
+        decision = decisions.get((row.target, row.capability_id))
+        kept = decision is not None and decision.kept
+        promising = decision is not None and decision.verdict == "promising"
+        return not kept, not promising, row.target, decision.rank if decision else 10_000, row.capability_id
+
+    return sorted(data.contrasts, key=rank)[: max(MOST_CANDIDATES, sum(row.kept for row in data.selected))]
 
 
 def _decisive(share: DecisiveShare | None) -> str:
@@ -141,8 +155,10 @@ def _told(share: DecisiveShare | None) -> str:
 
 
 def unmeasured(data: ReportData) -> list[str]:
-    """Say why candidates have no decisive share, each reason once."""
+    """Say why candidates have no decisive share, each once; nothing where no run can be replayed."""
     reasons = Counter(row.not_measured for row in data.decisive if row.not_measured)
+    if reasons.keys() <= {OF_OTHERS, NOBODY} and not any(row.share is not None for row in data.decisive):
+        return []
     return [
         f"Decisive share of {formatting.count(n, 'candidate')}: {reason}."
         for reason, n in sorted(reasons.items())

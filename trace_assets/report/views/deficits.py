@@ -47,7 +47,8 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
             }
             for target, (n, shares) in fault_shares(data.triage).items()
         ],
-        "groups": [_group(data, target) for target in sorted({row.target for row in data.contrasts})],
+        "groups": [_group(data, target) for target in _by_find(data)],
+        "with_shares": any(row.share is not None for row in data.decisive),
         "fallen": fallen(data) if data.nothing_found else [],
         "nothing_found": f"{nothing_found(data)} {WHAT_HELPS}" if data.nothing_found else "",
         "without": _without(data),
@@ -58,6 +59,12 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
         "errors": error_rows(data.tool_use, MOST_ROWS),
         "warnings": _warnings(data),
     }
+
+
+def _by_find(data: ReportData) -> list[str]:
+    """Return the targets that have candidates, those with a kept one first: it is what a reader looks for."""
+    found = {row.target for row in data.kept}
+    return sorted({row.target for row in data.contrasts}, key=lambda target: (target not in found, target))
 
 
 def _suspects(data: ReportData) -> list[dict[str, Any]]:
@@ -152,6 +159,8 @@ def _group(data: ReportData, target: str) -> dict[str, Any]:
         "n_tasks": max(row.n_tasks for row in contrasts),
         "kept": [row for row in rows if row["kept"]],
         "rejected": [row for row in rows if not row["kept"]],
+        "n_promising": sum(row["decision"] == "promising" for row in rows),
+        "fold": any(row.kept for row in data.selected),  # what was found comes first, the rest on a click
     }
 
 
