@@ -179,8 +179,8 @@ def test_what_was_proposed_from_half_of_the_tasks_is_tested_on_the_others() -> N
 def test_counts_may_be_of_some_runs_alone() -> None:
     labels, triage = worked_example()
     matrix = LabelMatrix.build(labels, triage, "t")
-    some = count_by_task(matrix, among=np.arange(100) >= 80).sum(axis=0)
-    assert some.tolist() == [[5, 20, 0, 0, 20, 0]]
+    counts = count_by_task(matrix, among=np.arange(100) >= 80)
+    assert counts.sum(axis=0).tolist() == [[5, 20, 0, 0, 20, 0]] and counts.dtype == np.int64
 
 
 def test_the_gap_within_policies_has_the_interval_that_was_asked_for() -> None:
