@@ -276,6 +276,71 @@ def test_waiting_time_is_metered_and_a_verdict_is_seen_by_the_recomputation(pool
     assert "def verdict" in SOURCE
 
 
+class Noted:
+    """A session that notes what is asked of it and when."""
+
+    messages = ({"role": "user", "content": "hi"},)
+
+    def __init__(self, name: int, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def begin_step(self, message: dict[str, Any]) -> None:
+        self.log.append(f"step {self.name}")
+
+    def finish_step(self) -> dict[str, Any]:
+        self.log.append(f"stepped {self.name}")
+        return {"messages": [], "done": True, "truncated": False}
+
+    def begin_verdict(self) -> None:
+        self.log.append(f"verdict {self.name}")
+
+    def finish_verdict(self) -> dict[str, Any]:
+        self.log.append(f"judged {self.name}")
+        return {"reward": 1.0, "success": True, "checks": []}
+
+
+def test_all_episodes_ask_before_any_waits_and_go_on_in_their_order() -> None:
+    log, metered = list[str](), list[str]()
+
+    class Meter:
+        def __enter__(self) -> None:
+            metered.append("in")
+
+        def __exit__(self, *_: object) -> None:
+            metered.append("out")
+
+    class Begun:
+        def take(self, seed: int) -> Noted:
+            return Noted(seed, log)
+
+    class Recomputed:
+        def see(self, session: Noted, value: dict[str, Any]) -> None:
+            log.append(f"seen {session.name} {value['reward']}")
+
+    async def play(episode: sandboxed.SandboxedEpisode) -> None:
+        await episode.reset()
+        step = await episode.step(Message(role="assistant", content="x"))
+        assert step.done and not step.truncated and step.messages == ()
+        assert (await episode.verdict()).reward == 1.0
+
+    async def all_of_them() -> None:
+        made = [
+            sandboxed.SandboxedEpisode(Begun(), Meter(), Recomputed(), (), seed)  # type: ignore[arg-type]
+            for seed in range(3)
+        ]
+        await asyncio.gather(*map(play, made))
+
+    asyncio.run(all_of_them())
+    asks = [one for one in log if not one.startswith("seen")]
+    assert asks == [
+        *(f"step {n}" for n in range(3)),
+        *(f"{what} {n}" for n in range(3) for what in ("stepped", "verdict")),
+        *(f"judged {n}" for n in range(3)),
+    ]
+    assert [one for one in log if one.startswith("seen")] == [f"seen {n} 1.0" for n in range(3)]
+    assert metered == ["in", "out"] * 15, "every call of the sandbox is metered"
+
+
 def test_closing_ends_what_was_begun_and_what_is_recomputed_and_leaves_the_pool(
     pool: SandboxPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
