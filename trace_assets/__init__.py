@@ -13,9 +13,18 @@ def warehouse(home: Path | str | None = None) -> Warehouse:
     """Open the tables of a home for SQL; `warehouse().query("SELECT ...")` gives a polars frame.
 
     Args:
-        home: The folder; None reads `TRACE_HOME`, then falls back to `.trace`.
+        home: The folder, or the address of an object store (`s3://BUCKET/PREFIX`), whose tables are fetched;
+            None reads `TRACE_HOME`, then falls back to `.trace`.
     """
+    import os
+
     from trace_assets.store import Home
     from trace_assets.store.warehouse import Warehouse
+    from trace_assets.system.object_address import is_address
 
+    named = str(home or os.environ.get("TRACE_HOME") or "")
+    if is_address(named):
+        from trace_assets.store.objects.mirror import mirror
+
+        home = mirror(named)
     return Warehouse(Home.open(home, writable=False))

@@ -80,7 +80,7 @@ def doctor(
         _look_at_store(store, as_json)
         return
     wanted, named = doors or [Door.loop], os.environ.get("DAGSTER_HOME", "")
-    study = open_study(config, overrides, writable=False)
+    study = open_study(config, overrides, writable=False, whole=True)
     if sandbox:
         raise typer.Exit(attack_sandbox(study, make_console(), as_json))
     if accept:
@@ -100,9 +100,9 @@ def doctor(
 
 
 def _look_at_store(text: str, as_json: bool) -> None:
-    from trace_assets.store.objects.address import parse_address
     from trace_assets.store.objects.bucket import Bucket
     from trace_assets.store.objects.conditions import require_conditions
+    from trace_assets.system.object_address import parse_address
 
     address = parse_address(text)
     require_conditions(Bucket.open(address))

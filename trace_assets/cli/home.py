@@ -13,7 +13,7 @@ from rich.markup import escape
 from trace_assets.cli.options import Json
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
-from trace_assets.store.objects.address import is_address, parse_address
+from trace_assets.system.object_address import is_address, parse_address
 
 home = typer.Typer(
     name="home",
@@ -98,3 +98,21 @@ def clean(
         print(json.dumps({"address": address, "removed": removed}))
         return
     make_console().print(f"{removed:,} contents that nothing needs were removed from {escape(address)}.")
+
+
+@home.command("release")
+def release(
+    address: Annotated[str, typer.Argument(help="s3://BUCKET/PREFIX (gs://, az://).")],
+    as_json: Json = False,
+) -> None:
+    """Give a home in an object store free whose worker is gone for good, with what it had not sent."""
+    from trace_assets.store.objects.bucket import Bucket
+    from trace_assets.store.objects.remote import RemoteHome
+    from trace_assets.store.objects.work import release as give_free
+
+    by = give_free(RemoteHome(Bucket.open(parse_address(address))))
+    if as_json:
+        print(json.dumps({"address": address, "held_by": by}))
+        return
+    said = f"{address} is free; it was held by {by}." if by else f"{address} was free."
+    make_console().print(escape(said), soft_wrap=True)

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import click
@@ -23,6 +24,7 @@ from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import guard_streams
 from trace_assets.cli.study_folder import find_study
 from trace_assets.errors import TraceError, plain_warnings
+from trace_assets.system.object_address import is_address
 
 SELDOM = (50_000, 20, 20)
 """When the garbage collector looks, in new objects and rounds. Most of what a command makes lives to its end
@@ -67,7 +69,38 @@ def trace(
 
 
 def main() -> None:
-    """Run the command line; a `TraceError` becomes one sentence on standard error and its exit code."""
+    """Run the command line; a `TraceError` becomes one sentence on standard error and its exit code.
+
+    What was made of a home in an object store is sent there at the end, however the command went.
+    """
+    try:
+        _run()
+    except SystemExit as end:
+        code = _end_work()
+        raise SystemExit(end.code or code) from None
+    except BaseException:
+        _end_work()
+        raise
+
+
+def _end_work() -> int:
+    """Send what was made of a home in an object store, if one was worked on; return the exit code."""
+    module = sys.modules.get("trace_assets.store.objects.work")
+    if module is None:
+        return 0
+    try:
+        for said in module.end_work():
+            print(f"trace: {said}", file=sys.stderr)
+    except TraceError as error:
+        make_console(stderr=True).print(f"[bold red]trace:[/] {escape(str(error))}", soft_wrap=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("trace: interrupted; what was made is sent by the next command that writes.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _run() -> None:
     gc.set_threshold(*SELDOM)
     for name, value in THREADS.items():  # numpy reads it once, when it is imported
         os.environ.setdefault(name, value)
@@ -91,7 +124,9 @@ def main() -> None:
         from trace_assets.orchestration.asset_files import explain
         from trace_assets.store.files import chosen_folder
 
-        told = explain(error, chosen_folder())
+        # A home in an object store is fetched into a folder of the user's.
+        named = os.environ.get("TRACE_HOME", "")
+        told = explain(error, chosen_folder(Path.home() if is_address(named) else None))
         if told is None:
             raise
         _fail(told)

@@ -18,6 +18,7 @@ from trace_assets.cli.completion import complete_setting
 from trace_assets.cli.loudness import PANEL, Loudness, heard, loudness
 from trace_assets.cli.study_folder import go_to_study
 from trace_assets.errors import InputError
+from trace_assets.system.object_address import is_address
 from trace_assets.untrusted.printable import printable
 
 if TYPE_CHECKING:
@@ -64,25 +65,42 @@ RequireDocker = Annotated[
 ]
 
 
-def open_study(config: Path | None, overrides: list[str] | None, *, writable: bool = True) -> Study:
+def open_study(
+    config: Path | None, overrides: list[str] | None, *, writable: bool = True, whole: bool = False
+) -> Study:
     """Open the study that the options and the environment name, and tell child processes of it.
 
     Args:
         config: As for `Study.open`.
         overrides: As for `Study.open`.
         writable: False for a command that only looks, which a read-only home will do for.
+        whole: Of a home in an object store: a command that only looks needs more than the tables.
     """
     from trace_assets.study import Study
 
     go_to_study()
     if config is None and not os.environ.get("TRACE_CONFIG") and Path("trace.toml").is_file():
         config = Path("trace.toml")
-    study = Study.open(None, config, overrides if overrides else None, writable=writable)
+    study = Study.open(_fetched(writable, whole), config, overrides if overrides else None, writable=writable)
     if loudness() == Loudness.verbose:
         named = config or os.environ.get("TRACE_CONFIG") or "the defaults"
         print(f"trace: home {study.home.path}, settings {named}", file=sys.stderr)
     os.environ.update(study.environment(config, overrides or []))
     return study
+
+
+def _fetched(writable: bool, whole: bool) -> Path | None:
+    """Return the folder for a home in an object store, where `TRACE_HOME` names one."""
+    named = os.environ.get("TRACE_HOME", "")
+    if not is_address(named):
+        return None
+    if writable:
+        from trace_assets.store.objects.work import work_on
+
+        return work_on(named)
+    from trace_assets.store.objects.mirror import mirror
+
+    return mirror(named, whole=whole)
 
 
 # Where commands print: as wide as the terminal, and wide enough for tables when there is none.

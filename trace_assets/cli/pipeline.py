@@ -101,7 +101,7 @@ def sync(
 
     if yes and keep:
         raise InputError("--yes replaces finished work and --keep leaves it: say one of them.")
-    study = open_study(config, overrides, writable=not dry_run)
+    study = open_study(config, overrides, writable=not dry_run, whole=dry_run)
     known_items(study, select or [])
     once_more = known_items(study, again or [])
     console = make_console()

@@ -188,7 +188,7 @@ def route(
     """Say which adapter a task would be sent to, with probabilities; "none" is the base model."""
     from trace_assets.assets.routing import route_text
 
-    decision = route_text(open_study(config, overrides, writable=False), text)
+    decision = route_text(open_study(config, overrides, writable=False, whole=True), text)
     if as_json:
         print(json.dumps({"choice": decision.choice, "probabilities": decision.probabilities}, indent=2))
         return

@@ -16,8 +16,11 @@ from typing import Any
 from uuid import uuid4
 
 from trace_assets.errors import InputError
+from trace_assets.system.object_address import is_address
 
 HOME_VARIABLE = "TRACE_HOME"
+MIRROR = ".mirror"
+"""Lies in a folder that shows what a home in an object store holds; nothing is written there."""
 ROOM = 1 << 18
 """Bytes: a disk with less is full."""
 
@@ -70,7 +73,7 @@ class Home:
     @property
     def is_writable(self) -> bool:
         """Whether files can be made in it; it may be a copy on a read-only disk, or somebody else's."""
-        return os.access(self.path, os.W_OK)
+        return os.access(self.path, os.W_OK) and not (self.path / MIRROR).exists()
 
     @property
     def is_full(self) -> bool:
@@ -138,11 +141,21 @@ def is_full(path: Path) -> bool:
 
 
 def chosen_folder(path: Path | str | None = None) -> Path:
-    """Return the folder of a home, given or as the environment names it, whether it is there or not."""
-    named = Path(path or os.environ.get(HOME_VARIABLE) or ".trace")
+    """Return the folder of a home, given or as the environment names it, whether it is there or not.
+
+    Raises:
+        InputError: An address of an object store is named.
+    """
+    named = path or os.environ.get(HOME_VARIABLE) or ".trace"
+    if is_address(str(named)):
+        raise InputError(
+            "the home is an object store, and no folder: only commands of `trace` that open a study work on "
+            "it. `trace home copy` makes a folder of it."
+        )
+    folder = Path(named)
     with suppress(RuntimeError):  # `~name` of nobody is a folder of that name, as in a shell
-        named = named.expanduser()
-    return named.absolute()
+        folder = folder.expanduser()
+    return folder.absolute()
 
 
 @contextmanager

@@ -13,11 +13,11 @@ import pytest
 from tests.store.objects.homes import contents, make_home, words_of, write
 from tests.store.objects.s3_server import BUCKET, KEY, SECRET, S3Server, first, serving
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.store.objects.address import parse_address
 from trace_assets.store.objects.bucket import PART_BYTES, Bucket
 from trace_assets.store.objects.download import copy_down
 from trace_assets.store.objects.remote import POINTER, Overtaken, RemoteHome
 from trace_assets.store.objects.upload import copy_up
+from trace_assets.system.object_address import parse_address
 
 LARGE = "trace_assets.store.objects.{}.SMALL_BYTES"
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trace_assets.errors import Unavailable, require_extra
-from trace_assets.store.objects.address import CREDENTIALS, Address
+from trace_assets.system.object_address import CREDENTIALS, Address
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -7,9 +7,10 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.store.files import Home, make_folder, replace_folder
@@ -17,6 +18,8 @@ from trace_assets.store.locks import exclusive
 from trace_assets.store.objects.copies import Copied, Known, at_rest, files_version, known_copies, note_copy
 from trace_assets.store.objects.home_files import COPIES, DUE, LEFT_OUT, home_files
 from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored
+
+T = TypeVar("T")
 
 ATTEMPTS = 3
 THREADS = 8
@@ -35,17 +38,26 @@ def copy_down(remote: RemoteHome, folder: Path, *, replace: bool = False, thread
         InputError: There is no home, a file of it was altered, or the folder holds something else.
         Unavailable: The store does not answer, or somebody works on the folder.
     """
+    folder = folder.absolute()
+    return read_home(remote, lambda state: _copy(remote, state, folder, replace, threads))
+
+
+def read_home(remote: RemoteHome, read: Callable[[State], T]) -> T:
+    """Read a home, and once more where it was replaced meanwhile and what it held was removed.
+
+    Raises:
+        InputError: There is none, or a file of it was altered.
+    """
     for attempt in range(1, ATTEMPTS + 1):
         state = remote.state()
         if not state.holds_home:
-            begun = ", only what a copy that has not ended has sent" if state.tag is not None else ""
+            begun = ", only what somebody began to send" if state.tag is not None else ""
             raise InputError(
                 f"{remote.name} holds no home{begun}; `trace home copy FOLDER {remote.name}` makes one."
             )
         try:
-            return _copy(remote, state, folder, replace, threads)
+            return read(state)
         except InputError:
-            # Whoever replaced the home may have removed what this one reads.
             if attempt == ATTEMPTS or remote.state().pointer.commit == state.pointer.commit:
                 raise
     raise AssertionError("the last attempt returns or raises")
@@ -53,7 +65,7 @@ def copy_down(remote: RemoteHome, folder: Path, *, replace: bool = False, thread
 
 def _copy(remote: RemoteHome, state: State, folder: Path, replace: bool, threads: int) -> Copied:
     files = remote.files(state)
-    _require_names(remote, files)
+    require_names(remote, files)
     size = sum(one.content.size for one in files.values())
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         moved, moved_bytes = _lay_out(remote, state, files, folder, {}, threads)
@@ -78,7 +90,12 @@ def _copy(remote: RemoteHome, state: State, folder: Path, replace: bool, threads
     return Copied(len(files), size, moved, moved_bytes, True)
 
 
-def _require_names(remote: RemoteHome, files: Mapping[str, Stored]) -> None:
+def require_names(remote: RemoteHome, files: Mapping[str, Stored]) -> None:
+    """Make sure that a list of files names none outside the home, nor what is a machine's own.
+
+    Raises:
+        InputError: It does.
+    """
     for name in files:
         parts = name.split("/")
         if (
@@ -105,10 +122,10 @@ def _lay_out(
     """
     make_folder(folder.parent)
     fetched = folder.parent / f".{folder.name}.copying"
-    fetched.mkdir(exist_ok=True)
+    fetched.mkdir(mode=0o700, exist_ok=True)
     try:
         with exclusive(fetched / "lock", f"copying {remote.name}", patience=0):
-            moved = _fetch(remote, files, fetched, own, threads)
+            moved = fetch(remote, files, fetched, own, threads)
             building = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".copying", dir=folder.parent))
             try:
                 _build(files, fetched, building)
@@ -127,14 +144,25 @@ def _lay_out(
     return moved
 
 
-def _fetch(
+def fetch(
     remote: RemoteHome,
     files: Mapping[str, Stored],
     fetched: Path,
     own: Mapping[str, Path],
     threads: int,
 ) -> tuple[int, int]:
-    """Have every content in a folder, under its hash; what an earlier copy fetched is not fetched again."""
+    """Have every content in a folder, under its hash; what is there, whole, is not fetched again.
+
+    Args:
+        remote: Where from.
+        files: What shall be there.
+        fetched: The folder.
+        own: Files on this machine that may hold some of it, by hash.
+        threads: How many requests go at once.
+
+    Returns:
+        How many contents were fetched, and their bytes.
+    """
     wanted: dict[str, tuple[Content, str]] = {}
     for name, one in files.items():
         wanted.setdefault(one.content.sha256, (one.content, name))

@@ -75,6 +75,8 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
         earlier: Ids of the writes before.
         files: The list of the home's files.
         sent: The list of contents that no home needs yet.
+        worker: Id of the folder that is worked on to become this home; empty where none is.
+        held: Who works there, since when; for people alone.
         format: How all this is laid out.
     """
 
@@ -85,6 +87,8 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
     earlier: tuple[str, ...] = ()
     files: Content | None = None
     sent: Content | None = None
+    worker: str = ""
+    held: str = ""
     format: int = FORMAT
 
 
@@ -272,4 +276,10 @@ def following(state: State) -> Pointer:
     earlier = (before.commit, *before.earlier)[:REMEMBERED] if before.commit else ()
     here = f"process {os.getpid()} on {this_machine().host}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Pointer(uuid4().hex, before.home, here, now, earlier, before.files, before.sent)
+    return msgspec.structs.replace(before, commit=uuid4().hex, by=here, at=now, earlier=earlier)
+
+
+def held(state: State, worker: str) -> Pointer:
+    """Return the pointer that follows one and says who works on the home; an empty worker gives it free."""
+    new = following(state)
+    return msgspec.structs.replace(new, worker=worker, held=f"{new.by} since {new.at}" if worker else "")

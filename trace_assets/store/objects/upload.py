@@ -17,7 +17,7 @@ from trace_assets.store.objects.bucket import PART_BYTES, SMALL_BYTES
 from trace_assets.store.objects.conditions import require_conditions
 from trace_assets.store.objects.copies import Copied, Known, at_rest, files_version, known_copies, note_copy
 from trace_assets.store.objects.home_files import HomeFile, home_files
-from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored, following
+from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored, following, held
 
 THREADS = 8
 NOTED_BYTES = 1 << 26
@@ -30,6 +30,7 @@ def copy_up(
     *,
     replace: bool = False,
     again: bool = False,
+    worker: str = "",
     threads: int = THREADS,
     noted_bytes: int = NOTED_BYTES,
 ) -> Copied:
@@ -40,19 +41,22 @@ def copy_up(
         remote: Where to.
         replace: Take the place of a home there that this one did not come from.
         again: Send everything, also what is said to be there.
+        worker: Who the home is held for while it is worked on, if it is; it is let go.
         threads: How many requests go at once.
         noted_bytes: After how many it is noted what was sent.
 
     Raises:
         InputError: The home is not whole, or another home lies there.
         Overtaken: Another wrote there meanwhile.
-        Unavailable: The store does not answer or keeps no conditions, or somebody works on the home.
+        Unavailable: The store does not answer or keeps no conditions, or somebody works on the home, here or
+            there.
     """
     with at_rest(home), tempfile.TemporaryDirectory(prefix="trace-copy-") as scratch:
         state = remote.state()
         known = known_copies(home.path).get(remote.name) or Known((), "")
         if state.tag is None:
             require_conditions(remote.bucket)
+        require_free(remote, state, worker)
         if state.holds_home and not replace and state.pointer.home not in known.commits:
             raise InputError(
                 f"{remote.name} holds a home that {home.path} did not come from, or that was written since "
@@ -61,13 +65,15 @@ def copy_up(
             )
         files = home_files(home.path, Path(scratch))
         if not again and _is_equal(files, remote.files(state)):
+            if state.pointer.worker:
+                remote.commit(state, held(state, ""), last=True)
             return Copied(len(files), _size(files), 0, 0, False)
         sending = _Sending(remote, state, {} if again else remote.contents(state), noted_bytes)
         sending.send(files, threads)
         _require_unchanged(home.path, files)
         stored = [Stored(name, sending.there[one.sha256], one.mode) for name, one in sorted(files.items())]
         listed = remote.send_list(stored)
-        new = following(sending.state)
+        new = held(sending.state, "")
         new = msgspec.structs.replace(new, home=new.commit, files=listed, sent=None)
         # Noted first: should the answer be lost, the home there is still known for this one's.
         version = files_version({name: one.sha256 for name, one in files.items()})
@@ -75,6 +81,20 @@ def copy_up(
         remote.commit(sending.state, new, last=True)
         note_copy(home.path, remote.name, Known((new.home,), version))
         return Copied(len(files), _size(files), sending.moved, sending.moved_bytes, True)
+
+
+def require_free(remote: RemoteHome, state: State, worker: str = "") -> None:
+    """Make sure that nobody else works on a home.
+
+    Raises:
+        Unavailable: Somebody does, or was killed at it.
+    """
+    if state.pointer.worker not in ("", worker):
+        raise Unavailable(
+            f"{remote.name} is being worked on by {state.pointer.held}: wait until that has ended. If it is "
+            f"gone for good, `trace home release {remote.name}` gives the home free; what it had not sent is "
+            "in its own folder alone."
+        )
 
 
 class _Sending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.store.objects.address import parse_address
+from trace_assets.system.object_address import parse_address
 
 
 @pytest.mark.parametrize("text", ["s3://bucket", "gs://my-bucket/a", "az://box/a/b=c/d.e_f+g-h"])
