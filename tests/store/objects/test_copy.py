@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import VARIABLES
 from tests.store.objects.homes import Watched, contents, make_home, remote, words_of, write
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, sync_lock
+from trace_assets.store.moving import to_database
 from trace_assets.store.objects import remote as remotes
 from trace_assets.store.objects.download import copy_down
 from trace_assets.store.objects.remote import Content, RemoteHome, Stored, following
 from trace_assets.store.objects.upload import copy_up
+from trace_assets.store.presence import withdraw
 
 
 def test_a_home_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -168,6 +171,23 @@ def test_a_home_that_cannot_be_written_to_can_be_copied(tmp_path: Path) -> None:
         assert copy_up(home, there).changed
     finally:
         home.path.chmod(0o755)
+
+
+def test_a_home_of_which_a_database_holds_a_part_is_not_copied(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = request.getfixturevalue("postgres")
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    home, there = make_home(tmp_path / "home"), remote()
+    copy_up(home, there)
+    to_database(home, server.database(), lambda: (0.0, 0))
+    write(home, "shop", "second")
+    with pytest.raises(InputError, match="trace cluster files"):
+        copy_up(home, there)
+    with pytest.raises(InputError, match="trace cluster files"):
+        copy_down(there, home.path, replace=True)
+    withdraw()
 
 
 def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trace_assets.errors import Unavailable
+from trace_assets.errors import InputError, Unavailable
 from trace_assets.store.content import text_version
+from trace_assets.store.database import database_of
 from trace_assets.store.files import Home, replacing_file
 from trace_assets.store.locks import exclusive, sync_lock
 from trace_assets.store.objects.home_files import COPIES
@@ -83,8 +84,14 @@ def at_rest(home: Home) -> Iterator[None]:
     """Keep syncs away from a home; one that cannot be written to has none.
 
     Raises:
+        InputError: A database holds a part of it.
         Unavailable: One is under way, here or on another machine.
     """
+    if database_of(home.path) is not None:
+        raise InputError(
+            f"a database holds the leases of {home.path}, what is due there and what was spent: a copy of "
+            "the folder would lack them. Run `trace cluster files` first."
+        )
     if not home.is_writable:
         yield
         return
