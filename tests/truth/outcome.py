@@ -11,6 +11,7 @@ from tests.truth.readings import TABLES
 from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
 from trace_assets.diagnosis.decisive import RULES as DECISIVE
+from trace_assets.diagnosis.demanded import Expected
 from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.expected.facts import Facts
@@ -58,20 +59,22 @@ class Tried:
 
     Attributes:
         analyst: Makes the analyst of a target; told the domain whose readings it must not have seen, or None,
-            and the target's policy as it is recorded.
+            the target's policy as it is recorded, and what its tasks demand.
         explainer: Explains failures.
         leave_out: Whether what was developed on a domain's readings is left out there.
     """
 
-    analyst: Callable[[str | None, str], Analyst]
+    analyst: Callable[[str | None, str, Expected], Analyst]
     explainer: Explainer = explain
     leave_out: bool = False
 
 
-def by_detectors(domain: str | None, policy: str = "") -> Analyst:
+def by_detectors(domain: str | None, policy: str = "", expected: Expected | None = None) -> Analyst:
     """Return the detectors, those that were not developed on a domain alone where one is named."""
     families = [one for one in FAMILIES if domain is None or held_out(one.name, "families", domain)]
-    return DetectorAnalyst(Discovery(), families=families, policy=policy)
+    if domain is not None and not held_out("demanded", "rules", domain):
+        expected = None
+    return DetectorAnalyst(Discovery(), families=families, policy=policy, expected=expected)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,8 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
         for row in counted
         if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
     }
-    analyst = tried.analyst(domain, Facts(trajectories, known.tasks).policy.text)
+    demands = {name: task.expected_actions for name, task in known.tasks.items() if task.has_expected}
+    analyst = tried.analyst(domain, Facts(trajectories, known.tasks).policy.text, demands)
     capabilities = analyst.discover([one for one in trajectories if one.trajectory_id in usable])
     labels = analyst.label([one.blind() for one in trajectories], capabilities)
     matrix = LabelMatrix.build(labels, counted, target)

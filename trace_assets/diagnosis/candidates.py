@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.contrast import can_be_tested
+from trace_assets.diagnosis.demanded import Expected, demanded
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Proposal
 from trace_assets.diagnosis.detectors.lineage import CHILDREN, joined, parents
 from trace_assets.diagnosis.label_matrix import CODES, LACKING, NA, NO_EVIDENCE, PRESENT, Codes
@@ -40,8 +41,16 @@ class Pool:
     evidence: NDArray[np.int32]
 
     @classmethod
-    def build(cls, corpus: Corpus, families: Sequence[Detector] = FAMILIES) -> Pool:
-        """Let families propose from blind transcripts, and label all of them with all proposals."""
+    def build(
+        cls, corpus: Corpus, families: Sequence[Detector] = FAMILIES, expected: Expected | None = None
+    ) -> Pool:
+        """Let families propose from blind transcripts, and label all of them with all proposals.
+
+        Args:
+            corpus: The transcripts.
+            families: Who proposes.
+            expected: What tasks demand, where it may be known: what accuses just that is left out.
+        """
         found = [
             (detector, proposal)
             for detector in families
@@ -56,6 +65,11 @@ class Pool:
                 codes[row, column] = CODES[finding.label]
                 if finding.label == "LACKING" and finding.evidence:
                     evidence[row, column] = min(finding.evidence)
+        right = np.array(
+            [not one for one in demanded(found, codes, corpus.transcripts, expected or {})], bool
+        )
+        found = [one for one, stays in zip(found, right, strict=True) if stays]
+        codes, evidence = codes[right], evidence[right]
         for detector, proposal, rows in parents(found, codes):
             code, places = joined(codes, evidence, rows)
             found.append((detector, proposal))

@@ -14,8 +14,10 @@ from pydantic import TypeAdapter
 
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.candidates import Pool
+from trace_assets.diagnosis.demanded import Expected
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
 from trace_assets.diagnosis.detectors.lineage import label_with
+from trace_assets.diagnosis.detectors.policy_text import shown_policy
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Label, Message, ProposedFinding, ToolSpec, Trajectory
@@ -38,6 +40,7 @@ class DetectorAnalyst:
         tools: The target's tools where they are known: says which of them write. Otherwise it is inferred.
         families: Who proposes; a part of the families shows what the others add.
         policy: What the agent was told to obey, where it is known: some families take their rules from it.
+        expected: What tasks demand, where it may be known: only for who proposes, never for who labels.
     """
 
     def __init__(
@@ -46,8 +49,10 @@ class DetectorAnalyst:
         tools: Sequence[ToolSpec] = (),
         families: Sequence[Detector] = FAMILIES,
         policy: str = "",
+        expected: Expected | None = None,
     ) -> None:
         self._section = section
+        self._expected = expected or {}
         self._policy = policy
         self._tools = tuple(tools)
         self._families = tuple(families)
@@ -119,11 +124,15 @@ class DetectorAnalyst:
 
     def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
         """Return all proposals with their labels on trajectories of one target, made without outcomes."""
-        return Pool.build(self.corpus(trajectories), self._families)
+        return Pool.build(self.corpus(trajectories), self._families, self._expected)
 
     def corpus(self, trajectories: Sequence[Trajectory]) -> Corpus:
-        """Return trajectories of one target as families see them: blind, beside tools and policy."""
-        return Corpus([Transcript(one.blind()) for one in trajectories], self._tools, self._policy)
+        """Return trajectories of one target as families see them: blind, beside tools and policy.
+
+        A policy that nobody records apart from the runs is the one that their system messages show.
+        """
+        policy = self._policy or shown_policy(trajectories)
+        return Corpus([Transcript(one.blind()) for one in trajectories], self._tools, policy)
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
         """Label every trajectory with every capability, in one pass.

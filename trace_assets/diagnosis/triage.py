@@ -28,6 +28,7 @@ from trace_assets.diagnosis.attribution.grading import (
 )
 from trace_assets.diagnosis.attribution.script import contradiction, denied_state, users_choice
 from trace_assets.diagnosis.attribution.simulator import never_stopped, out_of_part, stopped_first, stuck
+from trace_assets.diagnosis.attribution.strictness import another_look, literal_demand
 from trace_assets.diagnosis.attribution.told import told_otherwise, untold
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.records import Trajectory, Triage
@@ -46,6 +47,8 @@ RULES: tuple[Rule, ...] = (
     out_of_part,
     wrong_demand,
     superseded_step,
+    literal_demand,
+    another_look,
     never_stopped,
     users_choice,
     told_otherwise,

@@ -11,6 +11,7 @@ from trace_assets.assets.result import Figure
 from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import estimation_share
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.expected.diffs import in_deeds
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import Answers, ModelServer
@@ -27,6 +28,7 @@ from trace_assets.environments.contract.description import (
 from trace_assets.records import (
     ActionDiff,
     Capability,
+    ExpectedAction,
     Label,
     LackCause,
     LuckyPass,
@@ -49,6 +51,7 @@ def open_detectors(study: Study, target: str, *, proposing: bool = False) -> Det
 
     So with the policy; of a target that was never live it is the one that tasks record beside its runs.
     That one is read for proposals alone: tasks hold the ground truth, which whoever labels must not open.
+    So what they demand: no proposal may accuse just that.
     """
     if target == study.settings.targets.name:
         tools, policy = study.target.tools, study.target.policy
@@ -56,7 +59,14 @@ def open_detectors(study: Study, target: str, *, proposing: bool = False) -> Det
         known = read_description(study.home.descriptions, target)
         tools = known.tools.agent if known.tools_from == PLAYED else ()
         policy = known.policy or (_recorded_policy(study, target) if proposing else "")
-    return DetectorAnalyst(study.settings.discovery, tools=tools, policy=policy)
+    expected = _expected_of(study, target) if proposing else {}
+    return DetectorAnalyst(study.settings.discovery, tools=tools, policy=policy, expected=expected)
+
+
+def _expected_of(study: Study, target: str) -> dict[str, tuple[ExpectedAction, ...]]:
+    """Return the ground truth's calls of a target's tasks that have one, as detectors name deeds."""
+    told = (in_deeds(row) for row in study.store.read(Task) if row.target == target and row.has_expected)
+    return {row.task_id: row.expected_actions for row in told}
 
 
 def _recorded_policy(study: Study, target: str) -> str:

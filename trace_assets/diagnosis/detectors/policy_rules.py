@@ -14,9 +14,10 @@ from datetime import timedelta
 from typing import Any
 
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
-from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
+from trace_assets.diagnosis.detectors.policy_text import FORBIDS, OTHERWISE, PolicyText, clauses_of
 from trace_assets.diagnosis.detectors.values import categorical, time_of
 from trace_assets.diagnosis.detectors.verb_forms import (
+    GIVING,
     has_stem,
     is_deed,
     same_verb,
@@ -35,11 +36,12 @@ _ONLY_THOSE = re.compile(r"^only (.+?) (?:can|may|are|is|will)\b")
 _QUOTED = re.compile(r"['\"‘“]([^'\"’”]{2,40})['\"’”]")
 _NEGATED = re.compile(r"\b(not|no|never|without)\b|n't\b")
 _WORD = re.compile(r"[a-z]+")
+_LABEL = re.compile(r"([a-z]+(?: [a-z]+){1,2}): ")
+"""What a line is about, written before it: `change flights: ...`."""
 _TO = r"\b(?:to|into|for|with|as|by) (?:the |a |an )?{}\b"
 """How a sentence says what something is changed to, or done with."""
 _GENERIC = frozenset({"make", "create", "add", "set", "place", "submit", "open", "do", "post", "put", "send"})
 """Verbs that say nothing of what is done: the thing does."""
-_GIVING = frozenset({"give", "grant", "hand", "issue", "offer", "pay", "provide", "send"})
 _GETS = re.compile(r"\b(?:get|gets|receive|receives|entitled to|eligible for)\b")
 """What somebody does to whom something is given."""
 _MOST = re.compile(
@@ -171,6 +173,7 @@ def bans(
     values: Mapping[str, Collection[str]],
     given: Mapping[str, Collection[str]] | None = None,
     optional: Collection[str] = (),
+    tools: Iterable[str] = (),
 ) -> list[Ban]:
     """Return what a policy forbids to do with a tool, by a value of the object's record.
 
@@ -181,6 +184,7 @@ def bans(
         given: By argument, the values that the tool is called with: a sentence that names one of them, beside
             one of a record, forbids only calls with it.
         optional: Fields that only some of the records have: that one has it may be what forbids.
+        tools: All that change something: what stands under another one's label is not about this one.
 
     >>> said = "Shipped orders cannot be cancelled. Bills can only be paid if the status is 'open'."
     >>> text = PolicyText(said)
@@ -192,6 +196,10 @@ def bans(
     >>> [one] = bans(text, "switch_account", {"kind": ["trade"]}, {"plan": ["Family", "Night"]})
     >>> [one.forbids({"kind": "trade"}, {"plan": plan}) for plan in ("Family", "Night")]
     [True, False]
+    >>> text = PolicyText("Change seats: cheap trips cannot be changed.")
+    >>> own = ["change_trip_seats", "change_trip_names"]
+    >>> [len(bans(text, one, {"fare": ["cheap"]}, tools=own)) for one in own]
+    [1, 0]
     """
     known = {
         field: {spoken(value) for value in own if categorical(value) and len(value) > 2}
@@ -205,7 +213,13 @@ def bans(
     for sentence in policy.sentences:
         if not (_speaks_of(sentence, tool) or speaks_of_change(sentence.text, tool, given or ())):
             continue
+        if OTHERWISE.match(sentence.text) or _is_anothers(sentence, tool, tools):
+            continue  # what it says holds only where the sentence before it does not
         told = _only(sentence.text)
+        if (only := _ONLY_IF.search(sentence.text)) and any(
+            _named(sentence.text[: only.start()], known, False, tool)
+        ):
+            continue  # it is about some of the objects, and which these are the rule could not say
         if told is not None:
             found += [Ban(sentence.text, *one, only=True) for one in _named(told, known, True, tool)]
             found += [Ban(sentence.text, *one, only=True) for one in _switched(told, values)]
@@ -536,19 +550,32 @@ def _speaks_of(sentence: Sentence, tool: str) -> bool:
     thing = not about or any(_has(sentence.words, one) or _has(heading, one) for one in about)
     if is_deed(tool, sentence.words):
         return thing or any(same_verb(verb, word) for word in heading)
-    if (verb in _GENERIC or (verb in _GIVING and _GETS.search(sentence.text))) and about:
+    if (verb in _GENERIC or (verb in GIVING and _GETS.search(sentence.text))) and about:
         return all(_has(sentence.words, one) for one in about)
     return bool(about) and any(same_verb(verb, word) for word in heading) and _has(sentence.words, about[-1])
+
+
+def _is_anothers(sentence: Sentence, tool: str, tools: Iterable[str]) -> bool:
+    """Tell whether a sentence stands behind a label or a heading of a thing that only others act on."""
+    label = _LABEL.match(sentence.text)
+    for words in (_WORD.findall(one) for one in ((label.group(1) if label else ""), sentence.heading)):
+        if any(_has(words, thing) for thing in things(tool)):
+            return False
+        others = (other for other in tools if same_verb(verb_of(other), verb_of(tool)))
+        if any(_has(words, thing) for other in others for thing in things(other)):
+            return True
+    return False
 
 
 def _only(text: str) -> str | None:
     """Return the condition under which alone something is allowed, None when no such thing is said."""
     if (those := _ONLY_THOSE.search(text)) is not None:
         return those.group(1)
-    if (condition := _ONLY_IF.search(text)) is not None:
-        return condition.group(1)
-    if re.search(r"\bonly\b", text) and (condition := _IF_ONLY.search(text)) is not None:
-        return condition.group(1)
+    for clause in clauses_of(text):
+        if (condition := _ONLY_IF.search(clause)) is not None:
+            return condition.group(1)
+        if re.search(r"\bonly\b", clause) and (condition := _IF_ONLY.search(clause)) is not None:
+            return condition.group(1)
     return None
 
 

@@ -7,6 +7,7 @@ English only; a policy in another language gives no rules.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -22,7 +23,16 @@ from trace_assets.diagnosis.detectors.policy_lines import (
     sentences_of,
 )
 from trace_assets.diagnosis.detectors.values import time_of
-from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, same_verb, speaks_of, things, verb_of
+from trace_assets.diagnosis.detectors.verb_forms import (
+    GIVING,
+    WORD,
+    has_stem,
+    is_deed,
+    same_verb,
+    speaks_of,
+    things,
+    verb_of,
+)
 from trace_assets.records import Trajectory
 
 _SAYS_NOW = (
@@ -58,6 +68,21 @@ _ALLOWS = re.compile(r"\b(can|may|only|must|should|allowed)\b")
 _AFTER = re.compile(r"\b(?:after|once)\b([^.;]*)")
 _WITHOUT = re.compile(r"\bwithout changing (?:the |its |their )?([^.;:]*)")
 _TALKS = re.compile(r"\b(?:ask|tell|inform|remind|respond to) (?:the |a )?(?:user|customer)s?\b")
+OTHERWISE = re.compile(
+    r"^(?:otherwise|else|in (?:all|any) other cases?|in every other case|if not)\b[,:]?\s*"
+)
+"""How a sentence begins that holds only where the one before it does not."""
+_NEXT_CLAUSE = re.compile(
+    r"(?:,\s*(?:and|but|while|whereas)|;|\s(?:and|but|while|whereas))\s+"
+    r"(?=[^,;.]{3,60}?\b(?:can|may|must|should|cannot)\b)"
+)
+_MAY_BE = re.compile(
+    r"(?P<subject>[^,;:]+?) (?:can|may) (?P<how>always|only)? ?(?:also )?"
+    r"be (?P<done>[a-z]+(?:ed|en|t))\b(?P<told>.*)"
+)
+_SHOWN = 0.9
+"""Share of the runs with a system message that a line must have been shown in to be of the policy."""
+_IS_JSON = re.compile(r"\s*[\[{]\s*[\[{\"]")
 _LIKE = 0.5
 """How alike two sentences must be to be two cases of one rule."""
 
@@ -151,7 +176,31 @@ class PolicyText:
                     continue
                 listed = takewhile(ITEM.match, dropwhile(lambda one: not one, lines[place + 1 :]))
                 return [ITEM.sub("", one).strip() for one in listed]
-        return []
+        return self._any_of_in_prose(tool)
+
+    def _any_of_in_prose(self, tool: str) -> list[str]:
+        """Return what `any_of` does where one sentence says it and the next one goes on with `otherwise`."""
+        verb, acted = verb_of(tool), things(tool)
+        found: list[str] = []
+        chained = False
+        for number, one in enumerate(self.sentences):
+            about = (
+                not acted
+                or any(has_stem(one.words, thing) for thing in acted)
+                or any(same_verb(verb, word) for word in WORD.findall(one.heading))
+            )
+            following = self.sentences[number + 1].text if number + 1 < len(self.sentences) else ""
+            goes_on = bool(OTHERWISE.match(following))
+            allowed = [_allowance(part, verb) for part in clauses_of(one.text)] if about else []
+            if not (chained or goes_on) or not any(allowed):
+                if chained:
+                    return []
+                continue
+            found += [condition for conditions in allowed for condition in conditions]
+            chained = goes_on
+            if not chained:
+                break
+        return found if len(found) > 1 else []
 
     @cached_property
     def sentences(self) -> list[Sentence]:
@@ -228,9 +277,67 @@ class PolicyText:
             if clause is None or not _ALLOWS.search(allowed):
                 continue
             before = _done_tools(clause.group(1), tool, known)
-            if before and all(has_stem(WORD.findall(allowed), word) for word in acted):
+            words = WORD.findall(allowed)
+            if before and _is_said(tool, words) and all(has_stem(words, word) for word in acted):
                 rules.append(After(sentence.text, before, _telling(sentence, about)))
         return rules
+
+
+def clauses_of(sentence: str) -> list[str]:
+    """Return the parts of a sentence that each say of something what may be done with it.
+
+    >>> clauses_of("flights can be moved only if they are insured and paid, and cars can always be moved.")
+    ['flights can be moved only if they are insured and paid', 'cars can always be moved.']
+    """
+    return [part.strip() for part in _NEXT_CLAUSE.split(sentence)]
+
+
+def _allowance(clause: str, verb: str) -> list[str]:
+    """Return the conditions of which any allows what a verb does; none where a clause does not say so.
+
+    >>> _allowance("all trips can be cancelled within 24 hours of booking, or if they were moved", "cancel")
+    ['within 24 hours of booking', 'they were moved']
+    >>> _allowance("otherwise, cheap trips can be cancelled only if they are insured", "cancel")
+    ['they are insured']
+    >>> [_allowance(f"trips can {one}be cancelled.", "cancel") for one in ("always ", "")]
+    [['trips'], []]
+    """
+    found = _MAY_BE.match(OTHERWISE.sub("", clause).strip(" ."))
+    if found is None or FORBIDS.search(clause) or not same_verb(verb, found["done"]):
+        return []
+    told = found["told"].strip(" ,")
+    if not told:
+        return [found["subject"].strip()] if found["how"] == "always" else []
+    parts = [part.strip(" ,") for part in re.split(r",? \bor\b ", told)]
+    return [re.sub(r"^(?:only )?(?:if|when|while|where) ", "", part) for part in parts if part]
+
+
+def shown_policy(trajectories: Sequence[Trajectory]) -> str:
+    """Return what the system messages of a target's runs say alike: the policy that their agents were shown.
+
+    What differs from run to run (a request, a date, a name) is no rule of the domain, so only lines are kept
+    that nearly all runs with a system message were shown. Lines that are JSON, such as lists of tools, say
+    nothing to readers of sentences.
+
+    Args:
+        trajectories: Of one target, blind or not.
+
+    Returns:
+        Lines of the system message that most runs begin with, in its order; empty where runs have none.
+    """
+    texts = [
+        "\n".join(
+            one.content for one in takewhile(lambda said: said.role == "system", run.messages) if one.content
+        )
+        for run in trajectories
+    ]
+    texts = [text for text in texts if text]
+    if not texts:
+        return ""
+    counted = Counter(line for text in texts for line in set(text.splitlines()))
+    often = max(Counter(texts).items(), key=lambda pair: (pair[1], pair[0]))[0]
+    kept = (line for line in often.splitlines() if counted[line] >= _SHOWN * len(texts))
+    return "\n".join(line for line in kept if not _IS_JSON.match(line))
 
 
 def addresses_nobody(policy: str, runs: Sequence[Trajectory]) -> bool:
@@ -242,6 +349,14 @@ def addresses_nobody(policy: str, runs: Sequence[Trajectory]) -> bool:
     if not runs or not _TALKS.search(policy.lower()):
         return False
     return not any(sum(one.role == "user" and bool(one.content) for one in run.messages) > 1 for run in runs)
+
+
+def _is_said(tool: str, words: Sequence[str]) -> bool:
+    """Tell whether some words say what a tool does; a voucher that is sent may be offered or granted."""
+    giving = (verb for verb in GIVING if same_verb(verb_of(tool), verb))
+    return is_deed(tool, words) or (
+        next(giving, None) is not None and any(same_verb(verb, word) for verb in GIVING for word in words)
+    )
 
 
 def _telling(sentence: Sentence, about: Sequence[Sentence]) -> frozenset[tuple[str, str]]:

@@ -28,6 +28,8 @@ _ALIKE: tuple[frozenset[str], ...] = (
     frozenset({"enroll", "register"}),
 )
 """Verbs that policies and tools use for one thing."""
+GIVING = frozenset({"give", "grant", "hand", "issue", "offer", "pay", "provide", "send"})
+"""What is said of somebody who gets something."""
 _IRREGULAR = {
     "buy": ("bought",),
     "give": ("gave", "given"),

@@ -140,7 +140,7 @@ def _of_bans(corpus: Corpus, tool: str, records: list[Observation]) -> Iterator[
         for field, value in one.fields.items():
             values.setdefault(field, set()).add(value)
     optional = optional_fields(one.fields for one in records)
-    for ban in bans(corpus.policy, tool, values, corpus.given_to(tool), optional):
+    for ban in bans(corpus.policy, tool, values, corpus.given_to(tool), optional, corpus.mutating):
         said = " or ".join(ban.values)
         words = (
             f"unless its {noun(ban.field)} is {said}" if ban.only else f"when its {noun(ban.field)} is {said}"

@@ -21,6 +21,7 @@ class Doubt(NamedTuple):
         detail: One sentence for a person.
         places: Which expected writes it concerns, counted among the expected writes; empty: all.
         arguments: Which of their arguments; empty: the whole call.
+        reading: The tool and the policy's words that were held against it; empty where it rests on none.
     """
 
     grade: Grade
@@ -28,6 +29,7 @@ class Doubt(NamedTuple):
     detail: str
     places: tuple[int, ...] = ()
     arguments: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()
 
 
 Doubter = Callable[[Facts, str], Iterator[Doubt]]

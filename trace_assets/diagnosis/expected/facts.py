@@ -14,7 +14,7 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses
 from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits, optional_fields
-from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
+from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody, shown_policy
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import flat, leaves, outermost, records_in, scalars_of
 from trace_assets.diagnosis.detectors.write_against_policy import is_shown
@@ -63,7 +63,8 @@ class Facts:
     @cached_property
     def policy(self) -> PolicyText:
         """The domain's policy; empty where none is recorded, or where it is not the one that was followed."""
-        text = next((task.domain_policy for task in self.tasks.values() if task.domain_policy), "")
+        recorded = (task.domain_policy for task in self.tasks.values() if task.domain_policy)
+        text = next(recorded, "") or shown_policy(self.runs)
         return PolicyText("" if addresses_nobody(text, self.runs[:20]) else text)
 
     def expected_writes(self, task_id: str) -> list[tuple[int, ExpectedAction]]:
@@ -141,7 +142,7 @@ class Facts:
         """Return what the policy forbids to do with a tool, by values that records have."""
         if tool not in self._bans:
             self._bans[tool] = bans(
-                self.policy, tool, self.values, self.given[tool], optional_fields(self._records)
+                self.policy, tool, self.values, self.given[tool], optional_fields(self._records), self.writes
             )
         return self._bans[tool]
 

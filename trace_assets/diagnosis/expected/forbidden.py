@@ -37,7 +37,7 @@ def protected_field(facts: Facts, task_id: str) -> Iterator[Doubt]:
             if values and normal(record[field]) not in values:
                 before = f"{spoken(field)} from {record[field]}"
                 detail = f"{action.name} is to change the {before}, but the policy says: '{sentence}'"
-                yield Doubt("wrong", "protected_field", detail, (place,))
+                yield Doubt("wrong", "protected_field", detail, (place,), reading=(action.name, sentence))
                 break
 
 
@@ -91,7 +91,7 @@ def past_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
                     f"{action.name} is to be called on what has {spoken(path)} {value}, before {today}, but "
                     f"the policy says: '{sentence.text}'"
                 )
-                yield Doubt("wrong", "past_object", detail, (place,))
+                yield Doubt("wrong", "past_object", detail, (place,), reading=(action.name, sentence.text))
                 break
 
 
@@ -110,7 +110,8 @@ def missing_prerequisite(facts: Facts, task_id: str) -> Iterator[Doubt]:
                     f"{action.name} is expected without any of {others} before it, but the policy says: "
                     f"'{rule.sentence}'"
                 )
-                yield Doubt("wrong", "missing_prerequisite", detail, (place,))
+                reading = (action.name, rule.sentence)
+                yield Doubt("wrong", "missing_prerequisite", detail, (place,), reading=reading)
                 break
 
 
@@ -146,7 +147,7 @@ def banned_object(facts: Facts, task_id: str) -> Iterator[Doubt]:
                     f"{action.name} is to be called on what has {spoken(ban.field)} "
                     f"{fields[ban.field]!r}, but the policy says: '{ban.sentence}'"
                 )
-                yield Doubt("wrong", "banned_object", detail, (place,))
+                yield Doubt("wrong", "banned_object", detail, (place,), reading=(action.name, ban.sentence))
                 break
 
 
@@ -162,7 +163,7 @@ def beyond_limit(facts: Facts, task_id: str) -> Iterator[Doubt]:
                     f"{action.name} is to be called with {spoken(name)} {shown}, but the policy says: "
                     f"'{most.sentence}'"
                 )
-                yield Doubt("wrong", "beyond_limit", detail, (place,), (name,))
+                yield Doubt("wrong", "beyond_limit", detail, (place,), (name,), (action.name, most.sentence))
                 break
 
 
@@ -188,7 +189,7 @@ def no_condition_holds(facts: Facts, task_id: str) -> Iterator[Doubt]:
         ):
             continue
         detail = f"{action.name} is expected, but none of the policy's conditions holds: {'; '.join(listed)}"
-        yield Doubt("wrong", "no_condition_holds", detail, (place,))
+        yield Doubt("wrong", "no_condition_holds", detail, (place,), reading=(action.name, "; ".join(listed)))
 
 
 def clauses_broken(facts: Facts, task_id: str) -> Iterator[Doubt]:
@@ -211,7 +212,7 @@ def clauses_broken(facts: Facts, task_id: str) -> Iterator[Doubt]:
             f"{action.name} is to be called on what has {shown}, but the policy says: "
             f"'{' '.join(rule.sentences)}'"
         )
-        yield Doubt("wrong", "clauses_broken", detail, (place,))
+        yield Doubt("wrong", "clauses_broken", detail, (place,), reading=(action.name, rule.words))
 
 
 def outside_window(facts: Facts, task_id: str) -> Iterator[Doubt]:
@@ -229,7 +230,9 @@ def outside_window(facts: Facts, task_id: str) -> Iterator[Doubt]:
                     f"{action.name} is to be called on what has {spoken(field)} {fields[field]}, on {now}, "
                     f"but the policy says: '{window.sentence}'"
                 )
-                yield Doubt("wrong", "outside_window", detail, (place,))
+                yield Doubt(
+                    "wrong", "outside_window", detail, (place,), reading=(action.name, window.sentence)
+                )
                 break
 
 
@@ -242,7 +245,7 @@ def banned_value(facts: Facts, task_id: str) -> Iterator[Doubt]:
                     f"{action.name} is to be called with {spoken(ban.argument)} "
                     f"{action.arguments[ban.argument]!r}, but the policy says: '{ban.sentence}'"
                 )
-                yield Doubt("wrong", "banned_value", detail, (place,))
+                yield Doubt("wrong", "banned_value", detail, (place,), reading=(action.name, ban.sentence))
                 break
 
 

@@ -43,6 +43,10 @@ MIN_RUNS = 3
 """Runs of a task, by at least two policies, from which it says something that none passed."""
 CHANCE = 0.05
 """Chance that none would pass, by each policy's own pass rate, below which the task is suspected."""
+MISREAD = 0.2
+"""Share of the tasks that want a tool, from which what the policy says of it must have been misread..."""
+MISREAD_BY = 4
+"""... when at least so many of them break it."""
 GRANTED = 0.8
 """Share of the other tasks whose instruction names a quantity, from which each should."""
 
@@ -193,14 +197,43 @@ DOUBTERS: tuple[Doubter, ...] = (
 
 
 def doubts(facts: Facts, doubters: Sequence[Doubter] = DOUBTERS) -> dict[str, list[Doubt]]:
-    """Return by task id what is said against it; tasks nobody doubts are missing."""
+    """Return by task id what is said against it; tasks nobody doubts are missing.
+
+    A sentence of the policy that many tasks break has been misread, or does not mean what it says: what
+    rests on it is no more than a suspicion.
+    """
     found: dict[str, list[Doubt]] = defaultdict(list)
     for task_id, task in facts.tasks.items():
         if task.has_expected:
             for doubter in doubters:
                 found[task_id] += doubter(facts, task_id)
             facts.forget(task_id)
-    return {task_id: own for task_id, own in found.items() if own}
+    misread = _misread(facts, found)
+    return {
+        task_id: [one._replace(grade="suspected") if one.reading in misread else one for one in own]
+        for task_id, own in found.items()
+        if own
+    }
+
+
+def _misread(facts: Facts, found: Mapping[str, Sequence[Doubt]]) -> set[tuple[str, ...]]:
+    """Return the readings of the policy (tool, sentence) that too many of the tasks break that want the tool.
+
+    Ground truths are wrong here and there; a rule that a good part of them breaks is not the rule.
+    """
+    wanted = Counter(
+        tool
+        for task_id in facts.tasks
+        for tool in {action.name for _, action in facts.expected_writes(task_id)}
+    )
+    broken = Counter(
+        reading for own in found.values() for reading in {one.reading for one in own if one.reading}
+    )
+    return {
+        reading
+        for reading, n in broken.items()
+        if reading and n >= MISREAD_BY and n > MISREAD * wanted[reading[0]]
+    }
 
 
 def suspect_tasks(
