@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody
+from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody, shown_policy
 from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
 from trace_assets.records import Check, ExpectedAction, Message, SuspectTask, Task, ToolCall, Trajectory
@@ -227,6 +227,30 @@ def test_what_the_policy_allows_only_after_something_else() -> None:
     assert suspects(runs, task(voucher, told=cancelled)) == []
 
 
+@pytest.mark.parametrize(
+    ("broken", "kept", "grade"),
+    [
+        (3, 0, "wrong"),  # some ground truths are wrong
+        (4, 0, "suspected"),  # so many break it: it was misread
+        (4, 16, "wrong"),  # a fifth of those that want it does not break the rule itself
+        (5, 16, "suspected"),
+    ],
+)
+def test_a_rule_that_many_tasks_break_was_misread(broken: int, kept: int, grade: str) -> None:
+    tasks: dict[str, Task] = {}
+    runs = []
+    for number in range(broken + kept):
+        voucher = want("send_voucher", member_id=f"m_{number}")
+        first = [] if number < broken else [want("update_booking", booking_id=f"B-{number}")]
+        told = "You complain about a crowded course."
+        tasks |= task(*first, voucher, name=f"gym/{number}", told=told)
+        runs.append(
+            run(("update_booking", {"booking_id": "B-9"}, "{}"), task=f"gym/{number}", name=f"r{number}")
+        )
+    found = [(one.rule, one.grade) for one in suspect_tasks(runs, tasks)]
+    assert found == [("missing_prerequisite", grade)] * broken
+
+
 def test_a_demand_that_the_tool_refuses() -> None:
     tried = run(
         ("cancel_course", {"course_id": "C-101"}, "Error: courses of this kind cannot be cancelled", True)
@@ -302,3 +326,39 @@ def test_a_policy_in_another_language_gives_its_date_and_no_rules() -> None:
         frozenset(),
         "",
     )
+
+
+SYSTEM = "You serve a gym.\nThe current date is 2031-03-10.\nA course that is over cannot be cancelled."
+
+
+def shown(*texts: str | None) -> str:
+    runs = []
+    for number, text in enumerate(texts):
+        one = run(name=f"r{number}")
+        head = (Message(role="system", content=text),) if text is not None else ()
+        runs.append(one.model_copy(update={"messages": (*head, *one.messages)}))
+    return shown_policy(runs)
+
+
+def test_the_policy_that_nobody_records_is_what_system_messages_say_alike() -> None:
+    assert shown(SYSTEM, SYSTEM) == SYSTEM
+    assert shown(SYSTEM, None, SYSTEM) == SYSTEM, "runs without one say nothing against it"
+    assert shown(None, None) == "" and shown() == ""
+    own = [f"{SYSTEM}\nThe member is m_{number}." for number in range(10)]
+    assert shown(*own) == SYSTEM, "what differs from run to run is no rule"
+    assert shown(*own[:9], "Be brief.") == SYSTEM, "nine of ten"
+    assert shown(*own[:8], "Be brief.", "Be kind.") == "", "eight of ten"
+    tools = f'{SYSTEM}\n[{{"name": "get_course"}}]\n  {{"type": "function"}}'
+    assert shown(tools, tools) == SYSTEM, "lists of tools are no sentences"
+
+
+def test_doubts_rest_on_the_policy_that_runs_show() -> None:
+    record = '{"course_id": "C-101", "begins": "2031-03-02", "ends": "2031-03-05"}'
+    one = run(("get_course", {"course_id": "C-101"}, record))
+    head = Message(role="system", content=POLICY)
+    with_head = one.model_copy(update={"messages": (head, *one.messages)})
+    silent = task(CANCEL, policy="")
+    assert (
+        suspects([with_head], silent) == suspects([one], task(CANCEL)) == [("gym/1", "wrong", "past_object")]
+    )
+    assert suspects([one], silent) == []

@@ -24,6 +24,17 @@ VALUES = {"state": ["open", "closed", "half open"], "kind": ["guest", "staff"]}
         ("Closed lockers cannot be cleaned.", set()),  # another verb
         ("Even closed lockers cannot be rented.", set()),  # said of all
         ("Lockers cannot be rented on Sundays.", set()),  # names no value
+        # What is allowed under a condition is not forbidden, and what another clause allows is no condition.
+        (
+            "Otherwise, closed lockers cannot be rented.",
+            set(),
+        ),  # only where the sentence before does not hold
+        ("Closed lockers can be rented only if their state was open before.", set()),  # of closed ones alone
+        ("Lockers can be rented only if paid, and closed lockers can always be rented.", set()),
+        (
+            "Lockers can be rented only if their state is open, and the fee can be waived.",
+            {"closed", "half open"},
+        ),
     ],
 )
 def test_what_is_forbidden_by_a_value(sentence: str, forbidden: set[str]) -> None:
@@ -54,3 +65,54 @@ def test_what_is_forbidden_by_a_value(sentence: str, forbidden: set[str]) -> Non
 def test_what_goes_beyond_a_number(sentence: str, arguments: dict[str, object], broken: str | None) -> None:
     found = [most.broken_by(arguments) for most in limits(PolicyText(sentence), "rent_locker")]
     assert next((name for name in found if name), None) == broken
+
+
+PROSE = (
+    "# Rent locker\nAll lockers can be rented within 24 hours of booking, or if the hall was closed. "
+    "Otherwise, guest lockers can be rented only if a deposit was paid and it is valid, and staff lockers can always be "
+    "rented. Be strict."
+)
+
+
+def test_conditions_that_go_on_with_otherwise_are_one_list() -> None:
+    assert PolicyText(PROSE).any_of("rent_locker") == [
+        "within 24 hours of booking",
+        "the hall was closed",
+        "a deposit was paid and it is valid",
+        "staff lockers",
+    ]
+    assert PolicyText(PROSE).any_of("book_locker") == [], "booking is only what time is counted from"
+    assert PolicyText(PROSE).any_of("clean_locker") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Lockers can be rented if paid. Staff lockers can always be rented.",  # two rules
+        "Lockers can be rented if paid. Otherwise, ask the manager.",  # what else is allowed is not said so
+        "Lockers cannot be rented if broken. Otherwise, lockers can be rented if paid.",  # a ban comes first
+        "Lockers can be rented. Otherwise, lockers can be rented if paid.",  # without a condition
+    ],
+)
+def test_what_is_no_list_of_conditions(text: str) -> None:
+    assert PolicyText(text).any_of("rent_locker") == []
+
+
+def test_what_stands_under_anothers_label_or_heading_is_not_about_a_tool() -> None:
+    tools = ["change_locker_code", "change_locker_owner"]
+    for text in (
+        "Change code: closed lockers cannot be changed.",
+        "# Code\nClosed lockers cannot be changed.",
+    ):
+        found = [bool(bans(PolicyText(text), one, VALUES, tools=tools)) for one in tools]
+        assert found == [True, False], text
+    own = "Change lockers: closed lockers cannot be changed."
+    assert all(bans(PolicyText(own), one, VALUES, tools=tools) for one in tools)
+
+
+def test_only_the_deed_that_a_sentence_names_must_wait() -> None:
+    text, writes = PolicyText("Only close an account after recording the payment."), ["record_payment"]
+    assert [one.before for one in text.only_after("close_account", writes)] == [frozenset(writes)]
+    assert text.only_after("open_account", writes) == text.only_after("cancel_account", writes) == []
+    gift = PolicyText("If a guest asks you can offer a voucher after paying the bill.")
+    assert gift.only_after("send_voucher", ["pay_bill"]), "who offers a voucher sends it"

@@ -1,0 +1,87 @@
+"""Judges that want one form of what is right: a number's signs, or one look of several. On a gym."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.diagnosis.test_expected import run, task, want
+from trace_assets.diagnosis.triage import triage
+from trace_assets.records import Check, ExpectedAction, Message, Trajectory, Triage
+
+LOOK = want("get_member", member_id="m_17")
+
+
+def told(text: str, *checks: Check) -> Trajectory:
+    one = run(checks=checks)
+    messages = (one.messages[0], Message(role="assistant", content=text), *one.messages[1:])
+    return one.model_copy(update={"messages": messages, "n_messages": len(messages)})
+
+
+def ruling(one: Trajectory, *actions: ExpectedAction) -> Triage:
+    (row,) = triage([one], tasks=task(*actions))
+    return row
+
+
+def asked_for(detail: str, passed: bool | None = False, kind: str = "communicate") -> Check:
+    return Check.model_validate(
+        {"name": f"{kind}/{detail}", "kind": kind, "passed": passed, "detail": detail}
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("960.0", "That comes to $960 for two nights."),
+        ("960.0 | Information '960.0' not communicated.", "That comes to $960."),
+        ("1250", "In all 1,250.00 euros."),
+        ("$54.2", "It is 54.20 in all."),
+    ],
+)
+def test_a_number_told_in_other_signs_was_told(wanted: str, said: str) -> None:
+    found = ruling(told(said, asked_for(wanted)))
+    assert (found.fault, found.rule, found.evidence) == ("ground_truth", "literal_demand", (1,))
+
+
+@pytest.mark.parametrize(
+    ("said", "checks"),
+    [
+        ("That comes to $690.", [asked_for("960.0")]),  # another number
+        ("Your booking 960-1 stands.", [asked_for("960.0")]),  # part of a name
+        ("It is version 9.960.1 of the rules.", [asked_for("960.0")]),
+        ("It is not available.", [asked_for("unavailable")]),  # words are not read
+        ("That comes to $960.", [asked_for("960.0"), asked_for("Tuesday")]),  # something else is missing too
+        ("That comes to $960.", [asked_for("960.0"), asked_for("db", kind="state")]),  # and so is the state
+        ("That comes to $960.", [asked_for("960.0"), asked_for("judge", None, "judge")]),  # one did not run
+    ],
+)
+def test_what_was_not_told_is_the_agents(said: str, checks: Sequence[Check]) -> None:
+    assert ruling(told(said, *checks)).rule != "literal_demand"
+
+
+def looked(*calls: tuple[str, dict[str, str], str], checks: Sequence[Check] = ()) -> Trajectory:
+    return run(*calls, checks=tuple(checks) or (asked_for("get_member", kind="action"),))
+
+
+def test_the_same_thing_seen_by_another_look_was_seen() -> None:
+    found = ruling(looked(("find_visits", {"member_id": "m_17"}, '{"visits": 3}')), LOOK)
+    assert (found.fault, found.rule, found.evidence) == ("ground_truth", "another_look", (1,))
+    shown = looked(("list_members", {}, '[{"member_id": "m_17"}]'))
+    assert ruling(shown, LOOK).rule == "another_look", "the object stands in the result"
+    number = want("get_member", member_id="20209900")
+    by_number = looked(("find_visits", {"card": "20209900"}, '{"visits": 3}'))
+    assert ruling(by_number, number).rule == "another_look", "a long number names a thing as well"
+
+
+def test_a_look_that_was_not_made_at_all_is_the_agents() -> None:
+    other = looked(("find_visits", {"member_id": "m_18"}, '{"visits": 3}'))
+    assert ruling(other, LOOK).fault == "agent", "another member"
+    assert ruling(looked(), LOOK).fault == "agent", "no look at all"
+    state = [asked_for("get_member", kind="action"), asked_for("db", kind="state")]
+    seen = ("find_visits", {"member_id": "m_17"}, '{"visits": 3}')
+    assert ruling(looked(seen, checks=state), LOOK).fault == "agent", "the state is wrong too"
+    made = looked(("get_member", {"member_id": "m_17"}, '{"visits": 3}'))
+    assert ruling(made, LOOK).rule != "another_look", "the look was made: something else failed"
+    writes = want("cancel_course", course_id="C-101")
+    assert ruling(looked(seen), LOOK, writes).fault == "agent", "and a change is missing"
