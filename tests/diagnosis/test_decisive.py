@@ -62,6 +62,17 @@ def test_what_passed_runs_do_unharmed_decides_nothing_unless_a_lack_names_it() -
     assert found(one, good, rules=RULES - {"harmless"}) == 1
 
 
+def test_what_is_harmless_in_one_argument_is_not_so_in_another() -> None:
+    wanted = task((ExpectedAction(name="refund_item", arguments={"order": "K4821", "sum": 5, "note": "a"}),))
+    good = run("g", ASK, call("refund_item", order="K4821", sum=5, note="b"), success=True)
+    paid = run("r", ASK, call("refund_item", order="K4821", sum=9, note="a"), agent("done"))
+    assert found(paid, good, tasks=wanted) == 1, "another sum: passed runs only word the note otherwise"
+    both = run("r", ASK, call("refund_item", order="K4821", sum=9, note="c"), agent("done"))
+    assert found(both, good, tasks=wanted) == 1
+    noted = run("r", ASK, call("refund_item", order="K4821", sum=5, note="c"), agent("done"))
+    assert found(noted, good, tasks=wanted) == 3
+
+
 def test_without_expected_actions_the_call_that_a_lack_names_decides() -> None:
     one = run("r", ASK, READ, CANCEL, agent("done"))
     assert found(one, tasks={}) == 5

@@ -81,8 +81,8 @@ class Decisive:
             accused = {index for index, _ in named}
             wrong = [
                 index
-                for kind, tool, index in self._wrong(one)
-                if index in accused or (kind, tool) not in self._harmless
+                for row, index in self._wrong(one)
+                if index in accused or not self._harmless.issuperset(_parts(row))
             ]
             if wrong:
                 return min(wrong)
@@ -119,29 +119,37 @@ class Decisive:
         expected = self._expected(one)
         return [] if expected is None else differences(one, self._transcript(one), expected, self._writes)
 
-    def _wrong(self, one: Trajectory) -> list[tuple[str, str, int]]:
-        """Return (kind, tool, message) of the agent's changes that are not as expected."""
+    def _wrong(self, one: Trajectory) -> list[tuple[ActionDiff, int]]:
+        """Return the agent's changes that are not as expected, with their messages."""
         by_user = {step.index for step in self._transcript(one).steps if step.by_user}
         return [
-            (row.kind, row.tool, row.message)
+            (row, row.message)
             for row in self.differences(one)
             if row.message is not None and row.message not in by_user and not hands_over(row.tool)
         ]
 
     @cached_property
-    def _harmless(self) -> frozenset[tuple[str, str]]:
-        """(kind, tool) of what passed runs do otherwise than expected."""
+    def _harmless(self) -> frozenset[tuple[str, str, str]]:
+        """Parts of what passed runs do otherwise than expected, as `_parts` has them."""
         if "harmless" not in self._rules:
             return frozenset()
-        used, otherwise = Counter[str](), Counter[tuple[str, str]]()
+        used, otherwise = Counter[str](), Counter[tuple[str, str, str]]()
         for run in self._runs:
             expected = self._expected(run) if run.success else None
             if expected is None:
                 continue
             used.update({step.tool for step in self._transcript(run).steps if not step.failed})
             rows = self.differences(run)
-            otherwise.update({(row.kind, row.tool) for row in rows if row.message is not None})
-        return frozenset(pair for pair, count in otherwise.items() if count >= HARMLESS * used[pair[1]])
+            otherwise.update({part for row in rows if row.message is not None for part in _parts(row)})
+        return frozenset(part for part, count in otherwise.items() if count >= HARMLESS * used[part[1]])
+
+
+def _parts(row: ActionDiff) -> list[tuple[str, str, str]]:
+    """Return (kind, tool, argument) of each value that a call alters; without one where it is too many.
+
+    What passed runs alter in one argument says nothing of another one: a note, and an amount.
+    """
+    return [(row.kind, row.tool, argument) for argument in row.changed or ("",)]
 
 
 def _streak(own: Sequence[Step]) -> int | None:

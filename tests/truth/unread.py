@@ -1,0 +1,97 @@
+"""`python -m tests.truth.unread FILE...`: score triage and decisive messages on runs of other agents.
+
+`tables/unread.jsonl` holds readings of failed runs that nobody had looked at before the diagnosis was first
+run on them: by gpt-4o (tau-bench, airline), Gemini 2.5 flash (tau2, airline) and Gemma 3 27B (a dozen small
+desks in Spanish). Each was read whole by one reader, a strong general model that knew nothing of this
+program. The runs are published by others and no part of this repository; `docs/truth.md` says where they
+come from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.truth.outcome import Tried, by_detectors, diagnose
+from tests.truth.readings import TABLES
+from trace_assets.formats.registry import read_trajectories
+from trace_assets.records import FailureCause, Trajectory
+from trace_assets.stats.intervals import wilson
+
+NEAR = 2
+"""Messages between the decisive one as read and as said."""
+
+
+class Share(NamedTuple):
+    """So many of so many."""
+
+    hits: int
+    n: int
+
+    def __str__(self) -> str:
+        low, high = wilson(self.hits, self.n)
+        return f"{self.hits / max(1, self.n):.0%} [{low:.0%}, {high:.0%}], {self.hits} of {self.n}"
+
+
+def unread() -> list[dict[str, Any]]:
+    """Return the readings."""
+    return [json.loads(line) for line in (TABLES / "unread.jsonl").read_text("utf-8").splitlines()]
+
+
+def figures(causes: Sequence[FailureCause], readings: Sequence[dict[str, Any]]) -> dict[str, Share]:
+    """Return what is right, for the readings whose runs were explained.
+
+    Args:
+        causes: One a failed run.
+        readings: As `unread` has them.
+    """
+    said = {one.trajectory_id: one for one in causes}
+    pairs = [(one, said[one["run"]]) for one in readings if one["run"] in said]
+    away = [
+        abs(read["decisive_message"] - cause.decisive_message)
+        for read, cause in pairs
+        if cause.decisive_message is not None
+    ]
+    others = [(read, cause) for read, cause in pairs if read["fault"] != "agent"]
+    accused = [(read, cause) for read, cause in pairs if cause.party != "agent"]
+    return {
+        "party right": Share(sum(read["fault"] == cause.party for read, cause in pairs), len(pairs)),
+        "other parties' failures found": Share(
+            sum(cause.party != "agent" for _, cause in others), len(others)
+        ),
+        "accusations of others that are true": Share(
+            sum(read["fault"] != "agent" for read, _ in accused), len(accused)
+        ),
+        "decisive message, exact": Share(sum(one == 0 for one in away), len(pairs)),
+        "decisive message, within two": Share(sum(one <= NEAR for one in away), len(pairs)),
+    }
+
+
+def explained(files: Sequence[Path]) -> list[FailureCause]:
+    """Return why each failed run of some files failed, as the pipeline says with its detectors."""
+    imported = read_trajectories(files)
+    targets: dict[str, list[Trajectory]] = defaultdict(list)
+    for one in imported.trajectories:
+        targets[one.target].append(one)
+    made = [diagnose(name, own, imported.tasks, Tried(by_detectors)) for name, own in sorted(targets.items())]
+    return [cause for one in made for cause in one.causes]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures of each set."""
+    parser = argparse.ArgumentParser(prog="python -m tests.truth.unread", description=__doc__)
+    parser.add_argument("files", type=Path, nargs="+", help="the published runs")
+    causes, readings = explained(parser.parse_args(arguments).files), unread()
+    for name in (*sorted({one["set"] for one in readings}), "all"):
+        own = [one for one in readings if name in (one["set"], "all")]
+        for figure, share in figures(causes, own).items():
+            if share.n:
+                print(f"{name:18} {figure:36} {share}")
+
+
+if __name__ == "__main__":
+    main()
