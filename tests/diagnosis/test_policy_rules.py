@@ -69,8 +69,8 @@ def test_what_goes_beyond_a_number(sentence: str, arguments: dict[str, object], 
 
 PROSE = (
     "# Rent locker\nAll lockers can be rented within 24 hours of booking, or if the hall was closed. "
-    "Otherwise, guest lockers can be rented only if a deposit was paid and it is valid, and staff lockers can "
-    "always be rented. Be strict."
+    "Otherwise, guest lockers can be rented only if a deposit was paid and it is valid, and staff lockers "
+    "can always be rented. Be strict."
 )
 
 

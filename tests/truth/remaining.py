@@ -32,7 +32,7 @@ def planted_words() -> list[str]:
     """Return the part of the page on invented domains."""
     rows = [(shape, score_planted([reshaped(one, shape) for one in DOMAINS])) for shape in SHAPES]
     shapes = _parties("records", "others' faults found", rows)
-    return [text("once"), text("invented"), _faults(DOMAINS), text("shapes"), shapes]
+    return [text("unread"), text("once"), text("invented"), _faults(DOMAINS), text("shapes"), shapes]
 
 
 def _faults(domains: Sequence[Domain]) -> str:
