@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tests.diagnosis.test_triage import ASKED, OFFER, YES, action, agent, called, ruling, user
+from trace_assets.diagnosis.attribution import grading, simulator
 from trace_assets.diagnosis.attribution import script as contradictions
-from trace_assets.diagnosis.attribution import simulator
 from trace_assets.diagnosis.attribution.case import Case, Known
 from trace_assets.diagnosis.attribution.ending import agents_end, broken_stop, outage, recorded_fault
 from trace_assets.diagnosis.attribution.grading import not_judged, tool_exception
 from trace_assets.diagnosis.attribution.script import contradiction
 from trace_assets.diagnosis.attribution.simulator import out_of_part, stopped_first, stuck
 from trace_assets.diagnosis.triage import triage
-from trace_assets.records import Check, Message, Task, ToolCall, Trajectory
+from trace_assets.records import ActionDiff, Check, ExpectedAction, Message, Task, ToolCall, Trajectory
 
 
 def case(*messages: Message, told: str = "", **changes: Any) -> Case:
@@ -53,6 +53,31 @@ def test_what_changes_something_is_told_by_all_runs_of_a_target_together() -> No
     own = case(ASKED, *called("frobnicate", "ok"))
     assert Case(own.trajectory, Known({}, writes={"x": frozenset({"frobnicate"})})).writes == {"frobnicate"}
     assert own.writes == frozenset(), "where nothing is known of its target, its own calls tell"
+
+
+def test_a_step_that_is_expected_may_be_what_changes_something_though_nobody_called_it() -> None:
+    wanted = ExpectedAction(name="cancel_order", arguments={"order": "K4821"})
+    look = ExpectedAction(name="get_order", arguments={"order": "K4821"})
+    task = Task(task_id="x/1", target="x", task_batch="b", has_expected=True, expected_actions=(look, wanted))
+    own = Case(case(ASKED).trajectory, Known({"x/1": task}))
+    assert own.writes == {"cancel_order"} and own.expected_writes == [wanted]
+
+
+def test_a_difference_is_of_one_of_several_steps() -> None:
+    first, second = (ExpectedAction(name="cancel", arguments={"order": name}) for name in ("K1", "K2"))
+    row = ActionDiff(
+        trajectory_id="t",
+        number=0,
+        target="x",
+        task_id="x/1",
+        policy="p",
+        kind="missed",
+        tool="cancel",
+        expected_arguments={"order": "K2"},
+    )
+    assert grading._is_of(row, [first, second]) and not grading._is_of(row, [first])
+    other = row.model_copy(update={"tool": "refund"})
+    assert not grading._is_of(other, [first, second])
 
 
 @pytest.mark.parametrize("tool", ["toggle_pump", "toggle_a_pump", "toggle_the_pump_mode", "set_mode_pump"])
@@ -520,8 +545,32 @@ def test_agreeing_to_be_handed_over_counts_where_that_is_what_is_missing() -> No
     assert stopped_first(case(ASKED, OFFER, leaves)) is None
 
 
+@pytest.mark.parametrize("own", [0, 1, 2, 3])
+def test_what_the_user_does_before_its_last_words_comes_after_the_agents(own: int) -> None:
+    """Its own calls, their answers and its words: however many, the agent's last words stand before them."""
+    tool = Message(role="user", tool_calls=(ToolCall(id="u", name="check_phone", arguments={}),))
+    shown = Message(role="tool", content="ok", tool_call_id="u", tool_name="check_phone", requestor="user")
+    between = (tool, shown, user("I looked."))[:own]
+    found = stopped_first(case(ASKED, OFFER, *between, YES))
+    assert found is not None and found.evidence == (1, 2 + own)
+    agents = shown.model_copy(update={"requestor": "assistant"})
+    assert stopped_first(case(ASKED, OFFER, agents, YES)) is None, "the agent had gone on"
+
+
 def turns(*pairs: tuple[str, str]) -> list[Message]:
     return [one for said, answered in pairs for one in (user(said), agent(answered))]
+
+
+def test_messages_without_a_word_are_no_other_answer() -> None:
+    again = [
+        user("Where?"),
+        agent("Rome."),
+        user("Where?"),
+        calls(("look", {})),
+        agent("Rome."),
+        user("Where?"),
+    ]
+    assert stuck(case(*again)) is None
 
 
 def test_one_that_says_the_same_again_and_again() -> None:

@@ -165,7 +165,7 @@ def _end(case: Case) -> _End | None:
 
 def _users_own(message: Message) -> bool:
     """Tell whether a message is the user's, or the answer of one of its own tools."""
-    return message.role == "user" or (message.role == "tool" and message.requestor == "user")
+    return "user" in (message.role, message.requestor)
 
 
 def _was_refused(case: Case, tool: str) -> bool:
