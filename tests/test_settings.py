@@ -127,6 +127,21 @@ def test_a_child_process_opens_the_same_study(tmp_path: Path, monkeypatch: pytes
     assert child == study and child.settings.selection.max_q == 0.2
 
 
+@pytest.mark.parametrize("mark", ["\n", "\r", "\u2028", "\x85", "["])
+def test_a_child_process_has_a_value_of_several_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    overrides = [f"targets.name=a{mark}selection.min_gap=0.9", "selection.max_q=0.2"]
+    study = Study.open(tmp_path, None, overrides)
+    for name, value in study.environment(None, overrides).items():
+        monkeypatch.setenv(name, value)
+    child = Study.open()
+    assert child.settings == study.settings and child.settings.selection.min_gap == 0.2
+    monkeypatch.setenv("TRACE_SET", "[no JSON")
+    with pytest.raises(InputError, match="TRACE_SET"):
+        Study.open()
+
+
 def test_a_home_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="TRACE_HOME"):

@@ -52,11 +52,11 @@ class Study:
         Args:
             home: Folder of the study.
             config: A `trace.toml`.
-            overrides: Items `section.key=value`; `TRACE_SET` holds one a line.
+            overrides: Items `section.key=value`; `TRACE_SET` holds one a line, or a JSON array of them.
             writable: Whether the home will be written to; see `Home.open`.
         """
         file = config or os.environ.get(CONFIG_VARIABLE) or None
-        lines = os.environ.get(OVERRIDES_VARIABLE, "").splitlines() if overrides is None else overrides
+        lines = _handed_on(os.environ.get(OVERRIDES_VARIABLE, "")) if overrides is None else overrides
         settings = load_settings(Path(file) if file else None, [line for line in lines if line.strip()])
         opened = Home.open(home, writable=writable)
         if writable and settings.cluster.database:
@@ -93,7 +93,7 @@ class Study:
             "TRACE_HOME": str(self.home.path),
             "DAGSTER_HOME": str(self.home.dagster),
             **({CONFIG_VARIABLE: str(Path(config).absolute())} if config else {}),
-            **({OVERRIDES_VARIABLE: "\n".join(overrides)} if overrides else {}),
+            **({OVERRIDES_VARIABLE: _to_hand_on(overrides)} if overrides else {}),
         }
 
     @cached_property
@@ -120,3 +120,24 @@ def _join(home: Home, url: str) -> None:
     from trace_assets.store.moving import to_database
 
     to_database(home, url, lambda: spent_by_files(home.answers))
+
+
+def _to_hand_on(overrides: Sequence[str]) -> str:
+    """Return what `TRACE_SET` holds: one override a line, as JSON where one of them has several lines."""
+    if any(mark in item for item in overrides for mark in "\r\n"):
+        return json.dumps(list(overrides))
+    return "\n".join(overrides)
+
+
+def _handed_on(text: str) -> list[str]:
+    """Return the overrides that `TRACE_SET` holds.
+
+    Raises:
+        InputError: It begins as JSON and is none.
+    """
+    if not text.startswith("["):
+        return text.split("\n")
+    try:
+        return [str(item) for item in json.loads(text)]
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{OVERRIDES_VARIABLE} begins as a JSON array and is none ({error}).") from error

@@ -341,3 +341,34 @@ def test_rows_that_were_put_there_by_hand_are_not_taken_for_the_item(small: Smal
     study.store.write(rows, BaseCheckpoint)
     (step,) = small.due()
     assert str(step.item) == "base_model" and "not those that were recorded" in step.reason
+
+
+@pytest.mark.parametrize("kind", ["file", "link to itself"])
+def test_tables_in_whose_place_something_else_lies_are_told(small: Small, tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(small.folder, home)
+    shutil.rmtree(home / "tables")
+    if kind == "file":
+        (home / "tables").write_text("")
+    else:
+        (home / "tables").symlink_to("tables")
+    study = Small(home, small.source, small.selection).study()
+    with pytest.raises(InputError, match=r"table 'trajectories'.*trace "):
+        study.store.frame(TrajectoryHead)
+    with Warehouse(study.home) as warehouse, pytest.raises(InputError, match="table 'trajectories'"):
+        warehouse.query("SELECT count(*) FROM trajectories")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_file_in_a_table_is_told_and_not_waited_for(
+    small: Small, tmp_path: Path, kind: str
+) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(small.folder, home)
+    place = home / "tables" / "trajectories" / "other.parquet"
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    with pytest.raises(InputError, match=r"other\.parquet is no file"):
+        Small(home, small.source, small.selection).study().store.frame(TrajectoryHead)

@@ -49,6 +49,16 @@ def test_version_ignores_order_and_sees_content(numbers: list[int], random: obje
     assert from_frame(to_frame(shuffled, Task), Task) == sorted(rows, key=lambda row: row.task_id)
 
 
+@pytest.mark.parametrize("mark", [*"\n\r\x0b\x0c\x1c\x1d\x1e\x85", "\u2028", "\u2029"])
+def test_version_sees_texts_that_change_places_around_any_line_end(mark: str) -> None:
+    texts = (f"A{mark}B", f"C{mark}B")
+    one, other = (
+        to_frame([task(n, instruction=text) for n, text in enumerate(order)], Task)
+        for order in (texts, texts[::-1])
+    )
+    assert frame_version(one, Task) != frame_version(other, Task)
+
+
 def test_json_columns_keep_the_order_of_their_keys() -> None:
     rows = [task(1, payload={"b": {"z": 1, "a": 2}, "a": 3})]
     back = from_frame(to_frame(rows, Task), Task)

@@ -6,10 +6,12 @@ its type; the rest is passed over. What cannot be read is a `ValueError`, and th
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from trace_assets.untrusted.allowance import BOM
 from trace_assets.untrusted.json_text import read_json
 
 LARGEST = 32 << 20
@@ -22,6 +24,9 @@ _LEAST_TOKENS = 0.05
 _SMALL = 512
 """Bytes of text below which that says nothing."""
 
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+"""What ends a line of an event stream; other marks of line ends are characters of what was said."""
 
 _TokenId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
@@ -161,19 +166,19 @@ def joined_pieces(body: bytes) -> bytes:
     >>> joined_pieces(b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n')
     b'{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}'
     """
-    words: dict[str, str] = {}
-    calls: dict[int, dict[str, Any]] = {}
+    words: dict[str, list[str]] = {}
+    calls: dict[int, dict[str, list[str]]] = {}
     answer: dict[str, Any] = {}
     finish: str | None = None
     ended = False
-    for line in body.decode("utf-8", "replace").splitlines():
-        if not line.startswith("data:"):
+    for line in _LINE_END.split(body.removeprefix(BOM)):
+        if not line.startswith(b"data:"):
             continue
-        data = line.removeprefix("data:").strip()
-        if data == "[DONE]":
+        data = line.removeprefix(b"data:").strip()
+        if data == b"[DONE]":
             ended = True
             break
-        piece = read_json(data.encode(), _MEMORY)
+        piece = read_json(data.decode("utf-8", "replace").encode(), _MEMORY)
         if not isinstance(piece, dict):
             raise ValueError("a piece of the stream is no JSON object")
         if piece.get("error"):
@@ -190,18 +195,21 @@ def joined_pieces(body: bytes) -> bytes:
             delta: dict[str, Any] = given if isinstance(given, dict) else {}
             for name in ("content", "refusal", "reasoning", "reasoning_content"):
                 if isinstance(delta.get(name), str):
-                    words[name] = words.get(name, "") + delta[name]
+                    words.setdefault(name, []).append(delta[name])
             _add_calls(calls, delta.get("tool_calls"))
     if not ended and finish is None:
         raise ValueError("the stream broke off before the answer ended")
-    message: dict[str, Any] = dict(words)
+    message: dict[str, Any] = {name: "".join(parts) for name, parts in words.items()}
     if calls:
-        message["tool_calls"] = [calls[place] for place in sorted(calls)]
+        message["tool_calls"] = [
+            {"function": {name: "".join(parts) for name, parts in calls[place].items()}}
+            for place in sorted(calls)
+        ]
     answer["choices"] = [{"message": message, "finish_reason": finish}]
     return msgspec.json.encode(answer)
 
 
-def _add_calls(calls: dict[int, dict[str, Any]], pieces: Any) -> None:
+def _add_calls(calls: dict[int, dict[str, list[str]]], pieces: Any) -> None:
     for piece in pieces if isinstance(pieces, list) else ():
         given = piece.get("function") if isinstance(piece, dict) else None
         if not isinstance(given, dict):
@@ -209,11 +217,11 @@ def _add_calls(calls: dict[int, dict[str, Any]], pieces: Any) -> None:
         place = piece.get("index")
         function = calls.setdefault(
             place if isinstance(place, int) and 0 <= place < MOST_CHOICES else 0,
-            {"function": {"name": "", "arguments": ""}},
-        )["function"]
+            {"name": [], "arguments": []},
+        )
         for name in ("name", "arguments"):
             if isinstance(given.get(name), str):
-                function[name] += given[name]
+                function[name].append(given[name])
 
 
 class Usage(NamedTuple):

@@ -306,7 +306,7 @@ class Manifest:
         """Say what is wrong with a file, see `problem`; one that nothing touches is read once a process."""
         try:
             found = self.path(name).stat()
-        except FileNotFoundError:
+        except OSError:  # it is gone, or its folder is a file or a link to itself
             return self.problem(name, whole)
         entry = self.entries().get(name)
         key = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -175,7 +176,11 @@ class Store:
         """Return a partition's rows from the bytes that were compared, None when it was never written."""
         path = self.path(record, partition)
         try:
-            if path.stat().st_size > READ_AT_ONCE:
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait for a writer
+                self.check(record, partition)
+                raise InputError(f"table '{record.table}': {path} is no file; move it away.")
+            if found.st_size > READ_AT_ONCE:
                 self.check(record, partition)
                 return _parsed(path, path)
             content = path.read_bytes()
@@ -184,9 +189,14 @@ class Store:
                     content = path.read_bytes()
                     if not self.manifest.holds(self.manifest.name(path), content):
                         raise self._lost(record, path, self.manifest.problem(self.manifest.name(path)))
-        except FileNotFoundError:
+        except OSError as error:
             self.check(record, partition)
-            return None
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                return None
+            raise InputError(
+                f"table '{record.table}': {path} cannot be read ({error.strerror}); move it away and run "
+                "`trace sync`, which makes it again."
+            ) from error
         return _parsed(content, path)
 
     def check(self, record: type[Record], partition: str, whole: int | None = None) -> None:

@@ -18,6 +18,7 @@ from trace_assets.diagnosis.llm.labelling import LabelAnswer, label_question
 from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.diagnosis.llm.request import Question
 from trace_assets.diagnosis.llm.transcript import view
+from trace_assets.policies.openai_answers import ChatAnswer, joined_pieces, read_answer
 from trace_assets.records import Capability, Message, Trajectory
 from trace_assets.settings import Analyst, Labels
 from trace_assets.store import Store
@@ -187,6 +188,16 @@ def test_an_answer_in_pieces_is_put_together_and_paid(ask: Ask) -> None:
     assert len(found.labels) == 3 and server.requests[0]["stream_options"] == {"include_usage": True}
     assert (opened.account.spent.prompt_tokens, opened.account.spent.completion_tokens) == (700, 60)
     assert opened.account.spent.at_most == 0
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r"])
+def test_a_line_of_a_stream_ends_where_servers_end_it(mark: str, end: str) -> None:
+    words = f"a{mark}b"
+    pieces = [json.dumps(piece(words), ensure_ascii=False), json.dumps(piece("c", "stop")), "[DONE]"]
+    body = "".join(f"data: {one}{end}" for one in pieces).encode()
+    answer = read_answer(joined_pieces(body), ChatAnswer)
+    assert answer.choices[0].message.text == words + "c" and answer.choices[0].finish_reason == "stop"
 
 
 def test_a_stream_that_breaks_off_is_booked_and_asked_for_again(ask: Ask) -> None:
