@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from tests.postgres_server import VARIABLES, Server, server
 from tests.postgres_server import why_not as why_no_postgres
 from trace_assets.cli import main
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.records import LedgerEntry
 from trace_assets.settings import Settings
 from trace_assets.store import Home, Store, postgres
@@ -273,9 +275,36 @@ def test_what_was_not_let_go_while_it_was_away_is_let_go_when_it_is_back(
         time.sleep(0.05)
 
 
-def test_nothing_of_it_is_imported_where_it_is_not_asked_for(tmp_path: Path) -> None:
-    import subprocess
+def test_a_home_that_is_given_a_database_first_has_its_history_there_and_several_machines_at_work(
+    home: Home, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dagster_postgres", reason="the extra `cluster` (dagster-postgres) is not installed")
+    to_database(home, url, nothing_spent)
 
+    def elsewhere() -> subprocess.CompletedProcess[str]:
+        program = Path(__file__).parents[1] / "crash" / "other_machine.py"
+        return subprocess.run(
+            [sys.executable, str(program), str(home.path), "come"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    announce(home)
+    assert elsewhere().stdout.startswith("refused: another machine works on")
+    with prepare_instance(home) as instance:
+        instance.add_dynamic_partitions("task_batch", ["shop"])
+    with prepare_instance(home) as instance:
+        assert instance.get_dynamic_partitions("task_batch") == ["shop"]
+    assert not list(home.dagster.rglob("*.db"))
+    database = database_of(home.path)
+    assert database is not None
+    schemas = {name for (name,) in database.rows("SELECT DISTINCT schemaname FROM pg_tables")}
+    assert f"history_{database.study[:16]}" in schemas and "public" not in schemas
+    assert elsewhere().returncode == 0
+
+
+def test_nothing_of_it_is_imported_where_it_is_not_asked_for(tmp_path: Path) -> None:
     code = (
         "import sys; import trace_assets.cli, trace_assets.definitions; "
         "named = ('ray', 'psycopg', 'obstore', 'dagster_postgres', 'dagster_ray'); "

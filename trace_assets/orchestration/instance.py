@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 
 import dagster as dg
 
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, require_extra
 from trace_assets.store import Home
+from trace_assets.store.database import database_of
 from trace_assets.store.files import replace_folder, replacing_file
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
@@ -39,6 +40,13 @@ concurrency:
 run_monitoring:
   enabled: false
 """
+IN_DATABASE = """\
+# In the database that holds the home's leases, in a schema of its own.
+storage:
+  postgres:
+    postgres_url: "{address}"
+"""
+"""What is written where a home has a database before it has a history; libpq knows user and password."""
 
 
 def prepare_instance(home: Home, *, to_look: bool = False) -> dg.DagsterInstance:
@@ -130,7 +138,7 @@ def _make_dagster_home(home: Home) -> None:
             os.chmod(building, stat.S_IMODE(home.path.stat().st_mode))  # as readable as the home is
             if home.dagster.is_dir():  # somebody laid it out by hand, without a configuration
                 shutil.copytree(home.dagster, building, dirs_exist_ok=True)
-            _write_configuration(building)
+            _write_configuration(building, home)
             with dg.DagsterInstance.from_config(str(building)) as instance:
                 instance.get_runs(limit=1)
                 instance.get_dynamic_partitions(str(TASK_BATCH.name))
@@ -139,9 +147,19 @@ def _make_dagster_home(home: Home) -> None:
             replace_folder(building, home.dagster)
 
 
-def _write_configuration(folder: Path) -> None:
+def _write_configuration(folder: Path, home: Home | None = None) -> None:
+    """Write a `dagster.yaml`, that of a home with its history in the home's database, where it has one."""
     with replacing_file(folder / "dagster.yaml") as partial:
         text = DAGSTER_YAML.format(limit=_heavy_steps(), runs=_heavy_steps() + 2)
+        database = database_of(home.path) if home is not None else None
+        if database is not None:
+            require_extra("dagster_postgres", "cluster", "a history in the database of the home")
+            schema = f"history_{database.study[:16]}"
+            database.rows(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+            place, _, said = database.url.partition("://")[2].partition("?")
+            options = "&".join(filter(None, [said, f"options=-csearch_path%3D{schema}"]))
+            # The driver is named: SQLAlchemy 2.1 takes another one otherwise, with which Dagster fails.
+            text += IN_DATABASE.format(address=f"postgresql+psycopg2://{place}?{options}")
         partial.write_text(text, encoding="utf-8")
 
 

@@ -10,21 +10,24 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from uuid import uuid4
 
-from trace_assets.errors import Unavailable
+from trace_assets.errors import TraceError, Unavailable
 from trace_assets.orchestration.pool import SANDBOX
 from trace_assets.shipped import ROOT
 from trace_assets.store import Home
+from trace_assets.store.database import database_of
 from trace_assets.store.locks import is_held
 from trace_assets.system.machine import this_machine
 
 QUESTIONS = 5
 """To a node's clock: some milliseconds each, once a process is there that answers."""
+ASKED_SECONDS = 10.0
+"""What the home's database may take to answer a node."""
 SEEN_SECONDS = 15.0
 """What a node's file may take to be seen here: a network folder remembers for a while what was in it."""
 
@@ -58,6 +61,7 @@ class Report:
         sees_locks: Whether it saw that the driver holds a lock.
         writes: Why it could not write, empty when it could.
         sandboxes: Programs for a sandbox that are there: `docker`, `bwrap`.
+        database: Why it could not ask the home's database, empty when it could, or there is none.
     """
 
     host: str
@@ -69,6 +73,7 @@ class Report:
     sees_locks: bool
     writes: str
     sandboxes: tuple[str, ...]
+    database: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,8 @@ class Node:
                 f"sees the home {probe.home}, but not the locks of this machine: mount the folder with locks "
                 "that all nodes see (NFS 4, or Lustre with `-o flock`)"
             )
+        elif report.database:
+            problem = f"cannot work with the home's database: {report.database}"
         elif resources.get(SANDBOX) and not report.sandboxes:
             problem = (
                 f"offers the resource `{SANDBOX}` and has neither docker nor bwrap: install one, or start it "
@@ -200,7 +207,16 @@ def node_report(probe: Probe) -> Report:
         pass  # not the driver's home: said by `sees_home`
     except OSError as error:
         writes = error.strerror or str(error)
-    return own_report(said == probe.token, held, writes)
+    return replace(own_report(said == probe.token, held, writes), database=_database_problem(probe))
+
+
+def _database_problem(probe: Probe) -> str:
+    try:
+        if (database := database_of(Path(probe.home))) is not None:
+            database.rows("SELECT 1", patience=ASKED_SECONDS)
+    except TraceError as error:
+        return str(error)
+    return ""
 
 
 def own_report(sees_home: bool = True, sees_locks: bool = True, writes: str = "") -> Report:
