@@ -56,6 +56,8 @@ def head(own_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # A job is the command `dagster api execute_run`.
+        patch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
         node = {
             "num_cpus": 2,
             "object_store_memory": 80 * 2**20,
