@@ -144,3 +144,9 @@ def test_the_page_begins_with_the_target_where_something_was_found(diagnosed: Re
     other = [row.model_copy(update={"target": "a first one"}) for row in diagnosed.contrasts]
     groups = deficits_view(replace(diagnosed, contrasts=[*other, *diagnosed.contrasts]))["groups"]
     assert [group["target"] for group in groups] == [diagnosed.contrasts[0].target, "a first one"]
+
+
+def test_the_page_sets_commands_as_code_and_never_a_policy_as_markup(diagnosed: ReportData) -> None:
+    two = [row.model_copy(update={"policies": ("<b>a</b>", "b")}) for row in diagnosed.contrasts]
+    played = str(deficits_view(replace(diagnosed, contrasts=two))["groups"][0]["played"])
+    assert "<code>trace diagnose --policy NAME</code>" in played and "&lt;b&gt;a" in played

@@ -10,10 +10,12 @@ import trace_assets
 from trace_assets.errors import InputError
 from trace_assets.records import (
     CompositionChoice,
+    Contrast,
     DecisiveShare,
     FailureCause,
     Interference,
     Repair,
+    SelectedCapability,
 )
 from trace_assets.settings import Selection
 from trace_assets.stats.intervals import wilson
@@ -130,6 +132,20 @@ def test_gap_table_keeps_undefined_gaps_last(home: Home) -> None:
         ("look", 0.988, 0.2, 1.0, 2, True),
         ("greet", None, 0.2, 1.0, 2, False),
     ]
+
+
+def test_gap_table_begins_with_what_is_kept_of_any_target(home: Home) -> None:
+    store = Store(home.tables)
+    for kind in (Contrast, SelectedCapability):
+        store.write(
+            [
+                row.model_copy(update={"target": "a first one"} if row.capability_id == "greet" else {})
+                for row in store.read(kind)
+            ],
+            kind,
+        )
+    found = pick(rows(home, "gap_table"), "target", "kept")
+    assert [kept for _, kept in found] == [True, False] and found[1][0] == "a first one"
 
 
 def test_repairs_stand_beside_the_gap_and_run_by_run(home: Home) -> None:

@@ -135,6 +135,16 @@ def test_query_is_a_ready_one_a_table_or_a_file(trace: Run, tmp_path: Path, quer
     assert code == 0 and len(json.loads(out)) == {"lacking": 2, "labels": 16, "some.sql": 3}[query]
 
 
+def test_a_wide_result_leaves_out_what_is_empty_in_every_row_and_names_it(trace: Run) -> None:
+    wide = ", ".join(f"repeat('x', 90) AS a{n}" for n in range(9))
+    code, out, _ = trace(f"SELECT {wide}, '' AS c, NULL AS d, 0 AS e")
+    assert code == 0 and "empty in every row: c, d" in out
+    assert [line.split()[0] for line in out.splitlines() if line[:1] in "acde"][:-1] == [
+        *(f"a{n}" for n in range(9)),
+        "e",
+    ]
+
+
 def test_parameters_reach_ready_queries(trace: Run) -> None:
     _, out, _ = trace("lacking", "-p", "capability=greet first", "-p", "target=desk", "--format", "json")
     assert [row["trajectory_id"] for row in json.loads(out)] == ["t1"]
@@ -145,6 +155,7 @@ def test_parameters_reach_ready_queries(trace: Run) -> None:
     [
         (["labelz"], "did you mean labels"),
         (["lackin"], "did you mean lacking"),
+        (["gap_tabel"], "did you mean gap_table?"),
         (["xyzzy"], "`trace sql` lists"),
         (["SELECT * FROM labelz"], 'Did you mean "labels"'),
         (["SELEC 1"], "syntax error"),

@@ -150,7 +150,7 @@ def _resolve(
         tables = warehouse.tables()
         if query in tables:
             return f'FROM "{query}"', given
-        near = get_close_matches(query, [*known, *tables], 3)
+        near = get_close_matches(query, list(dict.fromkeys([*known, *tables])), 3)
         raise InputError(
             f"'{query}' is neither a query nor the name of a ready query or table"
             + (f"; did you mean {' or '.join(near)}?" if near else "; `trace sql` lists what there is.")

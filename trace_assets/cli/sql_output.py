@@ -170,14 +170,18 @@ def _print_blocks(names: Sequence[str], cells: Sequence[Sequence[str]], console:
     if not cells:
         console.print(escape(", ".join(names)))
     width = max(len(name) for name in names)
+    empty = [name for place, name in enumerate(names) if cells and not any(row[place] for row in cells)]
     for number, row in enumerate(cells, 1):
         console.rule(f"[dim]row {number}[/]", align="left", style="dim", characters="─")
         block = Table.grid(padding=(0, 2))
         block.add_column(width=width, style="dim")
         block.add_column(overflow="fold")
         for name, text in zip(names, row, strict=True):
-            block.add_row(escape(name), escape(text))
+            if name not in empty:
+                block.add_row(escape(name), escape(text))
         console.print(block)
+    if empty:
+        console.print(f"[dim]empty in every row: {escape(', '.join(empty))}[/]", soft_wrap=True)
 
 
 def write_table(frames: Iterable[pl.DataFrame], file: IO[bytes], limit: int) -> int:

@@ -28,7 +28,10 @@ def base_checkpoint(study: Study) -> BaseCheckpoint:
     """
     rows = study.store.read(BaseCheckpoint)
     if not rows:
-        raise InputError("there is no base model yet; run `trace sync --select base_model` first.")
+        raise InputError(
+            "there is no base model yet: name the folder of yours in base_model.path (`trace init` writes "
+            "it down), or leave it empty for the tiny agent; then run `trace sync --select base_model`."
+        )
     return rows[0]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, DecisiveShare, SelectedCapability
@@ -154,7 +155,7 @@ def _group(data: ReportData, target: str) -> dict[str, Any]:
         "target": target,
         "decided": bool(decisions),
         "plot": Markup(gap_plot(data, target)),
-        "played": who_played(policies) if (policies := contrasts[0].policies) else "",
+        "played": _with_code(who_played(policies)) if (policies := contrasts[0].policies) else "",
         "n_failed": max(row.n_failed for row in contrasts),
         "n_tasks": max(row.n_tasks for row in contrasts),
         "kept": [row for row in rows if row["kept"]],
@@ -162,6 +163,11 @@ def _group(data: ReportData, target: str) -> dict[str, Any]:
         "n_promising": sum(row["decision"] == "promising" for row in rows),
         "fold": any(row.kept for row in data.selected),  # what was found comes first, the rest on a click
     }
+
+
+def _with_code(text: str) -> Markup:
+    """Return a sentence for the page, with what stands between backticks set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _row(
@@ -206,7 +212,8 @@ def _warnings(data: ReportData) -> list[str]:
         return []
     return [
         f"{formatting.count(len(empty), 'candidate has', 'candidates have')} an ER+ of exactly 0 with "
-        f"{EMPTY_RELEVANT} or more relevant successes, or is lacking in every failure and in no success of "
+        f"{EMPTY_RELEVANT} or more relevant successes, or {'is' if len(empty) == 1 else 'are'} "
+        "lacking in every failure and in no success of "
         f"{EMPTY_RELEVANT} or more trajectories. Either every lack is fatal, or the labels follow the "
         f"outcome: {', '.join(empty)}."
     ]
