@@ -25,6 +25,7 @@ from rich.text import Text
 from trace_assets.cli.loudness import Loudness, described, loudness
 from trace_assets.cli.options import console as make_console
 from trace_assets.definitions import graph
+from trace_assets.errors import TraceError
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import NEVER, Item, Step
 from trace_assets.orchestration.recovery import RecoveryReport
@@ -96,7 +97,7 @@ def run_sync(
             partitions=batches,
             jobs=jobs,
             force={**new, **{one: "asked for" for one in once_more if isinstance(one, Item)}},
-            listen=lines,
+            listen=_Sender(lines, console),
             waiting=_waiting(console) if wait else None,
             mended=_mended(console, quiet),
             standing=scope,
@@ -182,6 +183,29 @@ class _Lines:
         """Whether settings are written for the first time: no news but for those who want every line."""
         first = self.reasons.get(item) == NEVER
         return first and item.asset.startswith("config/") and loudness() != Loudness.verbose
+
+
+SENDING_SECONDS = 60.0
+"""At least so long lies between two sendings of a home while a sync goes on."""
+
+
+class _Sender:
+    """Sends what a sync has made of a home in an object store, whenever nothing is being made."""
+
+    def __init__(self, lines: _Lines, console: Console, seconds: float = SENDING_SECONDS) -> None:
+        self.lines, self.console, self.seconds = lines, console, seconds
+        self.last = time.monotonic()
+
+    def __call__(self, event: str, item: Item, what: Step | Outcome) -> None:
+        self.lines(event, item, what)
+        module = sys.modules.get("trace_assets.store.objects.work")
+        if module is None or self.lines.at_work or time.monotonic() < self.last + self.seconds:
+            return
+        try:
+            module.send_meanwhile()
+        except TraceError as error:
+            self.console.print(f"[yellow]not sent yet[/]: {escape(str(error))}", soft_wrap=True)
+        self.last = time.monotonic()
 
 
 Paused = Callable[[], AbstractContextManager[None]]

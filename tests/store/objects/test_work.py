@@ -11,6 +11,7 @@ from tests.quick import one_of_each
 from tests.store.objects.homes import Killed, Watched, kill_at, words_of, write
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.store import Home
+from trace_assets.store.locks import exclusive, sync_lock
 from trace_assets.store.objects.download import copy_down
 from trace_assets.store.objects.remote import RemoteHome
 from trace_assets.store.objects.upload import copy_up
@@ -192,6 +193,40 @@ def test_a_command_that_made_nothing_leaves_no_hold(machines: Machines) -> None:
     machines.begin("b").end()
     with pytest.raises(InputError, match="holds no home"):
         machines.in_store()
+
+
+def test_what_is_sent_meanwhile_is_where_others_go_on_when_the_machine_is_lost(machines: Machines) -> None:
+    one = machines.begin("a")
+    made(one, "half of it")
+    with exclusive(sync_lock(Home(one.folder)), "trace sync"):
+        one.send_meanwhile()
+    assert machines.in_store() == "half of it"
+    with pytest.raises(Unavailable, match="is being worked on"):
+        machines.begin("b")
+    one.send_meanwhile()  # nothing new
+    with pytest.raises(Unavailable, match="is being worked on"):
+        machines.begin("b")
+    made(one, "lost with the machine")
+    release(RemoteHome(machines.again()))
+    two = machines.begin("b")
+    assert words_of(two.folder) == "half of it"
+    with pytest.raises(Unavailable, match="is being worked on"):
+        one.send_meanwhile()
+    two.end()
+    assert machines.in_store() == "half of it"
+
+
+def test_two_commands_do_not_send_at_the_same_time(machines: Machines) -> None:
+    one, two = machines.begin("a"), machines.begin("a")
+    made(one, "of a")
+    with exclusive(machines.folder / "a" / "turn", "sending"):
+        two.send_meanwhile()
+    with pytest.raises(InputError, match="holds no home"):
+        machines.in_store()
+    two.send_meanwhile()
+    assert machines.in_store() == "of a"
+    one.end()
+    two.end()
 
 
 def once(act: Callable[[], object]) -> Callable[[int, str], None]:

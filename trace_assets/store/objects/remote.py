@@ -282,4 +282,6 @@ def following(state: State) -> Pointer:
 def held(state: State, worker: str) -> Pointer:
     """Return the pointer that follows one and says who works on the home; an empty worker gives it free."""
     new = following(state)
+    if worker == new.worker:
+        return new
     return msgspec.structs.replace(new, worker=worker, held=f"{new.by} since {new.at}" if worker else "")

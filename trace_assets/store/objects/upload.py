@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ def copy_up(
     replace: bool = False,
     again: bool = False,
     worker: str = "",
+    meanwhile: bool = False,
     threads: int = THREADS,
     noted_bytes: int = NOTED_BYTES,
 ) -> Copied:
@@ -42,6 +44,7 @@ def copy_up(
         replace: Take the place of a home there that this one did not come from.
         again: Send everything, also what is said to be there.
         worker: Who the home is held for while it is worked on, if it is; it is let go.
+        meanwhile: It is held on, and the caller has the sync's lock: nothing is being made right now.
         threads: How many requests go at once.
         noted_bytes: After how many it is noted what was sent.
 
@@ -51,7 +54,9 @@ def copy_up(
         Unavailable: The store does not answer or keeps no conditions, or somebody works on the home, here or
             there.
     """
-    with at_rest(home), tempfile.TemporaryDirectory(prefix="trace-copy-") as scratch:
+    resting = nullcontext() if meanwhile else at_rest(home)
+    still = worker if meanwhile else ""
+    with resting, tempfile.TemporaryDirectory(prefix="trace-copy-") as scratch:
         state = remote.state()
         known = known_copies(home.path).get(remote.name) or Known((), "")
         if state.tag is None:
@@ -65,15 +70,15 @@ def copy_up(
             )
         files = home_files(home.path, Path(scratch))
         if not again and _is_equal(files, remote.files(state)):
-            if state.pointer.worker:
-                remote.commit(state, held(state, ""), last=True)
+            if state.pointer.worker != still:
+                remote.commit(state, held(state, still), last=True)
             return Copied(len(files), _size(files), 0, 0, False)
         sending = _Sending(remote, state, {} if again else remote.contents(state), noted_bytes)
         sending.send(files, threads)
         _require_unchanged(home.path, files)
         stored = [Stored(name, sending.there[one.sha256], one.mode) for name, one in sorted(files.items())]
         listed = remote.send_list(stored)
-        new = held(sending.state, "")
+        new = held(sending.state, still)
         new = msgspec.structs.replace(new, home=new.commit, files=listed, sent=None)
         # Noted first: should the answer be lost, the home there is still known for this one's.
         version = files_version({name: one.sha256 for name, one in files.items()})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -73,6 +74,17 @@ class Work:
             )
         if state.pointer.worker != self._worker:
             self.remote.commit(state, held(state, self._worker))
+
+    def send_meanwhile(self) -> None:
+        """Send what was made so far and hold the home on; the caller has the lock of the home's sync.
+
+        Raises:
+            Unavailable: It could not be sent now; `end` sends it.
+            InputError: The same.
+        """
+        if (self.folder / MANIFEST).is_file():
+            with suppress(TimeoutError), exclusive(self._place / "turn", "sending", patience=0):
+                copy_up(Home(self.folder), self.remote, worker=self._worker, meanwhile=True)
 
     def end(self) -> str:
         """Send what was made and give the home free; the last of several commands does it for all.
@@ -158,6 +170,12 @@ def work_on(text: str) -> Path:
     work.begin()
     _begun.append(work)
     return work.folder
+
+
+def send_meanwhile() -> None:
+    """Send what was made so far in all folders of this process; see `Work.send_meanwhile`."""
+    for work in _begun:
+        work.send_meanwhile()
 
 
 def end_work() -> list[str]:
