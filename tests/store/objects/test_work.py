@@ -250,3 +250,23 @@ def test_of_two_machines_that_begin_at_once_one_is_refused(machines: Machines) -
     made(others[0], "of b")
     others[0].end()
     assert machines.in_store() == "of b"
+
+
+def test_a_content_that_was_altered_in_the_store_is_not_taken_for_work_of_this_machine(
+    machines: Machines,
+) -> None:
+    for words in ("first", "second"):
+        one = machines.begin("a")
+        made(one, words)
+        one.end()
+        two = machines.begin("b")
+        made(two, words + " again")
+        two.end()
+    bucket = machines.again()
+    for key in bucket.keys("blobs"):
+        found = bucket.get(key)
+        assert found is not None
+        if found.content.startswith(b"PAR1"):
+            bucket.put(key, found.content[:-1])
+    with pytest.raises(InputError, match=r"shop\.parquet has .* bytes in place of"):
+        machines.begin("a")

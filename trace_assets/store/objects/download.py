@@ -25,6 +25,10 @@ ATTEMPTS = 3
 THREADS = 8
 
 
+class Occupied(InputError):
+    """The folder holds what a copy would undo."""
+
+
 def copy_down(remote: RemoteHome, folder: Path, *, replace: bool = False, threads: int = THREADS) -> Copied:
     """Make a folder hold the home of a bucket.
 
@@ -35,7 +39,8 @@ def copy_down(remote: RemoteHome, folder: Path, *, replace: bool = False, thread
         threads: How many requests go at once.
 
     Raises:
-        InputError: There is no home, a file of it was altered, or the folder holds something else.
+        InputError: There is no home, or a file of it was altered.
+        Occupied: The folder holds something else.
         Unavailable: The store does not answer, or somebody works on the folder.
     """
     folder = folder.absolute()
@@ -79,7 +84,7 @@ def _copy(remote: RemoteHome, state: State, folder: Path, replace: bool, threads
             mine = home_files(folder, Path(scratch))
             if known is None or known.version != files_version({n: one.sha256 for n, one in mine.items()}):
                 held = f"a copy of {remote.name} that was worked on since" if known else "something else"
-                raise InputError(
+                raise Occupied(
                     f"{folder} holds {held}: name a folder that is not there yet, or put the copy in "
                     "its place by `--replace`."
                 )

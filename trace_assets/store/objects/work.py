@@ -21,7 +21,7 @@ from trace_assets.store.manifest import MANIFEST
 from trace_assets.store.objects.bucket import Bucket
 from trace_assets.store.objects.conditions import require_conditions
 from trace_assets.store.objects.copies import known_copies
-from trace_assets.store.objects.download import copy_down
+from trace_assets.store.objects.download import Occupied, copy_down
 from trace_assets.store.objects.mirror import make_place, place_of
 from trace_assets.store.objects.remote import RemoteHome, State, held
 from trace_assets.store.objects.upload import copy_up, require_free
@@ -133,13 +133,11 @@ class Work:
             return  # what is newer here was not sent yet
         try:
             copy_down(self.remote, self.folder)
-        except InputError as error:
-            if not (self.folder / MANIFEST).is_file():
-                raise
+        except Occupied:
             raise InputError(
                 f"{self.folder} holds work that {self.remote.name} does not have, and others have written "
-                f"that home since ({error}). `trace home copy {self.folder} {self.remote.name}-2` keeps it "
-                f"as another home, `trace home copy {self.remote.name} {self.folder} --replace` gives it up."
+                f"that home since. `trace home copy {self.folder} {self.remote.name}-2` keeps it as another "
+                f"home, `trace home copy {self.remote.name} {self.folder} --replace` gives it up."
             ) from None
 
     @property
