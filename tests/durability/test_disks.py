@@ -178,6 +178,8 @@ def test_a_damaged_history_ends_in_one_sentence_and_the_way_back_works(small: Sm
         (RuntimeError("IO Error: No space left on device"), Unavailable, "disk is full (/h)"),
         (OSError(5, "Input/output error", "/h/x"), Unavailable, "disk fails"),
         (OSError(30, "Read-only file system", "/h/x"), InputError, "make the home writable"),
+        (FileExistsError(17, "File exists", "/h/reports"), InputError, "/h/reports is not what should lie"),
+        (NotADirectoryError(20, "Not a directory", "/h/inbox/x"), InputError, "move it away"),
         (OSError(36, "File name too long", "/other/" + "x" * 300), InputError, "give a shorter one"),
     ],
 )
@@ -189,7 +191,12 @@ def test_what_lies_beneath_is_explained(error: Exception, kind: type[Exception],
 
 
 def test_other_errors_are_left_as_they_are(tmp_path: Path) -> None:
-    for error in (ValueError("x"), OSError(2, "No such file", "/h/x"), PermissionError(13, "no", "/other/x")):
+    for error in (
+        ValueError("x"),
+        OSError(2, "No such file", "/h/x"),
+        OSError(17, "x", "/o/x"),
+        PermissionError(13, "no", "/other/x"),
+    ):
         assert explain(error, Path("/h")) is None
     assert damaged_database(tmp_path) is None
 

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import subprocess
+import unicodedata
 from pathlib import Path
 
 import polars as pl
@@ -40,6 +41,19 @@ def test_what_is_spelt_out_steers_nothing(text: str) -> None:
     assert printable(printable(text)) == printable(text)
     printable(text).encode()
     assert not STEERS.search(str(InputError(text)))
+
+
+SEEN = {0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+"""Characters of format that are drawn: signs around numbers."""
+JOINERS = {0x200C, 0x200D}
+"""Whose words and emoji are written with them."""
+
+
+def test_every_character_that_unicode_calls_format_or_control_is_spelt_out() -> None:
+    kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    unseen = {code for code in range(0x110000) if unicodedata.category(chr(code)) in kinds}
+    kept = {code for code in unseen if printable(chr(code)) == chr(code)}
+    assert kept - SEEN == {ord("\t"), ord("\n")} | JOINERS
 
 
 @given(TEXT, TEXT)

@@ -102,6 +102,18 @@ def test_no_name_of_a_file_breaks_the_reading(study: Study, tmp_path: Path) -> N
     assert ingest(study, long).new == {}
 
 
+def test_a_name_that_begins_with_a_mark_is_a_batch_and_a_strange_folder_none(
+    study: Study, tmp_path: Path
+) -> None:
+    assert ingest(study, [simulation_file(tmp_path / "_-run.json", ["s1"])]).new == {"run": 1}
+    for name in (b"\xff", b"a b\x1b[2J", b"_x"):
+        folder = Path(os.fsdecode(bytes(study.home.inbox) + b"/" + name))
+        folder.mkdir()
+        (folder / "version").write_text("1")
+    assert batches(study) == ["run"]
+    assert ingest(study, [simulation_file(tmp_path / "two.json", ["s2"])]).new == {"two": 1}
+
+
 @pytest.mark.parametrize("text", ["[]", "7", "[" * 100_000, "{"])
 def test_a_damaged_list_of_files_only_costs_time(study: Study, tmp_path: Path, text: str) -> None:
     path = simulation_file(tmp_path / "one.json", ["s1", "s2"])

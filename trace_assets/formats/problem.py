@@ -215,10 +215,11 @@ LONGEST_BATCH = 120
 def batch_named(name: str) -> str:
     """Return a name as batches are called; a long one is cut, and told apart by a hash of the whole.
 
-    >>> batch_named("a b/c"), batch_named("é"), len(batch_named("x" * 999))
-    ('a-b-c', 'file', 120)
+    >>> batch_named("a b/c"), batch_named("_a_"), batch_named("é"), len(batch_named("x" * 999))
+    ('a-b-c', 'a_', 'file', 120)
     """
-    batch = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "file"
+    # No partition of a table begins with a mark.
+    batch = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-").lstrip("-_") or "file"
     if len(batch) <= LONGEST_BATCH:
         return batch
     mark = hashlib.sha256(batch.encode()).hexdigest()[:8]

@@ -192,6 +192,7 @@ def set_aside(study: Study, manifest: Manifest, names: Iterable[str]) -> None:
 
 _FULL = ("no space left on device", "disk quota exceeded", "database or disk is full")
 _FAILED = "disk i/o error"
+_IN_THE_WAY = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -217,6 +218,11 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
             return InputError(
                 f"a file's name has at most {LONGEST_NAME} bytes and its whole path 4,095, and this one has "
                 f"more ({_beginning(one)}): give a shorter one."
+            )
+        if number in _IN_THE_WAY and _is_within(one, home):
+            return InputError(
+                f"{_where(one, home)} is not what should lie there ({_reason(one)}): move it away and run "
+                "the same command again."
             )
         if number == errno.EIO:
             return Unavailable(

@@ -63,7 +63,7 @@ class Store:
 
     def path(self, record: type[Record], partition: str = WHOLE) -> Path:
         """Return the file of a table's partition, whether it exists or not."""
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._=+-]*", partition):
+        if not is_partition(partition):
             raise InputError(f"'{partition}' cannot name a partition: use letters, digits, '.', '_' and '-'.")
         return self.folder / record.table / f"{partition}.parquet"
 
@@ -290,6 +290,15 @@ def doubles(manifest: Manifest, file: Path) -> str:
     if not same or not is_readable(file) or not pl.scan_parquet(file).select(pl.len()).collect().item():
         return ""
     return Path(same[0]).name
+
+
+def is_partition(name: str) -> bool:
+    """Whether a partition of a table may be called so.
+
+    >>> is_partition("run-1"), is_partition("_run"), is_partition("../run"), is_partition("a b")
+    (True, False, False, False)
+    """
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._=+-]*", name) is not None
 
 
 def is_readable(file: Path) -> bool:

@@ -13,6 +13,7 @@ _UNSEEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls but for tab and line feed
     "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # direction, invisible
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # soft hyphens, fillers, joiners
+    "\u180b-\u180f\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # of scripts and scores
     "\ud800-\udfff"  # halves of pairs
     "\U000e0000-\U000e0fff"  # tags
 )

@@ -34,7 +34,7 @@ from trace_assets.store.lines import sealed, unsealed
 from trace_assets.store.locks import mark_due
 from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.store.presence import announce
-from trace_assets.store.tables import is_readable
+from trace_assets.store.tables import is_partition, is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
 from trace_assets.workflows.watched_folder import file_digest, signature
@@ -117,7 +117,8 @@ def batches(study: Study) -> list[str]:
     """Return the batches in the inbox, sorted."""
     if not study.home.inbox.is_dir():
         return []
-    found = (path for path in study.home.inbox.iterdir() if not path.name.startswith("."))  # half-made ones
+    # What is half-made begins with a dot; folders that are called otherwise were not laid here.
+    found = (path for path in study.home.inbox.iterdir() if is_partition(path.name))
     return sorted(path.name for path in found if (path / "version").is_file())
 
 
