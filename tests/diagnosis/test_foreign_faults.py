@@ -210,20 +210,6 @@ def test_a_user_who_chooses_another_of_the_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "party", "rule"),
-    [
-        ("", "user_simulator", "users_choice"),  # what the user was told is not known
-        ("You want the crimson mat.", "user_simulator", "users_choice"),
-        ("You want the cheapest mat.", "user_simulator", "users_choice"),  # by what to choose is told
-        ("You want another mat.", "ground_truth", "open_choice"),
-    ],
-)
-def test_a_choice_that_the_task_leaves_open_is_not_the_users_fault(told: str, party: str, rule: str) -> None:
-    found = ruling(talk(*START, said("assistant", OFFER), TAKE, *BOUGHT, *BYE), CRIMSON, told=told)
-    assert (found.fault, found.rule) == (party, rule)
-
-
-@pytest.mark.parametrize(
     "messages",
     [
         (said("assistant", "There is a turquoise mat. Shall I order it?"), TAKE),  # the other was not offered

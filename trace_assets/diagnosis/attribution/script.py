@@ -37,17 +37,12 @@ _PARTS = re.compile(r"[\n|;]|\.\s|(?<=[a-z0-9%])[.]?\s{2,}")
 
 
 def users_choice(case: Case) -> Ruling | None:
-    """The user chose another of the values on the table than its task wants, and the agent did just that.
-
-    Where the task tells neither what it wants nor by what to choose, its user could not know: then it is the
-    ground truth that takes one of several right ends for the only one.
-    """
+    """The user chose another of the values on the table than its task wants, and the agent did just that."""
     diffs = [row for row in case.diffs or () if not _is_beside(case, row)]
     if not case.simulated or not diffs:
         return None
     evidence: set[int] = set()
     chosen: list[str] = []
-    wanted: set[str] = set()
     for row in diffs:
         if row.kind == "surplus" or row.message is None:
             return None  # a call too many, or one that was never made
@@ -57,12 +52,7 @@ def users_choice(case: Case) -> Ruling | None:
                 return None
             evidence.add(found[0])
             chosen.append(f"{spoken(name)}: {found[1]}")
-            wanted |= found[2]
         evidence.add(row.message)
-    told = case.instruction.lower()
-    if told and wanted.isdisjoint(_WORD.findall(told)) and not _BEST.search(told):
-        detail = f"the task does not tell which one it wants, and the user chose ({'; '.join(chosen)[:200]})"
-        return Ruling("ground_truth", "open_choice", tuple(sorted(evidence)), detail)
     detail = f"the user was offered what its task wants and chose otherwise ({'; '.join(chosen)[:200]})"
     return Ruling("user_simulator", "users_choice", tuple(sorted(evidence)), detail)
 
@@ -79,8 +69,8 @@ def _is_beside(case: Case, row: ActionDiff) -> bool:
     )
 
 
-def _choice(case: Case, made: int, expected: Any, done: Any) -> tuple[int, str, frozenset[str]] | None:
-    """Return where the user chose, what, and the words of what was wanted, when that lay on the table too."""
+def _choice(case: Case, made: int, expected: Any, done: Any) -> tuple[int, str] | None:
+    """Return where the user chose, and what, when the other value lay on the table; None otherwise."""
     want, have = _described(case, expected), _described(case, done)
     missing = {name: words for name, words in want.items() if name not in have}
     extra = {name: words for name, words in have.items() if name not in want}
@@ -98,8 +88,7 @@ def _choice(case: Case, made: int, expected: Any, done: Any) -> tuple[int, str, 
         if any(words & names for words in own) and not any(words & names for words in other):
             if any(_praised(case, m, own) for m in range(n)):
                 return None
-            picked = ", ".join(sorted(set[str]().union(*own) & names)[:4])
-            return n, picked, frozenset().union(*other)
+            return n, ", ".join(sorted(set[str]().union(*own) & names)[:4])
     return None
 
 
