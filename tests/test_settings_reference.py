@@ -15,8 +15,7 @@ from trace_assets.cli.main import main
 from trace_assets.cli.settings import section_readers
 from trace_assets.errors import InputError
 from trace_assets.settings import SECTIONS, SERVICES, Settings, load_settings
-from trace_assets.settings.reference import json_schema, setting_rows
-from trace_assets.settings.settings import keys_of
+from trace_assets.settings.settings import json_schema, keys_of, setting_rows
 from trace_assets.study import Study
 
 KEYS = [(section, key) for section in Settings.model_fields for key in keys_of(section)]

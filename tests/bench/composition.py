@@ -40,9 +40,9 @@ from trace_assets.settings import EvaluationSection, Targets, Training
 from trace_assets.stats.paired import compare
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
+from trace_assets.targets.embedded.demonstrations import LACKING, planted_truth
 from trace_assets.targets.embedded.desk import Skill
 from trace_assets.targets.embedded.generator import MIXES, stream
-from trace_assets.targets.embedded.planted import LACKING, planted_truth
 from trace_assets.targets.embedded.target import EmbeddedTarget, desk_named
 from trace_assets.targets.protocol import Target
 from trace_assets.training.composition import compose_adapters

@@ -21,8 +21,7 @@ from trace_assets.store.history import record
 from trace_assets.study import Study
 from trace_assets.system.accelerators import Accelerator
 from trace_assets.training.memory import SHAPES
-from trace_assets.training.preset_choice import CPU, EIGHT, ONE, choose_preset, read_shape
-from trace_assets.training.presets import preset_names
+from trace_assets.training.presets import CPU, EIGHT, ONE, choose_preset, preset_names, read_shape
 from trace_assets.workflows import budget as budgets
 from trace_assets.workflows import new_study
 from trace_assets.workflows.budget import budget

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import headline
-from trace_assets.report.markdown import plot_pages
+from trace_assets.report.page import plot_pages
 
 
 def test_every_stage_that_ran_has_its_plot_with_n(complete: ReportData) -> None:

@@ -6,8 +6,17 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from trace_assets.report.drawing import WIDTH, svg_markdown
-from trace_assets.report.plots import Dot, Point, Sampled, confusion, curve, interval_dots, scatter
+from trace_assets.report.plots import (
+    WIDTH,
+    Dot,
+    Point,
+    Sampled,
+    confusion,
+    curve,
+    interval_dots,
+    scatter,
+    svg_markdown,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tests.simulations.power import PICKED, POOL, Picked, Reached
 from tests.simulations.repeat import FIGURES, Outcome, Share, Timing
-from trace_assets.report.drawing import WIDTH, alone, circle, line, path, picture, text
-from trace_assets.report.plots import Dot, interval_dots
+from trace_assets.report.plots import WIDTH, Dot, alone, circle, interval_dots, line, path, picture, text
 from trace_assets.stats.intervals import wilson
 
 WORDS = {

@@ -22,9 +22,9 @@ from trace_assets.targets.embedded.demonstrations import (
     Demonstration,
     demonstrations,
     mistaken,
+    planted_truth,
 )
 from trace_assets.targets.embedded.generator import DeskName, stream
-from trace_assets.targets.embedded.planted import planted_truth
 from trace_assets.targets.embedded.target import EmbeddedTarget, judge
 
 

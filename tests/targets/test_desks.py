@@ -11,11 +11,9 @@ import pytest
 from trace_assets.errors import InputError
 from trace_assets.records import Split, Task, Verdict
 from trace_assets.settings import BaseModelSection, Targets
-from trace_assets.targets.embedded.advice import HINTS
-from trace_assets.targets.embedded.demonstrations import HINTED, demonstrations
+from trace_assets.targets.embedded.demonstrations import HINTED, demonstrations, planted_truth
 from trace_assets.targets.embedded.desk import FINAL_SALE, case_of, resolutions
-from trace_assets.targets.embedded.generator import HIDDEN
-from trace_assets.targets.embedded.planted import planted_truth
+from trace_assets.targets.embedded.generator import HIDDEN, HINTS
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.training.demo_agent.pretraining import BaseCheck, wanted_of
 

@@ -12,7 +12,7 @@ import pytest
 
 from trace_assets.records import Message, Task, ToolCall, Verdict
 from trace_assets.settings import Targets
-from trace_assets.targets.process.faults import TargetHung
+from trace_assets.targets.process.answers import TargetHung
 from trace_assets.targets.process.target import ProcessTarget
 from trace_assets.targets.registry import open_target
 

@@ -15,7 +15,7 @@ from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.study import Study
 from trace_assets.tournament.arms import ARMS
-from trace_assets.tournament.arms.generic import other_desk
+from trace_assets.tournament.arms.one_adapter import other_desk
 from trace_assets.tournament.arms.protocol import PlayedWorld
 
 __all__ = ["base", "words"]
@@ -51,7 +51,7 @@ def test_it_is_played_and_booked(
         opened.append(desk.desk)
         return nullcontext(words.WordTarget())
 
-    monkeypatch.setattr("trace_assets.tournament.arms.generic.nullcontext", a_word_target)
+    monkeypatch.setattr("trace_assets.tournament.arms.one_adapter.nullcontext", a_word_target)
     section = words.SECTION
     budget = 4 * section.tasks_per_iteration * section.group_size
     world = world_of_words(tmp_path, words, base, budget=budget)

@@ -16,7 +16,7 @@ from tests.training.conftest import base, words
 from trace_assets.errors import TraceError
 from trace_assets.records import Message, Verdict
 from trace_assets.tournament.arms import ARMS
-from trace_assets.tournament.arms.placebo_environment import coin_paid
+from trace_assets.tournament.arms.one_adapter import coin_paid
 
 __all__ = ["base", "words"]
 ARM = ARMS["placebo_environment"]

@@ -13,8 +13,7 @@ from tests.tournament.test_arms import world_of_words
 from tests.tournament.test_placebo_environment import one_environment, said
 from tests.training.conftest import base, words
 from trace_assets.tournament.arms import ARMS
-from trace_assets.tournament.arms.binary import by_success
-from trace_assets.tournament.arms.repaid import Repaid
+from trace_assets.tournament.arms.one_adapter import Repaid, by_success
 
 __all__ = ["base", "words"]
 

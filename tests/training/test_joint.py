@@ -168,8 +168,7 @@ def test_what_joins_adapters_is_trained_on_top_of_their_sum_and_acts_in_it(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
     from trace_assets.policies.lora import load_model, merge_folder
-    from trace_assets.training.agent_model import merge_agent
-    from trace_assets.training.composition import compose_adapters
+    from trace_assets.training.composition import compose_adapters, merge_agent
     from trace_assets.training.grpo import train_adapter
 
     parts = {"a": named(words, "a"), "b": named(words, "b")}

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from trace_assets.errors import Unavailable
 from trace_assets.settings import Training
-from trace_assets.training import trackers
-from trace_assets.training.trackers import TENSORBOARD, require_trackers, tracked
+from trace_assets.training import grpo
+from trace_assets.training.grpo import TENSORBOARD, require_trackers, tracked
 
 
 def test_no_tracker_is_asked_for_as_it_comes_and_none_decides_a_result() -> None:
@@ -24,7 +24,7 @@ def test_no_tracker_is_asked_for_as_it_comes_and_none_decides_a_result() -> None
 
 
 def test_a_tracker_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trackers, "find_spec", lambda name: None if name == "trackio" else object())
+    monkeypatch.setattr(grpo, "find_spec", lambda name: None if name == "trackio" else object())
     require_trackers(Training(report_to=("mlflow",)))
     with pytest.raises(Unavailable, match=r"report_to names trackio, .*pip install trackio"):
         require_trackers(Training(report_to=("mlflow", "trackio")))
@@ -50,7 +50,7 @@ def test_nothing_is_played_for_want_of_a_tracker(
     words: ModuleType, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("trl")
-    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    monkeypatch.setattr(grpo, "find_spec", lambda name: None)
     with pytest.raises(Unavailable, match="wandb"):
         words.train(
             base, tmp_path / "adapter", section=words.SECTION.model_copy(update={"report_to": ("wandb",)})

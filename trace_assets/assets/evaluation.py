@@ -120,7 +120,7 @@ def _merge(study: Study, choices: Sequence[str]) -> dict[str, tuple[str, Path]]:
     if not section.merges or len(choices) < 2:
         return {}
     require_extra("torch", "train", "merging adapters")
-    from trace_assets.training.merging import merge_adapters
+    from trace_assets.training.composition import merge_adapters
 
     chosen = {one.name: whole_adapter(study, one) for one in read_adapters(study) if one.name in choices}
     return {

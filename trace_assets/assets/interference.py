@@ -10,7 +10,7 @@ from trace_assets.assets.curriculum import taught
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import require_extra
 from trace_assets.records import Capability, Interference, InterferencePart
-from trace_assets.report.asset_report.interference import interference_exhibit
+from trace_assets.report.asset_report.composition import interference_exhibit
 from trace_assets.report.data import shown_names
 from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.policy import base_folder

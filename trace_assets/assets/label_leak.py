@@ -8,8 +8,7 @@ from trace_assets.diagnosis.leak import measure_leak
 from trace_assets.records import LabelLeak, Triage
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import Row
-from trace_assets.report.drawing import svg_markdown
-from trace_assets.report.plots import Dot, interval_dots
+from trace_assets.report.plots import Dot, interval_dots, svg_markdown
 from trace_assets.resources.analysts import by_target
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study

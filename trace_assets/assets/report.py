@@ -66,7 +66,7 @@ def write_page(study: Study, output: Path | None = None) -> Path:
 def write_report(study: Study) -> StageResult:
     """One self-contained HTML page: what is lacking, what was taught, what was gained, what it cost."""
     from trace_assets.report.data import gather
-    from trace_assets.report.markdown import plot_pages
+    from trace_assets.report.page import plot_pages
 
     path = write_page(study)
     text = path.read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ from trace_assets.workflows.rounds import played_rounds, rounds_of
 def write_round_agent(study: Study) -> StageResult:
     """What validation chooses, a sum of adapters or the one for all, merged: where a next round begins."""
     require_extra("torch", "train", "the agent of a round")
-    from trace_assets.training.agent_model import merge_agent
+    from trace_assets.training.composition import merge_agent
 
     base = base_checkpoint(study)
     own = {one.name: one for one in read_adapters(study) if one.kind in ("capability", *FOR_ALL)}

@@ -35,7 +35,7 @@ from trace_assets.records import (
     Task,
     Triage,
 )
-from trace_assets.report.asset_report.set_effects import effects_exhibit
+from trace_assets.report.asset_report.composition import effects_exhibit
 from trace_assets.report.asset_report.training import routing_exhibit
 from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter, whole_router

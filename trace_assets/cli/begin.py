@@ -21,7 +21,7 @@ from trace_assets.study import Study
 from trace_assets.system.accelerators import accelerators
 from trace_assets.targets.process.target import ProcessTarget, module_file, of_module
 from trace_assets.targets.registry import BENCHMARKS, benchmark_of, install, read_installed
-from trace_assets.training.preset_choice import CPU, choose_preset, read_shape
+from trace_assets.training.presets import CPU, choose_preset, read_shape
 from trace_assets.workflows.new_study import (
     EMBEDDED,
     NewStudy,

@@ -15,7 +15,7 @@ from trace_assets.cli.completion import complete_section
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.settings import Settings
-from trace_assets.settings.reference import SettingRow, json_schema, setting_rows
+from trace_assets.settings.settings import SettingRow, json_schema, setting_rows
 
 
 def settings(

@@ -12,7 +12,7 @@ from trace_assets.records.capability import (
     ProposedFinding,
     ShownTranscript,
 )
-from trace_assets.records.composition import SetEffect, SetRule
+from trace_assets.records.composition import Interference, InterferencePart, SetEffect, SetRule
 from trace_assets.records.contrast import (
     Agreement,
     CapabilitySpec,
@@ -54,7 +54,6 @@ from trace_assets.records.history import (
     MadeWith,
     Quarantined,
 )
-from trace_assets.records.interference import Interference, InterferencePart
 from trace_assets.records.repair import DecisiveShare, Repair
 from trace_assets.records.rounds import Round, RoundAgent
 from trace_assets.records.training import (

@@ -1,8 +1,12 @@
-"""One HTML page with everything: no script, nothing loaded, for screen, phone, dark rooms and paper."""
+"""The report with everything: one HTML page without a script, for screen, phone, dark rooms and paper.
+
+Its plots also stand alone as Markdown images, for places that show Markdown, such as Dagster metadata.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -11,14 +15,22 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from trace_assets.records import TrainingPoint
 from trace_assets.report import formatting
 from trace_assets.report.data import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED, ReportData, stage_costs
-from trace_assets.report.drawing import stylesheet
 from trace_assets.report.headline import headline
-from trace_assets.report.views.deficits import deficits_view
-from trace_assets.report.views.environments import audit_view, teaching_view
+from trace_assets.report.plots import stylesheet, svg_markdown
+from trace_assets.report.views.deficits import deficits_view, gap_plot
+from trace_assets.report.views.environments import adapters_plot, audit_view, curve_plot, teaching_view
 from trace_assets.report.views.evidence import evidence_view
-from trace_assets.report.views.result import basis, result_view, rounds_view, routing_view, trust_view
+from trace_assets.report.views.result import (
+    arms_plot,
+    basis,
+    result_view,
+    rounds_view,
+    routing_view,
+    trust_view,
+)
 from trace_assets.untrusted.printable import printable
 
 
@@ -211,3 +223,30 @@ def costs_view(data: ReportData) -> dict[str, Any]:
 def _tile(name: str, figure: str, basis: str) -> dict[str, str]:
     value, bracket, interval = figure.partition(" [")
     return {"name": name, "figure": value, "basis": f"[{interval} · {basis}" if bracket else basis}
+
+
+def plot_pages(data: ReportData) -> dict[str, str]:
+    """Return Markdown by title: the plots of those stages that have run, each with what it rests on."""
+    pages: dict[str, str] = {"result": headline(data)}
+    for target in sorted({row.target for row in data.contrasts}):
+        n = max(row.n_tasks for row in data.contrasts if row.target == target)
+        plot = svg_markdown(gap_plot(data, target), "gap and coverage")
+        pages[f"gap and coverage in {target}"] = (
+            f"{plot}\n\n95 % intervals over {formatting.count(n, 'task')}."
+        )
+    if data.summary:
+        largest = max(data.overall.values(), key=lambda row: row.n_trials)
+        pages["pass rates"] = (
+            f"{svg_markdown(arms_plot(data), 'pass rates')}\n\n95 % intervals, {basis(largest)}."
+        )
+    if data.adapters:
+        n = min(row.validation_n for row in data.adapters)
+        plot = svg_markdown(adapters_plot(data.adapters, data.names), "adapters")
+        pages["adapters"] = f"{plot}\n\nHeld-out seeds, at least {formatting.count(n, 'episode')} a figure."
+    curves: dict[str, list[TrainingPoint]] = defaultdict(list)
+    for point in data.curves:
+        curves[point.name].append(point)
+    for name, points in sorted(curves.items()):
+        plot = svg_markdown(curve_plot(points, data.names.get(name, name)), "learning curve")
+        pages[f"learning curve {name}"] = f"{plot}\n\n{max(p.n for p in points)} rollouts an iteration."
+    return pages

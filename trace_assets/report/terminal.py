@@ -13,8 +13,8 @@ from rich.table import Table
 from trace_assets.diagnosis.repair.shares import NOBODY, OF_OTHERS, decisive_words, placebo_words
 from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, SelectedCapability
 from trace_assets.report import formatting
-from trace_assets.report.asset_report.choice import choice_table as choice_rows
-from trace_assets.report.asset_report.set_effects import effects_table as effect_rows
+from trace_assets.report.asset_report.composition import choice_table as choice_rows
+from trace_assets.report.asset_report.composition import effects_table as effect_rows
 from trace_assets.report.data import ReportData, stage_costs
 from trace_assets.report.headline import (
     WHAT_HELPS,

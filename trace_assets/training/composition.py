@@ -1,19 +1,16 @@
-"""Several adapters as one that is exactly their sum: W + sum of scale_i B_i A_i, the ranks added up.
-
-Unlike the other ways to merge (`merging`), nothing is approximated: PEFT stacks the factors (`cat`). So
-skills whose adapters act apart from each other act together, without training and without a router that has
-to name one of them. What adapters do to each other where they do not act apart shows on tasks alone.
-"""
+"""Several adapters as one: their exact sum, merged into one adapter, or merged into their base model."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trace_assets.errors import CheckFailed, InputError, require_extra
-from trace_assets.store.content import text_version
+from trace_assets.store.content import folder_version, text_version
+from trace_assets.store.files import replacing_folder
 from trace_assets.training.checkpoints import adapter_id, write_adapter
 
 ROUNDING = 1e-5
@@ -176,3 +173,144 @@ def _config(folder: Path) -> dict[str, Any]:
 def _rank(folder: Path) -> int:
     config = _config(folder)
     return max([int(config["r"]), *map(int, (config.get("rank_pattern") or {}).values())])
+
+
+Merge = Literal["linear", "ties", "dare_linear", "dare_ties"]
+"""As PEFT's `add_weighted_adapter` names them: the mean of the factors; trimmed, with signs elected (TIES,
+Yadav et al. 2023); dropped at random and rescaled (DARE, Yu et al. 2024) before either."""
+WEIGHTS: Mapping[Merge, Literal["mean", "sum"]] = {
+    "linear": "mean",
+    "dare_linear": "mean",
+    "ties": "sum",
+    "dare_ties": "sum",
+}
+"""What each adapter weighs: 1 / n, or 1 where the method itself takes a mean over those that agree."""
+
+
+def merge_adapters(
+    base_dir: Path,
+    adapters: Mapping[str, Path],
+    method: Merge,
+    folder: Path,
+    *,
+    density: float = 0.5,
+    seed: int = 0,
+) -> tuple[str, Path]:
+    """Merge adapters into one PEFT folder; what was merged before is only looked up.
+
+    Args:
+        base_dir: Hugging Face folder of their base model.
+        adapters: Name -> PEFT folder, two or more of one rank.
+        method: How.
+        folder: Holds the merged adapters, one folder each.
+        density: Share of the values that `ties` and `dare_*` keep.
+        seed: Of what DARE drops.
+
+    Returns:
+        The merged adapter's id and its folder.
+
+    Raises:
+        InputError: There are fewer than two, or PEFT cannot merge them this way.
+        Unavailable: The train extra is missing.
+    """
+    if len(adapters) < 2:
+        raise InputError(f"merging by {method} takes two adapters or more, not {len(adapters)}.")
+    ids = [f"{name}={adapter_id(path)}" for name, path in sorted(adapters.items())]
+    made = folder / f"{method}-{text_version(method, str(density), str(seed), *ids)}"
+    if made.is_dir():
+        return adapter_id(made), made
+    require_extra("peft", "train", "merging adapters")
+    import torch
+    from peft import PeftModel
+
+    from trace_assets.policies.lora import load_model
+
+    (first, path), *others = sorted(adapters.items())
+    model = PeftModel.from_pretrained(load_model(base_dir), str(path), adapter_name=first)
+    for name, path in others:
+        model.load_adapter(str(path), adapter_name=name)
+    weight = 1.0 / len(adapters) if WEIGHTS[method] == "mean" else 1.0
+    extra = {} if method == "linear" else {"density": density}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        try:
+            model.add_weighted_adapter(
+                sorted(adapters), [weight] * len(adapters), "default", combination_type=method, **extra
+            )
+        except ValueError as error:
+            raise InputError(
+                f"PEFT cannot merge {', '.join(sorted(adapters))} by {method} ({error}); leave it out of "
+                "evaluation.merges."
+            ) from error
+    for name in sorted(adapters):
+        model.delete_adapter(name)
+    model.set_adapter("default")
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_adapter(model, made, _base_of(adapters[first])), made
+
+
+def _base_of(folder: Path) -> str:
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    return str(config.get("base_model_name_or_path") or "base")
+
+
+WEIGHT_FILES = (".safetensors", ".bin", ".index.json")
+"""How files of weights end: those of the base model are not taken over."""
+NOT_TAKEN = ("training.json",)
+"""How the base model came about."""
+
+
+def merge_agent(
+    base_dir: Path,
+    base_id: str,
+    members: Mapping[str, Path],
+    folder: Path,
+    sums: Path,
+    scale: float = 1.0,
+) -> tuple[str, Path]:
+    """Merge the sum of adapters into their base model; what was made before is only looked up.
+
+    The sum is made in fp32 and rounded once, to the precision of the model.
+
+    Args:
+        base_dir: Hugging Face folder of the base model, or its name on the hub.
+        base_id: The base model's content hash.
+        members: Name -> PEFT folder, one or more.
+        folder: Holds the merged models, one folder each, named by what they are made of.
+        sums: Holds the sums of adapters, see `compose_adapters`.
+        scale: What the weight changes of two or more are multiplied by.
+
+    Returns:
+        The content hash of the merged model, and its folder.
+
+    Raises:
+        InputError: The adapters cannot be added up.
+        CheckFailed: PEFT's sum is not the sum.
+        Unavailable: The train extra is missing.
+    """
+    ids = sorted(adapter_id(path) for path in members.values())
+    scaled = [] if scale == 1.0 else [f"at {scale}"]
+    made = folder / f"agent-{text_version('agent', base_id, *ids, *scaled)}"
+    if made.is_dir():
+        return folder_version(made), made
+    require_extra("peft", "train", "merging adapters into their base model")
+    from transformers import AutoConfig, AutoTokenizer
+
+    from trace_assets.policies.lora import load_model, merge_folder
+
+    single = next(iter(members.values()))
+    source = single if len(members) == 1 else compose_adapters(base_dir, members, sums, scale=scale)[1]
+    dtype = str(getattr(AutoConfig.from_pretrained(str(base_dir)), "dtype", None) or "float32")
+    model = load_model(base_dir, dtype.removeprefix("torch."))
+    model.load_state_dict(dict(merge_folder(model, source)))
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing_folder(made) as building:
+        model.save_pretrained(str(building))
+        if base_dir.is_dir():
+            for file in sorted(base_dir.iterdir()):
+                known = file.name in NOT_TAKEN or file.name.endswith(WEIGHT_FILES) or file.name[0] == "."
+                if file.is_file() and not known and not (building / file.name).exists():
+                    shutil.copyfile(file, building / file.name)
+        else:
+            AutoTokenizer.from_pretrained(str(base_dir)).save_pretrained(str(building))
+    return folder_version(made), made

@@ -10,9 +10,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
-from trace_assets.errors import InputError, require_extra
+from trace_assets.errors import InputError, Unavailable, require_extra
 from trace_assets.records import Adapter, AdapterKind, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.store.files import replace_folder
@@ -24,7 +25,6 @@ from trace_assets.training.distributed import join_peers
 from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
 from trace_assets.training.sampler import open_sampler
-from trace_assets.training.trackers import require_trackers, tracked
 from trace_assets.training.validation import split_held_out
 from trace_assets.training.warm_start import WarmStart, find_demonstrations, shortened, stored_warm_start
 
@@ -278,3 +278,43 @@ def calm() -> Iterator[None]:
         transformers.logging.set_verbosity(verbosity)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+FOLDER = "runs"
+"""In the working folder, which is the study's: where TensorBoard looks by habit."""
+TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
+
+
+def require_trackers(section: Training) -> None:
+    """Make sure that the package of every tracker is there, before anything is played.
+
+    Raises:
+        Unavailable: One is not installed.
+    """
+    missing = [name for name in section.report_to if find_spec(name) is None]
+    if missing:
+        raise Unavailable(
+            f"training.report_to names {', '.join(missing)}, not installed beside this interpreter: run "
+            f"`pip install {' '.join(missing)}`, or leave it out of training.report_to."
+        )
+
+
+@contextmanager
+def tracked(section: Training, name: str) -> Iterator[None]:
+    """Say for the body where what is reported goes, where the tracker's own variable does not.
+
+    TensorBoard's files would otherwise lie in the trainer's folder, which goes when the training is done.
+    The others have variables of their own (`WANDB_PROJECT`, `MLFLOW_TRACKING_URI`, `TRACKIO_PROJECT`).
+
+    Args:
+        section: The training settings.
+        name: Of the adapter.
+    """
+    if "tensorboard" not in section.report_to or TENSORBOARD in os.environ:
+        yield
+        return
+    os.environ[TENSORBOARD] = str(Path(FOLDER, name).absolute())
+    try:
+        yield
+    finally:
+        del os.environ[TENSORBOARD]

@@ -300,7 +300,7 @@ class Start(BaseModel):
 
 
 def _agent(scale: float, members: Mapping[str, Path], base_dir: Path, base_id: str, models: Path) -> Path:
-    from trace_assets.training.agent_model import merge_agent
+    from trace_assets.training.composition import merge_agent
 
     return merge_agent(base_dir, base_id, members, models / "agents", models / "sums", scale)[1]
 

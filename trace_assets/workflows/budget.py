@@ -23,7 +23,7 @@ from trace_assets.store.history import History, history
 from trace_assets.study import Study
 from trace_assets.system.accelerators import Accelerator, accelerators
 from trace_assets.training.memory import GIB, Shape, step_memory
-from trace_assets.training.preset_choice import read_shape
+from trace_assets.training.presets import read_shape
 from trace_assets.workflows.forecast import asks_model, forecast, judge_price, judging_of
 
 RATES = {

@@ -15,7 +15,7 @@ from trace_assets.errors import InputError, Unavailable
 from trace_assets.settings import Settings, Training
 from trace_assets.system.network import through_proxies
 from trace_assets.targets.registry import benchmark_of
-from trace_assets.training.preset_choice import CPU, Choice
+from trace_assets.training.presets import CPU, Choice
 
 EMBEDDED = "embedded"
 LONGER = {"max_turns": 30, "max_new_tokens": 512}

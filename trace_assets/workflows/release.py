@@ -35,8 +35,7 @@ from trace_assets.resources.model_files import whole_adapter, whole_base, whole_
 from trace_assets.resources.policy import base_checkpoint
 from trace_assets.resources.sandbox import sandbox_pool
 from trace_assets.routing.label_logits import option_lines
-from trace_assets.serving.release.documents import card, texts
-from trace_assets.serving.release.evidence import Evidence, count_labels
+from trace_assets.serving.release.documents import Evidence, card, count_labels, texts
 from trace_assets.serving.release.manifest import (
     INDEX,
     NoHarmVerdict,

@@ -16,7 +16,7 @@ from trace_assets.errors import InputError, Unavailable, UserFault
 from trace_assets.policies.protocol import ScriptedPolicy
 from trace_assets.records import Message, Task, ToolCall
 from trace_assets.rollouts.runner import Trial, run_rollouts
-from trace_assets.targets.process.faults import TargetDied, TargetFault, TargetHung
+from trace_assets.targets.process.answers import TargetDied, TargetFault, TargetHung
 from trace_assets.targets.process.target import ProcessConfig, ProcessEpisode, ProcessTarget
 from trace_assets.targets.protocol import Target
 

@@ -10,7 +10,7 @@ from trace_assets.records import Capability, Contrast, DecisiveShare, Label, Rep
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.data import ReportData
-from trace_assets.report.drawing import svg_markdown
+from trace_assets.report.plots import svg_markdown
 from trace_assets.report.views.deficits import gap_plot
 from trace_assets.settings import Selection
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from trace_assets.records import ActionDiff, BaseCheckpoint, Task, ToolUse, TrajectoryHead, Triage
 from trace_assets.report import formatting
-from trace_assets.report.drawing import svg_markdown
-from trace_assets.report.plots import Dot, interval_dots
+from trace_assets.report.plots import Dot, interval_dots, svg_markdown
 from trace_assets.stats.intervals import Estimate, wilson
 from trace_assets.stats.paired import pass_rate
 

@@ -18,8 +18,7 @@ from trace_assets.records import (
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import Exhibit, Row
 from trace_assets.report.data import ReportData
-from trace_assets.report.drawing import svg_markdown
-from trace_assets.report.plots import Dot, Sampled, interval_dots, reliability
+from trace_assets.report.plots import Dot, Sampled, interval_dots, reliability, svg_markdown
 from trace_assets.report.views.environments import (
     ATTACKER,
     adapters_plot,

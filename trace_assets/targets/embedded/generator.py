@@ -1,4 +1,4 @@
-"""Cases at the order desk, drawn from a seed."""
+"""Cases at the order desk, drawn from a seed, and the advice that customers can add to them."""
 
 from __future__ import annotations
 
@@ -288,3 +288,24 @@ def word(requests: Sequence[Request], use: Use, rng: random.Random) -> str:
     ]
     body = filled[0] if len(filled) == 1 else joint.format(*filled)
     return opening + body + closing
+
+
+HINTS: Mapping[Skill, str] = {
+    "cancel": "Look at the status first.",
+    "multi": "Do both.",
+    "window": "Look at the window first.",
+    "return": "Look at the window first.",
+    "sale": "Look at the item first.",
+}
+"""Advice to the agent, which ends the customer's message in some demonstrations where hints are asked for."""
+
+ADVISED_BY: Mapping[str, Skill] = {
+    "object_untouched": "multi",
+    "window": "window",
+    "sale": "sale",
+    "cancel": "cancel",
+}
+"""A word of a finding's detector or its arguments, to the skill that it is about; the first that is there."""
+COURTESIES = ("Thank you.", "Have a nice day.")
+"""What customers also end with and what asks for nothing: beside advice, words of equal length. Advice on
+another skill would not do: an agent that is told to look anywhere first looks."""

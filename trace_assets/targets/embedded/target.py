@@ -27,7 +27,6 @@ from trace_assets.records import (
     Verdict,
 )
 from trace_assets.settings import Targets
-from trace_assets.targets.embedded.advice import ADVISED_BY, COURTESIES, HINTS
 from trace_assets.targets.embedded.desk import (
     FINAL_SALE,
     STATUSES,
@@ -38,7 +37,16 @@ from trace_assets.targets.embedded.desk import (
     resolutions,
     solve,
 )
-from trace_assets.targets.embedded.generator import HIDDEN, MIXES, DeskName, mix_of, stream
+from trace_assets.targets.embedded.generator import (
+    ADVISED_BY,
+    COURTESIES,
+    HIDDEN,
+    HINTS,
+    MIXES,
+    DeskName,
+    mix_of,
+    stream,
+)
 from trace_assets.targets.protocol import Step
 
 NAME = "embedded"

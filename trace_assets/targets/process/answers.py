@@ -1,4 +1,4 @@
-"""What a target's process says, validated before anybody believes it."""
+"""What a target's process says, validated before anybody believes it, and how it fails."""
 
 from __future__ import annotations
 
@@ -7,9 +7,28 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trace_assets.errors import TraceError, Unavailable
 from trace_assets.records import Message, ToolSpec
 from trace_assets.records.base import Json
-from trace_assets.targets.process.faults import TargetFault
+
+
+class TargetFault(TraceError):
+    """The target's own code failed, or answered what cannot be used: an environment fault."""
+
+    exit_code = 1
+
+
+class TargetHung(TargetFault):
+    """No answer before the deadline; the process was killed."""
+
+
+class TargetDied(TargetFault):
+    """The process ended in the middle of a call."""
+
+
+class TargetUnavailable(Unavailable):
+    """The target's interpreter, module or a server it needs is not there."""
+
 
 T = TypeVar("T", bound=BaseModel)
 

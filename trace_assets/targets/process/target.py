@@ -19,11 +19,11 @@ from trace_assets.targets.process.answers import (
     Description,
     ResetAnswer,
     StepAnswer,
+    TargetFault,
     TaskAnswer,
     tool_specs,
     understood,
 )
-from trace_assets.targets.process.faults import TargetFault
 from trace_assets.targets.process.pool import TargetProcessPool
 from trace_assets.targets.process.worker import TargetWorker
 from trace_assets.targets.protocol import Step

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from trace_assets.errors import InputError, UserFault
 from trace_assets.targets.process import serve
-from trace_assets.targets.process.faults import (
+from trace_assets.targets.process.answers import (
     TargetDied,
     TargetFault,
     TargetHung,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trace_assets.tournament.arms.binary import DirectBinary
-from trace_assets.tournament.arms.generic import GenericDesk
 from trace_assets.tournament.arms.imitated import Rft, RftEnvironments
+from trace_assets.tournament.arms.one_adapter import DirectBinary, GenericDesk, PlaceboEnvironment
 from trace_assets.tournament.arms.placebo import FailuresOnly, RandomCapability, ShuffledLabels
-from trace_assets.tournament.arms.placebo_environment import PlaceboEnvironment
 from trace_assets.tournament.arms.prompted import FewShot, Hints
 from trace_assets.tournament.arms.protocol import Arm
 from trace_assets.tournament.arms.reflected import Gepa

@@ -12,7 +12,7 @@ from trace_assets.errors import require_extra
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.settings import Training
 from trace_assets.targets.protocol import Target
-from trace_assets.tournament.arms.environments import environments
+from trace_assets.tournament.arms.one_adapter import environments
 from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
 
 if TYPE_CHECKING:

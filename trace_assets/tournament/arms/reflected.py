@@ -20,7 +20,7 @@ from trace_assets.resources.analysts import analyst_section
 from trace_assets.store import Home, Store
 from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, replacing_file
-from trace_assets.targets.embedded.advice import COURTESIES, HINTS
+from trace_assets.targets.embedded.generator import COURTESIES, HINTS
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.tournament.arms.prompted import advised, unread
 from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered

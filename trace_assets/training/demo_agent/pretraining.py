@@ -23,9 +23,8 @@ from trace_assets.stats.intervals import wilson
 from trace_assets.store.content import folder_version, text_version
 from trace_assets.store.files import replacing_file, replacing_folder
 from trace_assets.system.progress import progress
-from trace_assets.targets.embedded.demonstrations import TAUGHT
+from trace_assets.targets.embedded.demonstrations import LACKING, TAUGHT, planted_truth
 from trace_assets.targets.embedded.desk import case_of, resolutions
-from trace_assets.targets.embedded.planted import LACKING, planted_truth
 from trace_assets.targets.embedded.target import MAX_TURNS, EmbeddedTarget
 from trace_assets.targets.protocol import Target
 from trace_assets.training.demo_agent.corpus import POOL_BATCHES, Batch, batches
