@@ -40,7 +40,6 @@ PASSED = (
         "diagnosis.llm.client",
         "diagnosis.llm.recording",
         "diagnosis.llm.prices",
-        "environments.templates.page",
     ),
     *("policies.openai_connection", "policies.openai_faults"),
 )

@@ -20,7 +20,7 @@ from trace_assets.orchestration import jobs
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.sandbox import SandboxConfig, SandboxUnavailable, backend
 from trace_assets.settings import Settings, load_settings
-from trace_assets.settings.loop import SandboxSection
+from trace_assets.settings.training import SandboxSection
 from trace_assets.store.history import record
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import ingest

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from calls import open_waiting, play_divided
 
-from trace_assets.settings.cluster import Cluster
+from trace_assets.settings.operation import Cluster
 
 if __name__ == "__main__":
     # Here, for doctests are looked for in this module also where Ray is not installed.

@@ -16,7 +16,7 @@ from trace_assets.errors import InputError
 from trace_assets.orchestration.pool import Pool
 from trace_assets.orchestration.worker_pool import WorkerPool
 from trace_assets.records import Trajectory
-from trace_assets.settings.cluster import Cluster
+from trace_assets.settings.operation import Cluster
 
 
 def ray_pool(cluster: Any) -> Pool:

@@ -18,6 +18,7 @@ from clinic import clinic_contract
 from recipe_cases import CASES, REAL, cases, load, spec_of, tau2_contract
 
 from tests.audit_fixtures.runner import ZOO_PERMUTATION
+from tests.docs.recipes import page
 from tests.quick import one_of_each
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
@@ -26,7 +27,6 @@ from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
 from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
 from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.templates.page import page
 from trace_assets.environments.writers.writer import RECIPES, environment_of, write_environment
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.policies.reply_reader import ReplyReader, find_reader, read_hermes
+from trace_assets.policies.chat_template import ReplyReader, find_reader, read_hermes
 from trace_assets.records import ToolSpec
 
 FAMILIES = [

@@ -9,7 +9,7 @@ import polars as pl
 from trace_assets.records import CompositionChoice, Evaluation
 from trace_assets.store import Home
 from trace_assets.study import Study
-from trace_assets.tournament.controls import (
+from trace_assets.tournament.derived import (
     RANDOM_ROUTING,
     RELEASED,
     SWAPPED_ROUTING,

@@ -10,11 +10,10 @@ from typer.testing import CliRunner
 
 from tests.tournament.test_tournament import RATES, scripted
 from trace_assets.cli.main import app
-from trace_assets.tournament.looks import level_at, sequential_p
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import Plan, default_plan, read_plan, write_plan
 from trace_assets.tournament.run import run
-from trace_assets.tournament.score import score
+from trace_assets.tournament.score import level_at, score, sequential_p
 
 CLEAR = {"base": 0.3, "routed": 0.7, "mixed_grpo": 0.5}
 

@@ -18,10 +18,9 @@ from trace_assets.store import Home, Store
 from trace_assets.store.history import record
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, REGISTER, Plan, read_plan
-from trace_assets.tournament.results import SPENDING, result_file
+from trace_assets.tournament.results import SPENDING, Spent, mean_spending, result_file, spent_in
 from trace_assets.tournament.run import run, world_home
 from trace_assets.tournament.score import score
-from trace_assets.tournament.spending import Spent, mean_spending, spent_in
 
 OLD_PLAN = {
     "settings": {},

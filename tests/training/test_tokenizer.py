@@ -18,7 +18,6 @@ from trace_assets.records import Message, ToolCall
 from trace_assets.targets.embedded.demonstrations import demonstrations
 from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS
 from trace_assets.targets.embedded.generator import NUMBERS
-from trace_assets.training.demo_agent.corpus import own_tokens
 from trace_assets.training.demo_agent.model import make_untrained
 from trace_assets.training.demo_agent.tokenizer import (
     END,
@@ -26,6 +25,7 @@ from trace_assets.training.demo_agent.tokenizer import (
     MARKS,
     MAX_TOKENS,
     load_tokenizer,
+    own_tokens,
     render,
 )
 

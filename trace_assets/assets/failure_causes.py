@@ -22,7 +22,7 @@ from trace_assets.records import (
     ToldTask,
     Triage,
 )
-from trace_assets.report.asset_report.failure_causes import causes_exhibit
+from trace_assets.report.asset_report.rollouts import causes_exhibit
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 

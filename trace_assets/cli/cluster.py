@@ -12,7 +12,7 @@ from rich.table import Table
 
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
-from trace_assets.settings.cluster import Cluster
+from trace_assets.settings.operation import Cluster
 
 cluster = typer.Typer(
     name="cluster",

@@ -54,7 +54,7 @@ def show(
 
 
 def _write_page(study: Study, one: OneTrajectory, output: Path | None) -> Path:
-    from trace_assets.report.trajectory_page import render_trajectory
+    from trace_assets.report.one_trajectory import render_trajectory
 
     name = re.sub(r"[^A-Za-z0-9._-]", "-", one.head.trajectory_id)[:100]
     place = output or (study.home.reports if study.home.is_writable else Path()) / f"trajectory-{name}.html"

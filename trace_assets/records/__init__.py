@@ -39,6 +39,8 @@ from trace_assets.records.evaluation import (
     CompositionChoice,
     Evaluation,
     NoHarm,
+    Round,
+    RoundAgent,
     Route,
     RouterRegret,
     RouterScore,
@@ -55,7 +57,6 @@ from trace_assets.records.history import (
     Quarantined,
 )
 from trace_assets.records.repair import DecisiveShare, Repair
-from trace_assets.records.rounds import Round, RoundAgent
 from trace_assets.records.training import (
     Adapter,
     AdapterKind,

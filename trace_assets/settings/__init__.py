@@ -15,21 +15,11 @@ from trace_assets.settings.diagnosis import (
     StabilitySection,
     TriageSection,
 )
-from trace_assets.settings.loop import (
-    Automation,
-    EvaluationSection,
-    Ingest,
-    Routing,
-    SandboxSection,
-    Schedule,
-    Serving,
-    Synthesis,
-    Training,
-    Watch,
-)
-from trace_assets.settings.rounds import Rounds
+from trace_assets.settings.evaluation import EvaluationSection, Rounds, Routing, Serving
+from trace_assets.settings.operation import Automation, Ingest, Schedule, Watch
 from trace_assets.settings.section import Section
 from trace_assets.settings.settings import SECTIONS, SERVICES, Settings, load_settings
+from trace_assets.settings.training import SandboxSection, Synthesis, Training
 
 __all__ = [
     "SECTIONS",

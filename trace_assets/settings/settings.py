@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 
 from trace_assets.errors import InputError
 from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
-from trace_assets.settings.cluster import Cluster
 from trace_assets.settings.diagnosis import (
     Analyst,
     ContrastSection,
@@ -26,20 +25,10 @@ from trace_assets.settings.diagnosis import (
     TriageSection,
     WriterServer,
 )
-from trace_assets.settings.loop import (
-    Automation,
-    EvaluationSection,
-    Ingest,
-    Routing,
-    SandboxSection,
-    Schedule,
-    Serving,
-    Synthesis,
-    Training,
-    Watch,
-)
-from trace_assets.settings.rounds import Rounds
+from trace_assets.settings.evaluation import EvaluationSection, Rounds, Routing, Serving
+from trace_assets.settings.operation import Automation, Cluster, Ingest, Schedule, Watch
 from trace_assets.settings.section import NOT_SHOWN, Section
+from trace_assets.settings.training import SandboxSection, Synthesis, Training
 
 
 class Settings(Section):

@@ -19,8 +19,7 @@ from trace_assets.tournament.arms import arm_named
 from trace_assets.tournament.arms.protocol import PlayedWorld
 from trace_assets.tournament.plan import Plan, World, read_plan, write_plan
 from trace_assets.tournament.process import own_settings
-from trace_assets.tournament.results import RESULTS, SPENDING, TaskResult, result_file, write_rows
-from trace_assets.tournament.spending import Spent
+from trace_assets.tournament.results import RESULTS, SPENDING, Spent, TaskResult, result_file, write_rows
 
 ENTRIES = "entries"
 State = Literal["played", "does not apply"]

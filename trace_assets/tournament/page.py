@@ -9,10 +9,9 @@ import polars as pl
 
 from trace_assets.tournament.budgets import Curve
 from trace_assets.tournament.claims import PAPER, standings
-from trace_assets.tournament.looks import level_at
 from trace_assets.tournament.plan import Plan
-from trace_assets.tournament.score import Score, Shown
-from trace_assets.tournament.spending import NOT_RECORDED, cell
+from trace_assets.tournament.results import NOT_RECORDED, cell
+from trace_assets.tournament.score import Score, Shown, level_at
 from trace_assets.tournament.worlds import Across, power
 
 KINDS = ("rollouts", "cpu", "wall")

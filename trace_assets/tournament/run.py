@@ -15,7 +15,7 @@ from trace_assets.records import CompositionChoice, Evaluation, LedgerEntry
 from trace_assets.store import Home
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
-from trace_assets.tournament.controls import released_rows, routing_controls
+from trace_assets.tournament.derived import released_rows, routing_controls
 from trace_assets.tournament.entries import Entry, play_entry, read_entry, task_results
 from trace_assets.tournament.plan import Plan, World, read_plan
 from trace_assets.tournament.process import play_home, toml
@@ -24,11 +24,12 @@ from trace_assets.tournament.results import (
     RESULTS,
     SPENDING,
     Cost,
+    Spent,
     TaskResult,
     result_file,
+    spent_in,
     write_rows,
 )
-from trace_assets.tournament.spending import Spent, spent_in
 
 HOMES = "worlds"
 REGISTRATION = "registration.json"

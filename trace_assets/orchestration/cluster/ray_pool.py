@@ -29,7 +29,7 @@ from trace_assets.orchestration.cluster.nodes import (
 )
 from trace_assets.orchestration.pool import SANDBOX, Needs, WorkerDied
 from trace_assets.orchestration.worker_pool import HISTORY_VARIABLE
-from trace_assets.settings.cluster import Cluster
+from trace_assets.settings.operation import Cluster
 from trace_assets.store import Home
 from trace_assets.store.presence import CREW_VARIABLE, NODE_VARIABLE, dead_here, elsewhere, forget
 from trace_assets.study import CONFIG_VARIABLE

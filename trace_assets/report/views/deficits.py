@@ -11,8 +11,7 @@ from markupsafe import Markup, escape
 from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, DecisiveShare, SelectedCapability
 from trace_assets.report import formatting
-from trace_assets.report.asset_report.failure_causes import cause_rows
-from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
+from trace_assets.report.asset_report.rollouts import cause_rows, error_rows, expected_rows
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import WHAT_HELPS, fallen, fault_shares, nothing_found, who_played
 from trace_assets.report.plots import Point, scatter

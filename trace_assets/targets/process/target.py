@@ -24,8 +24,7 @@ from trace_assets.targets.process.answers import (
     tool_specs,
     understood,
 )
-from trace_assets.targets.process.pool import TargetProcessPool
-from trace_assets.targets.process.worker import TargetWorker
+from trace_assets.targets.process.worker import TargetProcessPool, TargetWorker
 from trace_assets.targets.protocol import Step
 from trace_assets.targets.sandboxed import wire
 

@@ -17,7 +17,7 @@ from trace_assets.store import Home, Store
 from trace_assets.store.content import text_version
 from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld
 from trace_assets.tournament.process import play_home, toml
-from trace_assets.tournament.spending import spent_in
+from trace_assets.tournament.results import spent_in
 
 
 class _OtherChoice:

@@ -16,8 +16,7 @@ from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.targets.embedded.generator import HINTS, MIXES
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld
-from trace_assets.tournament.arms.transcripts import written
+from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld, written
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from trace_assets.errors import InputError
 from trace_assets.evaluation.arms import PROCESSES, ROUTED, compose
 from trace_assets.evaluation.test_set_log import Configuration, open_test_split
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
-from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability, Task
+from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability, Task, Trajectory
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
@@ -25,6 +25,7 @@ from trace_assets.targets.protocol import Target
 if TYPE_CHECKING:
     from trace_assets.training.episodes import Player
     from trace_assets.training.run import TrainablePolicy
+
 
 KINDS = ("training", "discovery", "audits", "pilots", "gradient probe", "checkpoint looks", "validation")
 """Kinds of rollouts, as `spending_by_arm` has them, in its order."""
@@ -315,3 +316,24 @@ class Arm(Protocol):
             folder: For all that it makes. What is there from an attempt that was killed may be taken up.
         """
         ...
+
+
+def written(one: Trajectory) -> str:
+    r"""Return what was said and called, a line a message; the policy, which is told elsewhere, is left out.
+
+    Args:
+        one: The episode.
+
+    >>> from trace_assets.records import Message
+    >>> said = (Message(role="system", content="Rules."), Message(role="user", content="Hello."))
+    >>> ids = {"trajectory_id": "a", "task_id": "t", "target": "d", "task_batch": "all", "policy": "p"}
+    >>> written(Trajectory(**ids, messages=said))
+    'user: Hello.'
+    """
+    lines = []
+    for message in one.messages:
+        if message.role == "system":
+            continue
+        calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+        lines.append(f"{message.role}: {' '.join([message.content or '', *calls]).strip()}")
+    return "\n".join(lines)

@@ -18,7 +18,7 @@ from trace_assets.policies.protocol import Policy
 from trace_assets.records import Task, Trajectory
 from trace_assets.store.content import text_version
 from trace_assets.system.progress import Bar, progress
-from trace_assets.tournament.arms.transcripts import written
+from trace_assets.tournament.arms.protocol import written
 from trace_assets.training.episodes import Player, is_broken
 
 if TYPE_CHECKING:

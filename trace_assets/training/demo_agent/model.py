@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_assets.targets.embedded.generator import NUMBERS
-from trace_assets.training.demo_agent.corpus import corpus_texts
-from trace_assets.training.demo_agent.tokenizer import build_tokenizer
+from trace_assets.training.demo_agent.tokenizer import build_tokenizer, corpus_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM

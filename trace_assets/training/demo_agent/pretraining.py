@@ -27,8 +27,8 @@ from trace_assets.targets.embedded.demonstrations import LACKING, TAUGHT, plante
 from trace_assets.targets.embedded.desk import case_of, resolutions
 from trace_assets.targets.embedded.target import MAX_TURNS, EmbeddedTarget
 from trace_assets.targets.protocol import Target
-from trace_assets.training.demo_agent.corpus import POOL_BATCHES, Batch, batches
 from trace_assets.training.demo_agent.model import TINY, AgentShape, new_agent, new_tokenizer
+from trace_assets.training.demo_agent.tokenizer import POOL_BATCHES, Batch, batches
 
 if TYPE_CHECKING:
     import torch

@@ -1,16 +1,19 @@
-"""The page on recipes: `python -m trace_assets.environments.templates.page > docs/recipes.md`."""
+"""The page on recipes, `docs/recipes.md`: its table is read off the code."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from trace_assets.environments.templates.families import FAMILIES
 
+PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 TEXT = """# Recipes
 
 An environment for a capability that a detector found is written offline from a **recipe**: a template
 keyed by the detector's family and filled from the target's contract alone (tools, shapes of results and
 errors, wordings, how successful agents use each tool). Nothing of a target's code, tasks or solutions
-enters, and no word of a domain stands in a recipe. This page is printed by `python -m
-trace_assets.environments.templates.page`.
+enters, and no word of a domain stands in a recipe. This page is written by
+`python -m tests.docs`.
 
 {table}
 
@@ -70,7 +73,3 @@ def table() -> str:
 def page() -> str:
     """Return the whole page."""
     return TEXT.format(table=table())
-
-
-if __name__ == "__main__":
-    print(page(), end="")

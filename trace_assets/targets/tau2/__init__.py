@@ -1,1 +1,0 @@
-"""tau2-bench, live: modules that run where the user installed it, and nothing of its code."""

@@ -1,1 +1,0 @@
-"""Arms against each other over worlds: a plan registered first, runs that resume, one verdict each."""
