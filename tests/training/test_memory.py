@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.docs.memory import mixture_table, table
 from trace_assets.training.memory import (
     EPISODE_TOKENS,
     GIB,
     SHAPES,
     Shape,
-    mixture_table,
     server_memory,
     step_memory,
-    table,
 )
 from trace_assets.training.presets import load_preset
 
