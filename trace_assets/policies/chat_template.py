@@ -1,7 +1,4 @@
-"""Messages to token ids, piece by piece, and replies to messages, as a model's chat template has them.
-
-What a model has read or written is never rendered again.
-"""
+"""Messages to token ids, piece by piece (nothing is rendered again), and replies back to messages."""
 
 from __future__ import annotations
 
