@@ -24,6 +24,7 @@ from tests.truth.readings import (
 )
 from tests.truth.scores import score_capabilities, score_causes, score_faults, score_labels, score_passed
 from trace_assets.diagnosis.decisive import RULES as DECISIVE
+from trace_assets.diagnosis.demanded import demanded
 from trace_assets.diagnosis.detectors import FAMILIES, Mistake
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain
@@ -303,7 +304,7 @@ def test_a_rule_is_left_out_where_it_was_developed_and_where_nobody_says() -> No
 
 def test_every_family_and_rule_says_where_it_was_developed() -> None:
     assert {one.name for one in FAMILIES} == set(developed_on("families"))
-    assert {rule.__name__ for rule in (*RULES, *DOUBTERS)} == set(developed_on("rules"))
+    assert {rule.__name__ for rule in (*RULES, *DOUBTERS, demanded)} == set(developed_on("rules"))
     assert set(DECISIVE) == set(developed_on("decisive"))
     assert {one.mistake for one in FAMILIES} <= set(get_args(Mistake))
 

@@ -19,6 +19,7 @@ from trace_assets.assets.lucky_passes import write_lucky
 from trace_assets.assets.selected_capabilities import select_capabilities
 from trace_assets.assets.suspect_tasks import write_suspects
 from trace_assets.assets.triage import triage_batch
+from trace_assets.diagnosis.demanded import Expected
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.records import (
     ActionDiff,
@@ -208,8 +209,8 @@ def test_the_table_says_what_the_truth_benchmark_scores(tmp_path: Path) -> None:
         "gym-write_without_read-cancel_course-get_course"
     }
 
-    def analyst(_: str | None, policy: str) -> DetectorAnalyst:
-        return DetectorAnalyst(Discovery(min_support=4), policy=policy)
+    def analyst(_: str | None, policy: str, expected: Expected) -> DetectorAnalyst:
+        return DetectorAnalyst(Discovery(min_support=4), policy=policy, expected=expected)
 
     scored = diagnose("gym", runs(), study.store.read(Task), Tried(analyst))
     assert sorted(scored.causes, key=lambda row: row.trajectory_id) == [
