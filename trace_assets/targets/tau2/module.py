@@ -20,9 +20,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from tau2_grading import ENDED, live_verdict, needs_judge, official_verdict, regraded
-from tau2_users import ScriptedUser, UserFailed, model_user
-
 import tau2
 from tau2.agent.llm_agent import (
     AGENT_INSTRUCTION,
@@ -38,6 +35,8 @@ from tau2.orchestrator.orchestrator import DEFAULT_FIRST_AGENT_MESSAGE
 from tau2.registry import registry
 from tau2.user.user_simulator import UserSimulator
 from tau2.utils.utils import DATA_DIR
+from tau2_grading import ENDED, live_verdict, needs_judge, official_verdict, regraded
+from tau2_users import ScriptedUser, UserFailed, model_user
 
 OPERATIONS = ("regrade",)
 
