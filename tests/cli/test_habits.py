@@ -159,6 +159,17 @@ def test_a_study_is_found_further_up_and_files_stay_where_they_were_meant(
     assert (below / "one.csv").read_text().split() == ["one", "1"]
 
 
+def test_leases_move_in_the_study_further_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".trace").mkdir()
+    below = tmp_path / "below"
+    below.mkdir()
+    for name in ("TRACE_HOME", "TRACE_CONFIG", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(below)
+    assert trace(monkeypatch, "cluster", "files") == 2  # no database holds them
+    assert not (below / ".trace").exists()
+
+
 def test_a_study_of_somebody_else_further_up_is_passed_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

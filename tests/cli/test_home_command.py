@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 from tests.durability.small_home import simulation_file
 from tests.store.objects.homes import make_home, words_of, write
 from tests.store.objects.s3_server import SECRET, S3Server, first, serving
+from trace_assets.cli import budget
+from trace_assets.cli.diagnosis import plan
 from trace_assets.cli.doctor import doctor
 from trace_assets.cli.home import home as command
 from trace_assets.errors import InputError, Unavailable
@@ -22,6 +24,7 @@ from trace_assets.records import Trajectory, Triage
 from trace_assets.store import Home, Store, frame_version
 from trace_assets.store.objects.bucket import Bucket
 from trace_assets.store.objects.remote import RemoteHome
+from trace_assets.study import Study
 from trace_assets.system.object_address import parse_address
 
 URL = "s3://bucket/study"
@@ -103,6 +106,25 @@ def test_commands_hold_a_home_in_a_store_and_send_it_when_they_end(server: S3Ser
     assert done.returncode == 0, done.stderr
     after = store.state().pointer
     assert after.commit != before.commit and not after.worker
+
+
+def test_a_plan_counts_what_was_spent_and_the_doctor_may_write(
+    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = make_home(tmp_path / "home")
+    home.answers.mkdir()
+    (home.answers / "spent.jsonl").write_text("")
+    run("copy", home.path, URL)
+    cache = str(tmp_path / "cache")
+    done = trace("doctor", "--accept-losses", "--quick", TRACE_HOME=URL, TRACE_CACHE=cache)
+    assert done.returncode in (0, 3) and "not writable" not in done.stderr, done.stderr
+    assert not RemoteHome(Bucket.open(parse_address(URL))).state().pointer.worker
+    for name, value in {"TRACE_HOME": URL, "TRACE_CACHE": cache, "DAGSTER_HOME": ""}.items():
+        monkeypatch.setenv(name, value)
+    seen: list[Study] = []
+    monkeypatch.setattr(budget, "print_budget", lambda study, **options: seen.append(study))
+    plan()
+    assert (seen[0].home.answers / "spent.jsonl").is_file() and not seen[0].home.is_writable
 
 
 @pytest.mark.ci

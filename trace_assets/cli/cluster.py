@@ -12,6 +12,7 @@ from rich.table import Table
 
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
+from trace_assets.cli.study_folder import go_to_study
 from trace_assets.settings.operation import Cluster
 
 cluster = typer.Typer(
@@ -46,6 +47,7 @@ def files(
     from trace_assets.study import Study
     from trace_assets.workflows.ingest import batches
 
+    go_to_study()
     home = Home.open()
     if lost:
         forget_database(home)

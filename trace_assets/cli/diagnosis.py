@@ -134,7 +134,9 @@ def plan(
     if gap is None and gain is None:
         from trace_assets.cli.budget import print_budget
 
-        print_budget(open_study(config, overrides, writable=False), gpu_usd=gpu_usd, as_json=as_json)
+        # What was answered and spent before is no table.
+        study = open_study(config, overrides, writable=False, whole=True)
+        print_budget(study, gpu_usd=gpu_usd, as_json=as_json)
         return
     selection = open_study(config, overrides, writable=False).settings.selection
     try:

@@ -80,11 +80,11 @@ def doctor(
         _look_at_store(store, as_json)
         return
     wanted, named = doors or [Door.loop], os.environ.get("DAGSTER_HOME", "")
-    study = open_study(config, overrides, writable=False, whole=True)
+    study = open_study(config, overrides, writable=accept and not sandbox, whole=True)
     if sandbox:
         raise typer.Exit(attack_sandbox(study, make_console(), as_json))
     if accept:
-        _accept(open_study(config, overrides))
+        _accept(study)
     findings = list(examine(study, battery=not quick, deep=deep, dagster_home=named))
     closed = shut(findings)
     if as_json:

@@ -165,7 +165,7 @@ class Serving(Section):
     """Largest difference of a log-probability, in nats; 0: 0.001 for float32, 0.25 for shorter floats."""
 
 
-# What happens by itself: watched folders, the schedule, the daemon. No result changes by them.
+# Whether what was taught is the base policy of another round.
 
 
 FIXED = ("targets", "base_model", "rounds")

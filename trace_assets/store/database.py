@@ -39,13 +39,11 @@ class Carried:
 
 _opened: dict[tuple[int, str, str], Database] = {}
 """By process, address and study: a forked child has no use for its parent's connections."""
-_bound: dict[Path, tuple[str, str]] = {}
-"""Address and study of homes whose folder is not what their machines share, see `bind`."""
 
 
 def database_of(home: Path) -> Database | None:
     """Return the database that holds a home's leases; None where files do. Connects to nothing yet."""
-    said = _bound.get(home) or _said(home / FILE)
+    said = _said(home / FILE)
     if said is None:
         return None
     key = (os.getpid(), *said)
@@ -60,16 +58,6 @@ def database_around(file: Path) -> tuple[Database, str] | None:
         if (database := database_of(home)) is not None:
             return database, file.relative_to(home).as_posix()
     return None
-
-
-def bind(home: Path, url: str, study: str) -> None:
-    """Have a home's leases held by a database in this process, whatever lies in its folder.
-
-    For homes that are no shared folder, whose `study` every machine knows from elsewhere (their address).
-    """
-    database = Database(checked_url(url), study)
-    _make(database, str(home))
-    _bound[home] = (url, study)
 
 
 def _said(file: Path) -> tuple[str, str] | None:
@@ -155,8 +143,7 @@ def forget_database(home: Home) -> None:
     sync_folder((home.path / FILE).parent)
 
 
-def _make(database: Database, home: str, carried: Carried | None = None) -> None:
-    carried = carried or Carried({}, [])
+def _make(database: Database, home: str, carried: Carried) -> None:
     study = database.study
 
     def make(connection: Any) -> None:

@@ -132,21 +132,17 @@ def right_beside(subject: Subject, judge: Judge, episode: Episode, other: Played
     material = shown_of(subject)
     with_system = not material.policy
     texts = [transcript(one, with_system=with_system) for one in (other, episode.best)]
-    forth = asked(subject, judge, _compare(subject, judge, material, *texts))
-    back = asked(subject, judge, _compare(subject, judge, material, *reversed(texts)))
+    forth = asked(subject, judge, _compare(judge, material, *texts))
+    back = asked(subject, judge, _compare(judge, material, *reversed(texts)))
     if (forth.first, forth.second) != (back.second, back.first):
         raise NotJudged("asked in the other order, the model took the other one to be right")
     why = f'{forth.why} Policy: "{forth.policy}"'
     return forth.first == "yes", forth.second == "yes", why
 
 
-def _compare(
-    subject: Subject, judge: Judge, material: Material, first: str, second: str
-) -> JudgeQuestion[Compared]:
-    rules = material.policy or "\n".join(str(one.get("content")) for one in subject.probe.first(0))
-
+def _compare(judge: Judge, material: Material, first: str, second: str) -> JudgeQuestion[Compared]:
     def examine(answer: Compared) -> list[str]:
-        if answer.policy and material.policy and not quoted(answer.policy, rules):
+        if answer.policy and material.policy and not quoted(answer.policy, material.policy):
             return ["`policy` is not copied letter by letter from the policy"]
         return []
 
