@@ -10,6 +10,7 @@ import pytest
 
 from tests.store.objects.homes import Watched, contents, make_home, remote, words_of, write
 from trace_assets.errors import TraceError
+from trace_assets.store import Home
 from trace_assets.store.objects.download import copy_down
 from trace_assets.store.objects.remote import Overtaken, RemoteHome
 from trace_assets.store.objects.upload import copy_up
@@ -35,8 +36,6 @@ def test_of_two_writers_the_one_that_commits_later_is_refused(
     if there_before:
         copy_up(slow, RemoteHome(bucket))
         copy_down(RemoteHome(bucket), quick)
-        from trace_assets.store import Home
-
         fast = Home(quick)
         write(fast, "shop", "of the quick one")
     else:
