@@ -207,12 +207,15 @@ def test_a_hand_over_that_is_paid_as_it_should_be_passes() -> None:
     assert found.status == "pass" and found.value == 1.0 and found.n == 15
 
 
-def playing(name: str, check: str, act: Callable[[Any, int], dict[str, Any]], kind: str = "") -> Finding:
+def playing(
+    name: str, check: str, act: Callable[[Any, int], dict[str, Any]], kind: str = "", right: str = "no"
+) -> Finding:
     shown = {one.number: one for one in episodes_of(name, kind)}
 
     def answer(question: Question[Any]) -> Any:
         if question.kind == "compare":
-            return compared("cannot_tell", "yes")
+            mine = NO in question.user.partition("AGENT B")[0]
+            return compared(*((right, "yes") if mine else ("yes", right)))
         numbers = re.search(r"One move for each of these episodes: ([\d, ]+)\.", question.user)
         assert numbers is not None
         moves = []
@@ -231,8 +234,11 @@ def as_the_oracle(one: Any, done: int) -> dict[str, Any]:
     return {"calls": calls, "say": step["say"]}
 
 
+NO = "I am sorry, that is not possible."
+
+
 def saying_no(one: Any, done: int) -> dict[str, Any]:
-    return {"calls": [], "say": "I am sorry, that is not possible."}
+    return {"calls": [], "say": NO}
 
 
 def test_agents_that_are_told_play_several_episodes_at_once_to_their_ends() -> None:
@@ -244,11 +250,14 @@ def test_agents_that_are_told_play_several_episodes_at_once_to_their_ends() -> N
 
 
 def test_an_agent_that_mostly_loses_by_its_own_mistakes_says_nothing() -> None:
-    def answer(one: Any, done: int) -> dict[str, Any]:
-        return saying_no(one, done)
+    found = playing("airline_cancel_rule", "told_with", saying_no)
+    assert found.status == "skip" and "says nothing of it" in found.evidence
+    assert "3 were the agent's own mistakes" in found.evidence
 
-    found = playing("airline_cancel_rule", "told_with", answer)
-    assert found.status == "skip" and ("says nothing" in found.evidence or "could not run" in found.evidence)
+
+def test_an_agent_that_is_told_and_goes_unpaid_although_it_is_right_rejects() -> None:
+    found = playing("airline_cancel_rule", "told_with", saying_no, right="yes")
+    assert found.status == "fail" and "the agent is right, and the oracle's as well" in found.evidence
 
 
 @pytest.mark.parametrize("check", JUDGED)
