@@ -75,6 +75,8 @@ def test_the_same_thing_seen_by_another_look_was_seen() -> None:
 
 
 def test_a_look_that_was_not_made_at_all_is_the_agents() -> None:
+    longer = looked(("list_members", {}, '[{"member_id": "m_170"}, {"card": "am_17"}]'))
+    assert ruling(longer, LOOK).fault == "agent", "a longer name is another one's"
     other = looked(("find_visits", {"member_id": "m_18"}, '{"visits": 3}'))
     assert ruling(other, LOOK).fault == "agent", "another member"
     assert ruling(looked(), LOOK).fault == "agent", "no look at all"

@@ -96,7 +96,10 @@ def _named(arguments: object) -> frozenset[str]:
 
 def _shows(names: frozenset[str], result: str, objects: frozenset[str]) -> bool:
     """Tell whether a look was at some objects, or showed them."""
-    return names <= objects or all(name in normal(result) for name in names)
+    text = normal(result)
+    return names <= objects or all(
+        re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None for name in names
+    )
 
 
 def _wanted_number(check: Check) -> float | None:
