@@ -33,6 +33,7 @@ def files(
     lost: Annotated[
         bool, typer.Option("--lost", help="The database is gone for good: ask it nothing.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Have files of the home hold its leases again, in the place of a database; nobody may be at work.
 
@@ -56,6 +57,9 @@ def files(
                 mark_due(home, asset, batch, "the database that knew what is due was lost")
     else:
         to_files(home, lambda: settled(home.answers))
+    if as_json:
+        print(json.dumps({"home": str(home.path), "leases": "files"}))
+        return
     print(f"files hold the leases of {home.path} now; leave [cluster] database empty.")
 
 

@@ -106,12 +106,12 @@ def read_reward(simulation: Mapping[str, Any]) -> tuple[float | None, str]:
     value = info.get("reward") if isinstance(info, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None, "there is no reward, so the trajectory is kept as not judged"
-    if isinstance(value, float) and not math.isfinite(value):
-        return None, f"the reward is {value}, so the trajectory is kept as not judged"
-    if not -TOLERANCE <= value <= 1 + TOLERANCE:
-        said = f"the reward is {str(value)[:40]} and not from 0 to 1"
-        return None, f"{said}, so the trajectory is kept as not judged"
-    return float(value), ""
+    reward = float(value)
+    if not math.isfinite(reward):
+        return None, f"the reward is {reward}, so the trajectory is kept as not judged"
+    if not -TOLERANCE <= reward <= 1 + TOLERANCE:
+        return None, f"the reward is {value} and not from 0 to 1, so the trajectory is kept as not judged"
+    return reward, ""
 
 
 CheckValues = tuple[str, CheckKind, bool | None, float | None, bool, str]

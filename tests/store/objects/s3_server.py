@@ -42,6 +42,8 @@ class S3Server:
         self.fault: Fault = lambda request: ""
         logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
         self._app = DomainDispatcherApplication(create_backend_app)
+        self._answering = threading.Lock()
+        """Moto compares a condition and puts the object in two steps, where a real store does both at once."""
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -68,7 +70,8 @@ class S3Server:
                 request.pop(name, None)
         if what == "slow":
             time.sleep(0.3)
-        answer = self._app(request, start)
+        with self._answering:
+            answer = self._app(request, start)
         if what == "lost":
             b"".join(answer)
             request["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
