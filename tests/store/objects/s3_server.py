@@ -43,7 +43,7 @@ class S3Server:
         logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
         self._app = DomainDispatcherApplication(create_backend_app)
         self._answering = threading.Lock()
-        """Moto compares a condition and puts the object in two steps, where a real store does both at once."""
+        """Moto compares a condition and puts the object in two steps, a real store in one."""
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
