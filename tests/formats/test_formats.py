@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.formats import test_swe_agent, test_tau2_layouts, test_tau_bench
+from tests.formats import test_claude_code, test_swe_agent, test_tau2_layouts, test_tau_bench
 from tests.formats.forms import CALL, CHAT, USER, lines, one
 from tests.formats.span_forms import FORMS
 from tests.formats.test_inspect import RUN, SAMPLE, archive
@@ -279,6 +279,7 @@ def test_every_format_is_told_by_its_content_whatever_its_name(tmp_path: Path) -
         "tau_bench": lines(tmp_path / "e.bin", test_tau_bench.result()),
         "swe_agent": lines(tmp_path / "f.bin", test_swe_agent.DOCUMENT),
         "tau2_folder": lines(tmp_path / "g.bin", test_tau2_layouts.simulation()),
+        "claude_code": lines(tmp_path / "h.bin", *test_claude_code.SESSION),
     }
     files |= {f"spans {name}": lines(tmp_path / f"{name}.bin", form()) for name, form in FORMS.items()}
     for name, path in files.items():
@@ -325,6 +326,7 @@ def good_ones() -> dict[str, tuple[str, Any]]:
         "tau2_folder": {**simulation, "termination_reason": "user_stop"},
         "tau_bench": [test_tau_bench.result()],
         "swe_agent": test_swe_agent.DOCUMENT,
+        "claude_code": test_claude_code.SESSION[6],
     }
     spans = {f"spans of {name}": ("spans", form()) for name, form in FORMS.items()}
     return {name: (name, value) for name, value in found.items()} | spans

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ValidationError
+from pydantic_core import from_json
 
 from trace_assets.records import Record, Task
-from trace_assets.untrusted.allowance import TooLarge
+from trace_assets.untrusted.allowance import BOM, TooLarge
 
 Kind = Literal[
     "left_out",  # a row that cannot be used
@@ -204,7 +205,8 @@ def batch_of(path: Path) -> str:
     """
     if path.name.endswith(_TRAJ):
         return batch_named(run_folder(path).name or path.stem)
-    name = path.absolute().parent.name if path.name == _RESULTS else path.stem
+    alike = path.name == _RESULTS or is_session(path)
+    name = path.absolute().parent.name if alike else path.stem
     return batch_named(name or path.stem)
 
 
@@ -253,15 +255,55 @@ def is_split(path: Path) -> bool:
     return path.name == _RESULTS and any((path.parent / SIMULATIONS).glob("*.json"))
 
 
+VERDICTS = "verdicts.jsonl"
+"""File beside Claude Code's sessions that says how they went."""
+_SESSION_HEAD = 4096
+"""Bytes of a file's beginning that tell a session: its marks come before what was said."""
+
+
+def is_session(path: Path) -> bool:
+    """Tell whether a file is one of Claude Code's sessions, of which each has a file of its own."""
+    if not path.name.endswith(".jsonl"):
+        return False
+    try:
+        with path.open("rb") as stream:
+            return begins_session(stream.read(_SESSION_HEAD))
+    except OSError:
+        return False
+
+
+def begins_session(head: bytes) -> bool:
+    """Tell whether a file that begins so is a session: its first line is of a kind that others have not.
+
+    >>> begins_session(b'{"type":"summary","summary":"Mend a test","leafUuid":"a"}')
+    True
+    >>> begins_session(b'{"parentUuid":null,"isSidechain":false,"type":"user","message":{"role":"us')
+    True
+    >>> begins_session(b'{"messages": [], "type": "user", "sessionId": "a"}')
+    False
+    """
+    line = head.removeprefix(BOM).lstrip().split(b"\n", 1)[0]
+    try:
+        row = from_json(line, allow_partial=True) if line.startswith(b"{") else None
+    except ValueError:
+        return False
+    if not isinstance(row, dict) or "messages" in row:
+        return False
+    return any(
+        set(marks) <= set(row)
+        for marks in (("parentUuid", "isSidechain"), ("type", "sessionId"), ("type", "leafUuid"))
+    ) or (row.get("type") == "file-history-snapshot" and "snapshot" in row)
+
+
 def stands_alone(path: Path) -> bool:
     """Tell whether what a file gives follows from its own bytes, and not from files beside it as well."""
-    return not path.name.endswith(_TRAJ) and not is_split(path)
+    return not (path.name.endswith(_TRAJ) or is_split(path) or is_session(path))
 
 
 def files_in(folder: Path) -> list[Path]:
     """Return the files in a folder and those inside it that may hold trajectories, sorted.
 
-    Hidden ones are passed over, and so are those that another one stands for.
+    Hidden ones are passed over, and so are those that another one stands for or is read with.
 
     Raises:
         OSError: The folder cannot be read.
@@ -275,4 +317,6 @@ def _hidden(inside: Path) -> bool:
 
 
 def _stood_for(path: Path) -> bool:
+    if path.name == VERDICTS:
+        return any(is_session(one) for one in path.parent.glob("*.jsonl"))
     return path.parent.name == SIMULATIONS and is_split(path.parent.parent / _RESULTS)

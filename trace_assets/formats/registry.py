@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from trace_assets.errors import InputError
 from trace_assets.formats.atif import AtifImporter
+from trace_assets.formats.claude_code import ClaudeCodeImporter
 from trace_assets.formats.inspect_log import InspectImporter
 from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
@@ -75,6 +76,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Tau2FolderImporter(),
     TauBenchImporter(),
     SweAgentImporter(),
+    ClaudeCodeImporter(),
     InspectImporter(),
     AtifImporter(),
     VerifiersImporter(),
