@@ -27,8 +27,10 @@ def cause(run: str, party: str, message: int | None) -> FailureCause:
 
 def test_the_readings_are_whole() -> None:
     readings = unread()
-    assert len({one["run"] for one in readings}) == len(readings) == 93
-    assert {one["set"] for one in readings} == {"gpt-4o", "gemini-2.5-flash", "gemma-3-27b"}
+    assert len({one["run"] for one in readings}) == len(readings) == 93 + 75
+    sets = {number: {one["set"] for one in readings if one["round"] == number} for number in (1, 2)}
+    assert sets[1] == {"gpt-4o", "gemini-2.5-flash", "gemma-3-27b"} and len(sets[2]) == 6
+    assert not sets[1] & sets[2]
     for one in readings:
         assert one["fault"] in PARTIES and bool(one["capability"]) == (one["fault"] == "agent"), one["run"]
         assert one["decisive_message"] >= 0 and one["cause"]
@@ -37,10 +39,10 @@ def test_the_readings_are_whole() -> None:
 @pytest.mark.parametrize(
     ("causes", "expected"),
     [
-        ([], (Share(0, 0),) * 5),  # no run was given
+        ([], (Share(0, 0),) * 6),  # no run was given
         (
             [cause("a", "agent", 5), cause("b", "agent", 9), cause("c", "user_simulator", None)],
-            (Share(1, 3), Share(1, 2), Share(1, 1), Share(1, 3), Share(2, 3)),
+            (Share(1, 3), Share(1, 3), Share(1, 2), Share(1, 1), Share(1, 3), Share(2, 3)),
         ),
     ],
 )

@@ -2,9 +2,10 @@
 
 `tables/unread.jsonl` holds readings of failed runs that nobody had looked at before the diagnosis was first
 run on them: by gpt-4o (tau-bench, airline), Gemini 2.5 flash (tau2, airline) and Gemma 3 27B (a dozen small
-desks in Spanish). Each was read whole by one reader, a strong general model that knew nothing of this
-program. The runs are published by others and no part of this repository; `docs/truth.md` says where they
-come from.
+desks in Spanish); and in a second round by Claude Haiku 4.5 and Sonnet 4.6 (tau2's retail, alone, in Claude
+Code), two agents on tau2's airline and several models on a FHIR server (MedAgentBench). Each was read whole
+by one reader, a strong general model that knew nothing of this program. The runs are published by others and no
+part of this repository; `docs/truth.md` says where they come from.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def figures(causes: Sequence[FailureCause], readings: Sequence[dict[str, Any]]) 
     others = [(read, cause) for read, cause in pairs if read["fault"] != "agent"]
     accused = [(read, cause) for read, cause in pairs if cause.party != "agent"]
     return {
+        "always the agent": Share(len(pairs) - len(others), len(pairs)),
         "party right": Share(sum(read["fault"] == cause.party for read, cause in pairs), len(pairs)),
         "other parties' failures found": Share(
             sum(cause.party != "agent" for _, cause in others), len(others)
@@ -86,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.truth.unread", description=__doc__)
     parser.add_argument("files", type=Path, nargs="+", help="the published runs")
     causes, readings = explained(parser.parse_args(arguments).files), unread()
-    for name in (*sorted({one["set"] for one in readings}), "all"):
-        own = [one for one in readings if name in (one["set"], "all")]
+    for name in (*sorted({one["set"] for one in readings}), "round 1", "round 2"):
+        own = [one for one in readings if name in (one["set"], f"round {one['round']}")]
         for figure, share in figures(causes, own).items():
             if share.n:
                 print(f"{name:18} {figure:36} {share}")
