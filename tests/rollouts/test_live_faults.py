@@ -20,7 +20,7 @@ from trace_assets.policies.openai_server import OpenAIPolicy
 from trace_assets.records import Split, Trajectory
 from trace_assets.rollouts.runner import Journal, Trial, run_rollouts
 from trace_assets.store.manifest import MANIFEST
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
 from trace_assets.targets.template import write_template
 

@@ -28,7 +28,7 @@ from trace_assets.serving.server import (
     rank_of,
     served_name,
 )
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 
 PRETEND = [sys.executable, str(Path(__file__).with_name("pretend_vllm.py"))]
 

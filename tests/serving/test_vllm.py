@@ -37,7 +37,7 @@ from trace_assets.serving.server import (  # noqa: E402
     models_of,
 )
 from trace_assets.settings import Targets  # noqa: E402
-from trace_assets.system.network import free_port  # noqa: E402
+from trace_assets.system.machine import free_port  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
 from trace_assets.training.demo_agent.tokenizer import load_tokenizer  # noqa: E402
 from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402

@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from trace_assets.cli.completion import complete_asset
-from trace_assets.cli.options import Config, Json, Set
+from trace_assets.cli.options import Config, Json, Set, complete_asset
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import Keep, Yes
 from trace_assets.errors import InputError, TraceError
 from trace_assets.store.files import Home, replacing_file
 from trace_assets.study import Study
-from trace_assets.system.accelerators import accelerators
+from trace_assets.system.machine import accelerators
 from trace_assets.targets.process.target import ProcessTarget, module_file, of_module
 from trace_assets.targets.registry import BENCHMARKS, benchmark_of, install, read_installed
 from trace_assets.training.presets import CPU, choose_preset, read_shape

@@ -11,8 +11,18 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_assets.cli.hub import DryRun, Public, push, refuse_without_owner, tell_pushed
-from trace_assets.cli.options import Config, Json, Set, console, open_study
+from trace_assets.cli.options import (
+    Config,
+    DryRun,
+    Json,
+    Public,
+    Set,
+    console,
+    open_study,
+    push,
+    refuse_without_owner,
+    tell_pushed,
+)
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import tell_settings
 from trace_assets.errors import InputError

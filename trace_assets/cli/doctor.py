@@ -100,8 +100,7 @@ def doctor(
 
 
 def _look_at_store(text: str, as_json: bool) -> None:
-    from trace_assets.store.objects.bucket import Bucket
-    from trace_assets.store.objects.conditions import require_conditions
+    from trace_assets.store.objects.bucket import Bucket, require_conditions
     from trace_assets.system.object_address import parse_address
 
     address = parse_address(text)

@@ -16,8 +16,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from trace_assets.cli.diagnosis import print_forecast
-from trace_assets.cli.hub import DryRun, Public, push, refuse_without_owner, tell_pushed
-from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
+from trace_assets.cli.options import (
+    Config,
+    DryRun,
+    Json,
+    Public,
+    RequireDocker,
+    Set,
+    open_study,
+    push,
+    refuse_without_owner,
+    tell_pushed,
+)
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, EnvironmentVersion

@@ -1,4 +1,4 @@
-"""Options that every command takes, and the study they open."""
+"""Options that commands share, what a shell completes of them, and the study that they open."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
-from trace_assets.cli.completion import complete_setting
 from trace_assets.cli.loudness import PANEL, Loudness, heard, loudness
 from trace_assets.cli.study_folder import go_to_study
 from trace_assets.errors import InputError
@@ -23,7 +23,43 @@ from trace_assets.untrusted.printable import printable
 
 if TYPE_CHECKING:
     from trace_assets.orchestration.planner import Item
+    from trace_assets.serving.release.hub import Upload
     from trace_assets.study import Study
+
+
+def _beginning(names: Iterable[str], begun: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(begun))
+
+
+def complete_setting(incomplete: str) -> list[str]:
+    """Complete `section.key=`."""
+    from trace_assets.settings import Settings
+    from trace_assets.settings.settings import keys_of
+
+    names = (f"{section}.{key}=" for section in Settings.model_fields for key in keys_of(section))
+    return _beginning(names, incomplete)
+
+
+def complete_section(incomplete: str) -> list[str]:
+    """Complete the name of a section."""
+    from trace_assets.settings import Settings
+
+    return _beginning(Settings.model_fields, incomplete)
+
+
+def complete_query(incomplete: str) -> list[str]:
+    """Complete the name of a ready query."""
+    from trace_assets.store.saved_queries import ready_queries
+
+    return _beginning(ready_queries(), incomplete)
+
+
+def complete_asset(incomplete: str) -> list[str]:
+    """Complete the name of an asset."""
+    from trace_assets.definitions import pipeline
+
+    return _beginning((asset.name for asset in pipeline()), incomplete)
+
 
 Config = Annotated[
     Path | None,
@@ -46,6 +82,11 @@ Json = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=PANEL),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="With --hub: write what would be pushed, list it, and push nothing."),
+]
+Public = Annotated[bool, typer.Option("--public", help="With --hub: new repositories are public.")]
 
 
 def _require_docker(value: bool) -> bool:
@@ -227,3 +268,42 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
                 raise InputError(f"'{name}' cannot be made with these settings. {' '.join(scope.notes())}")
             found.append(Item(asset, partition))
     return found
+
+
+def refuse_without_owner(owner: str, *, dry_run: bool, public: bool) -> None:
+    """Refuse options that mean nothing without an owner.
+
+    Raises:
+        InputError: One is given.
+    """
+    for given, name in ((dry_run, "--dry-run"), (public, "--public")):
+        if given and not owner:
+            raise InputError(f"{name} is for the hub: name the owner in --hub.")
+
+
+def push(staged: Sequence[Upload], *, dry_run: bool, public: bool) -> list[dict[str, Any]]:
+    """Push what was staged unless it is only to be looked at; return what is told of each repository."""
+    from trace_assets.serving.release.hub import upload
+
+    commits = [""] * len(staged) if dry_run else upload(staged, private=not public)
+    return [
+        {
+            "repo": one.repo,
+            "kind": one.kind,
+            "folder": str(one.folder),
+            "files": list(one.files),
+            "commit": commit,
+        }
+        for one, commit in zip(staged, commits, strict=True)
+    ]
+
+
+def tell_pushed(pushed: Sequence[dict[str, Any]]) -> None:
+    """Print one line a repository; one without a commit was not pushed."""
+    for one in pushed:
+        console().print(
+            f"{'pushed' if one['commit'] else 'would push'} {escape(one['repo'])} from "
+            f"{escape(one['folder'])}: "
+            + ", ".join(f"{escape(name)} ({size:,} bytes)" for name, size in one["files"]),
+            soft_wrap=True,
+        )

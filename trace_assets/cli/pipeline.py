@@ -14,8 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_assets.cli.completion import complete_asset
-from trace_assets.cli.options import Config, Json, RequireDocker, Set, open_study
+from trace_assets.cli.options import Config, Json, RequireDocker, Set, complete_asset, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import Keep, Yes, refused, tell, tell_settings
 from trace_assets.errors import InputError
@@ -23,7 +22,7 @@ from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Synced
 from trace_assets.records import SelectedCapability, TrajectoryHead
 from trace_assets.study import Study
-from trace_assets.system.network import through_proxies
+from trace_assets.system.machine import through_proxies
 from trace_assets.workflows.ingest import batches
 
 DIAGNOSIS = (

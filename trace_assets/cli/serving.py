@@ -15,8 +15,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from trace_assets.assets.routing import served_sums
-from trace_assets.cli.hub import DryRun, Public, push, refuse_without_owner, tell_pushed
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import (
+    Config,
+    DryRun,
+    Json,
+    Public,
+    Set,
+    open_study,
+    push,
+    refuse_without_owner,
+    tell_pushed,
+)
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import ServedParity

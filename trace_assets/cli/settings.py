@@ -11,8 +11,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from trace_assets.cli.completion import complete_section
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import Config, Json, Set, complete_section, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.settings import Settings
 from trace_assets.settings.settings import SettingRow, json_schema, setting_rows

@@ -19,8 +19,7 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli import sql_output
-from trace_assets.cli.completion import complete_query
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import Config, Json, Set, complete_query, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError

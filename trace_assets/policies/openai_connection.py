@@ -27,7 +27,7 @@ from trace_assets.policies.openai_faults import (
     read_fault,
     shown,
 )
-from trace_assets.system.network import through_proxies
+from trace_assets.system.machine import through_proxies
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -22,7 +22,7 @@ import httpx
 
 from trace_assets.errors import InputError, Unavailable, install_command
 from trace_assets.policies.openai_faults import conceal
-from trace_assets.system.network import through_proxies
+from trace_assets.system.machine import through_proxies
 from trace_assets.system.processes import GROUP_OF_A_TRAINING, ask_to_end_with_parent
 from trace_assets.system.progress import progress
 

@@ -1,6 +1,6 @@
 """Which beginning of an item counts: a writer whose item was begun anew elsewhere can put nothing in place.
 
-Where the home has a database (`store.database`) the epochs are rows there (`store.lease_rows`), else files.
+Where the home has a database (`store.database`) the epochs are rows there (`store.shared_rows`), else files.
 
 Each beginning of an item has a number, its epoch, one more than the last. A process that was stopped, or cut
 off from the others, may wake after they took it for dead and began its item anew: it still has all its files
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from trace_assets.errors import Unavailable
-from trace_assets.store import lease_rows, process_rows
+from trace_assets.store import shared_rows
 from trace_assets.store.database import database_of
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.store.postgres import Database
@@ -85,7 +85,7 @@ class RowLease:
     """
 
     database: Database
-    taken: lease_rows.Taken
+    taken: shared_rows.Taken
 
     @property
     def item(self) -> str:
@@ -103,10 +103,12 @@ class RowLease:
         Raises:
             Superseded: There was a later one.
         """
-        refuse(self.database.run(lambda tx: lease_rows.first_lost(tx, self.database.study, [self.taken], "")))
+        refuse(
+            self.database.run(lambda tx: shared_rows.first_lost(tx, self.database.study, [self.taken], ""))
+        )
 
 
-def refuse(lost: lease_rows.Lost | None) -> None:
+def refuse(lost: shared_rows.Lost | None) -> None:
     """Raise where something of this process's own is lost.
 
     Raises:
@@ -141,8 +143,8 @@ _held: dict[tuple[int, Path], list[Lease]] = {}
 def begin(home: Path, item: str) -> Lease:
     """Begin an item: whoever began it before can put nothing in place from now on."""
     if (database := database_of(home)) is not None:
-        taken = lease_rows.take(database, item, {"pid": os.getpid()}, whoever_holds=True)
-        assert isinstance(taken, lease_rows.Taken)
+        taken = shared_rows.take(database, item, {"pid": os.getpid()}, whoever_holds=True)
+        assert isinstance(taken, shared_rows.Taken)
         return RowLease(database, taken)
     file = home / "locks" / "epochs" / item
     epoch = epoch_of(home, item) + 1
@@ -199,20 +201,20 @@ def committing(home: Path) -> Iterator[None]:
         yield
 
 
-def _own(home: Path) -> tuple[list[lease_rows.Taken], str] | None:
+def _own(home: Path) -> tuple[list[shared_rows.Taken], str] | None:
     held = [one.taken for one in _held.get((os.getpid(), home), ()) if isinstance(one, RowLease)]
     name = own_name(home)
     return (held, name) if held or name else None
 
 
-def _compare(connection: Any, database: Database, mine: tuple[list[lease_rows.Taken], str]) -> None:
-    refuse(lease_rows.first_lost(connection, database.study, *mine))
+def _compare(connection: Any, database: Database, mine: tuple[list[shared_rows.Taken], str]) -> None:
+    refuse(shared_rows.first_lost(connection, database.study, *mine))
 
 
 def epoch_of(home: Path, item: str) -> int:
     """Return how often an item was begun; 0 where that was never counted."""
     if (database := database_of(home)) is not None:
-        return lease_rows.epoch_of(database, item)
+        return shared_rows.epoch_of(database, item)
     return _epoch(_read(home / "locks" / "epochs" / item))
 
 
@@ -249,5 +251,5 @@ def own_name(home: Path) -> str:
 def is_struck_out(home: Path, name: str) -> bool:
     """Whether somebody who could tell took note that the process of a name is dead, or gone for good."""
     if (database := database_of(home)) is not None:
-        return bool(name) and not process_rows.is_noted(database, name)
+        return bool(name) and not shared_rows.is_noted(database, name)
     return bool(name) and not (home / "locks" / "processes" / name).exists()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from trace_assets.store import lease_rows
+from trace_assets.store import shared_rows
 from trace_assets.store.database import database_around, database_of
 from trace_assets.store.files import Home, make_folder, sync_file, sync_folder
 from trace_assets.store.leases import (
@@ -98,7 +98,7 @@ def exclusive(
     if (found := database_around(path)) is not None:
         said = _own_words(what, "")
         tell = lambda other: waiting(Holder.read(other))  # noqa: E731
-        with lease_rows.held(*found, lambda: said, tell, patience):
+        with shared_rows.held(*found, lambda: said, tell, patience):
             yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def _own_words(what: str, name: str) -> dict[str, Any]:
 def is_held(path: Path) -> bool:
     """Whether some process holds a lock file at this moment."""
     if (found := database_around(path)) is not None:
-        return lease_rows.is_taken(*found)
+        return shared_rows.is_taken(*found)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -146,7 +146,7 @@ def is_held(path: Path) -> bool:
 def holder(path: Path) -> Holder | None:
     """Return what the present or last holder of a lock file wrote into it, None when nothing is known."""
     if (found := database_around(path)) is not None:
-        return Holder.read(lease_rows.holder_of(*found))
+        return Holder.read(shared_rows.holder_of(*found))
     try:
         return Holder.read(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -173,7 +173,7 @@ class ItemLock:
         """
         if isinstance(self.lease, RowLease):
             names = [str(mark) for mark in self.marks]
-            refuse(lease_rows.settle(self.lease.database, self.lease.taken, names))
+            refuse(shared_rows.settle(self.lease.database, self.lease.taken, names))
             return
         self.lease.confirm()
         files = [mark for mark in self.marks if isinstance(mark, Path)]
@@ -216,7 +216,7 @@ def item_lock(
     with _item_held(home, name, waiting, patience) as lease, holding(home.path, lease):
         found: tuple[Path | str, ...]
         if isinstance(lease, RowLease):
-            found = tuple(one.mark for one in lease_rows.marks(lease.database) if one.item == name)
+            found = tuple(one.mark for one in shared_rows.marks(lease.database) if one.item == name)
         else:
             found = tuple(mark for mark in _marks(home) if _item_of(mark) == name)
         yield ItemLock((*found, mark_due(home, asset, partition, INTERRUPTED, by)), lease)
@@ -234,7 +234,7 @@ def _item_held(
             return _own_words(name, own_name(home.path))
 
         tell = lambda other: waiting(Holder.read(other))  # noqa: E731
-        with lease_rows.held(database, name, who, tell, patience) as taken:
+        with shared_rows.held(database, name, who, tell, patience) as taken:
             yield RowLease(database, taken)
         return
     make_folder(path.parent)
@@ -311,7 +311,7 @@ def item_holder(home: Home, asset: str, partition: str = "") -> Holder | None:
     """Return who makes an item, or made it last and never let go; None when nothing is known."""
     name = _name(asset, partition)
     if (database := database_of(home.path)) is not None:
-        return Holder.read(lease_rows.holder_of(database, name))
+        return Holder.read(shared_rows.holder_of(database, name))
     return holder(_item_file(home, name))
 
 
@@ -322,7 +322,7 @@ def is_item_held(home: Home, asset: str, partition: str = "") -> bool:
 
 def _is_made_now(home: Home, name: str) -> bool:
     if (database := database_of(home.path)) is not None:
-        return lease_rows.is_taken(database, name)
+        return shared_rows.is_taken(database, name)
     path = _item_file(home, name)
     return is_held(path) and not _was_struck_out(home, path)
 
@@ -343,7 +343,7 @@ def mark_due(home: Home, asset: str, partition: str, reason: str, by: str = "") 
     if (database := database_of(home.path)) is not None:
         name = _name(asset, partition)
         row = f"{name}.{_short(by) or uuid4().hex[:12]}"
-        lease_rows.lay_mark(database, row, name, reason, _short(by))
+        shared_rows.lay_mark(database, row, name, reason, _short(by))
         return row
     folder = _folder(home, "due")
     make_folder(folder)
@@ -362,8 +362,8 @@ def due_items(home: Home) -> dict[tuple[str, str], str]:
     """
     found: dict[tuple[str, str], str] = {}
     if (database := database_of(home.path)) is not None:
-        laid = lease_rows.marks(database)
-        taken = lease_rows.taken_items(database) if laid else set()
+        laid = shared_rows.marks(database)
+        taken = shared_rows.taken_items(database) if laid else set()
         return {_parts(one.item): one.reason or INTERRUPTED for one in laid if one.item not in taken}
     for mark in _marks(home):
         name = _item_of(mark)
@@ -384,11 +384,11 @@ def settle_recorded(home: Home, run: str, recorded: Callable[[str, str], bool]) 
         recorded: Tells of an asset and a partition whether the run's materialization is recorded.
     """
     if (database := database_of(home.path)) is not None:
-        there = lease_rows.marks(database)
+        there = shared_rows.marks(database)
         for mine in there:
             if mine.run == _short(run) and recorded(*_parts(mine.item)):
                 done = [one.mark for one in there if one.item == mine.item and one.laid <= mine.laid]
-                lease_rows.drop_marks(database, done)
+                shared_rows.drop_marks(database, done)
         return
     for own in _marks(home):
         if own.name.rsplit(".", 2)[1] != _short(run) or not recorded(*_parts(_item_of(own))):

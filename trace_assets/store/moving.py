@@ -9,9 +9,9 @@ from uuid import uuid4
 from trace_assets.errors import Unavailable
 from trace_assets.store.database import Carried, database_of, join, leave
 from trace_assets.store.files import Home, make_folder, replacing_file
-from trace_assets.store.lease_rows import taken_items
 from trace_assets.store.locks import exclusive, holder, sync_lock
 from trace_assets.store.presence import living, withdraw
+from trace_assets.store.shared_rows import taken_items
 
 
 def to_database(home: Home, url: str, spent: Callable[[], tuple[float, int]]) -> None:

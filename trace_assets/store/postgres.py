@@ -2,7 +2,7 @@
 
 Each process that works with one holds a lock of its own there, its life, for as long as it is connected:
 when it ends, however it ends, or its machine is gone, the server frees the lock, and everybody can tell. Who
-was taken for dead and was not only loses work: what is put in place hangs on epochs (`store.lease_rows`),
+was taken for dead and was not only loses work: what is put in place hangs on epochs (`store.shared_rows`),
 not on this.
 """
 

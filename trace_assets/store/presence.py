@@ -6,7 +6,7 @@ time to time. One of another machine is taken to live until that machine, or the
 says that it is dead, or until its file was watched for a minute and not touched. No clocks are compared; and
 one that only slept puts nothing in place when it wakes (`store.leases`).
 
-Where the home has a database (`store.database`), processes are rows there (`store.process_rows`), and its
+Where the home has a database (`store.database`), processes are rows there (`store.shared_rows`), and its
 server knows of all machines who lives.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 from uuid import uuid4
 
 from trace_assets.errors import Unavailable
-from trace_assets.store import process_rows
+from trace_assets.store import shared_rows
 from trace_assets.store.database import database_of
 from trace_assets.store.files import Home, make_folder
 from trace_assets.store.leases import known_as
@@ -130,22 +130,22 @@ _own_rows: dict[tuple[int, Path], tuple[str, str, Database]] = {}
 def _announce_row(home: Home, database: Database, crew: str) -> str:
     mine = (os.getpid(), home.path)
     before = _own_rows.get(mine)
-    if before is None or before[1] != crew or not process_rows.is_noted(database, before[0]):
+    if before is None or before[1] != crew or not shared_rows.is_noted(database, before[0]):
         name = uuid4().hex
-        process_rows.enter(database, name, _own_words(crew, _folder_time(home)))
+        shared_rows.enter(database, name, _own_words(crew, _folder_time(home)))
         strangers = [one for one in elsewhere(home) if not crew or one.crew != crew]
-        dead = {row.name for row in process_rows.processes(database) if row.is_dead}
-        process_rows.strike(database, [one.name for one in strangers if one.name in dead])
+        dead = {row.name for row in shared_rows.processes(database) if row.is_dead}
+        shared_rows.strike(database, [one.name for one in strangers if one.name in dead])
         living_strangers = [one for one in strangers if one.name not in dead]
         if living_strangers and not has_shared_history(home):
-            process_rows.strike(database, [name])
+            shared_rows.strike(database, [name])
             raise Unavailable(_refusal(home, living_strangers[0]))
         if not any(one[0] == os.getpid() for one in _own_rows):
             atexit.register(withdraw)
         _own_rows[mine] = (name, crew, database)
         known_as(home.path, name)
         if before is not None:
-            process_rows.strike(database, [before[0]])
+            shared_rows.strike(database, [before[0]])
     return _own_rows[mine][0]
 
 
@@ -183,7 +183,7 @@ def withdraw() -> None:
         name, _, database = _own_rows.pop(row)
         known_as(row[1], "")
         with suppress(Unavailable):  # it is seen to be dead once this process has ended
-            process_rows.strike(database, [name], patience=1.0)
+            shared_rows.strike(database, [name], patience=1.0)
     for mine in [one for one in _own if one[0] == os.getpid()]:
         name, descriptor, _ = _own.pop(mine)
         known_as(mine[1], "")
@@ -272,7 +272,7 @@ def _refusal(home: Home, stranger: Process) -> str:
 def elsewhere(home: Home) -> list[Process]:
     """Return the processes of other machines that may be at work on a home."""
     if (database := database_of(home.path)) is not None:
-        rows = (_process_of(row.name, row.said) for row in process_rows.processes(database))
+        rows = (_process_of(row.name, row.said) for row in shared_rows.processes(database))
         return [one for one in rows if one is not None and not one.machine.shares_kernel(this_machine())]
     found = (_process(path) for path in _paths(home))
     return [one for one in found if one is not None and _is_foreign(one)]
@@ -281,7 +281,7 @@ def elsewhere(home: Home) -> list[Process]:
 def is_alive(home: Home, name: str) -> bool:
     """Whether the process of that name lives, as far as can be told here."""
     if (database := database_of(home.path)) is not None:
-        return any(row.name == name and not row.is_dead for row in process_rows.processes(database))
+        return any(row.name == name and not row.is_dead for row in shared_rows.processes(database))
     return _lives(_folder(home) / name)
 
 
@@ -291,7 +291,7 @@ def living(home: Home) -> dict[str, float]:
     Those of other machines are among them until somebody who can tell has said that they are dead.
     """
     if (database := database_of(home.path)) is not None:
-        rows = process_rows.processes(database)
+        rows = shared_rows.processes(database)
         return {row.name: float(row.said.get("since", 0.0)) for row in rows if not row.is_dead}
     return {path.name: _time(path) for path in _paths(home) if _lives(path)}
 
@@ -299,14 +299,14 @@ def living(home: Home) -> dict[str, float]:
 def dead_here(home: Home) -> list[str]:
     """Return the processes of which this machine can tell that they are dead, by name."""
     if (database := database_of(home.path)) is not None:
-        return [row.name for row in process_rows.processes(database) if row.is_dead]
+        return [row.name for row in shared_rows.processes(database) if row.is_dead]
     return [path.name for path in _paths(home) if not _lives(path)]
 
 
 def forget(home: Home, name: str) -> None:
     """Take note that a process is dead: its own machine said so, or the cluster that lost its node."""
     if (database := database_of(home.path)) is not None:
-        process_rows.strike(database, [name])
+        shared_rows.strike(database, [name])
         return
     (_folder(home) / name).unlink(missing_ok=True)
 
@@ -319,7 +319,7 @@ def forget_dead(home: Home) -> list[str]:
     """
     gone = dead_here(home)
     if (database := database_of(home.path)) is not None:
-        process_rows.strike(database, gone)
+        shared_rows.strike(database, gone)
         return gone
     long_ago = time.time() - 60  # a younger one may not have its lock yet
     unborn = [path for path in _folder(home).glob(".*.new") if _time(path) < long_ago and not _lives(path)]

@@ -1,11 +1,15 @@
-"""Which machine this is, and which boot of it: locks and process ids mean something only there."""
+"""This machine: which it is and which boot of it, its accelerators, and where a server can listen on it."""
 
 from __future__ import annotations
 
+import shutil
 import socket
+import subprocess
 import time
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
@@ -59,3 +63,81 @@ def _line(path: str) -> str:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
         return ""
+
+
+QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+PATIENCE = 4.0
+"""Seconds for nvidia-smi: a driver that hangs is none that can be worked with."""
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """One GPU.
+
+    Attributes:
+        name: As the driver calls it, such as `NVIDIA H200`.
+        gib: Its memory.
+    """
+
+    name: str
+    gib: float
+
+
+def accelerators() -> list[Accelerator]:
+    """Return the NVIDIA GPUs here; none where there is no driver, or none that answers."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, *QUERY], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return parse(done.stdout) if done.returncode == 0 else []
+
+
+def parse(text: str) -> list[Accelerator]:
+    r"""Read what nvidia-smi printed; lines that tell no memory are left out.
+
+    >>> parse("NVIDIA H200, 143771\nNVIDIA GB10, [N/A]\n")
+    [Accelerator(name='NVIDIA H200', gib=140.4013671875)]
+    """
+    found = []
+    for line in text.splitlines():
+        name, _, megabytes = line.rpartition(",")
+        if name and megabytes.strip().isdigit():
+            found.append(Accelerator(name.strip(), int(megabytes) / 1024))
+    return found
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nothing listens on now; somebody else may take it before it is used."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def through_proxies(url: str) -> bool:
+    """Return whether `HTTP_PROXY` and the like hold for an address: for all but this machine's own.
+
+    No proxy reaches a server that listens here alone, and `NO_PROXY` seldom says so; browsers and Go make the
+    same exception. An encrypted connection takes everything from the environment: httpx knows only all or
+    nothing of it, and `SSL_CERT_FILE` is there as well.
+
+    >>> [through_proxies(f"http://{host}:8000/v1") for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0")]
+    [False, False, False, False]
+    >>> [through_proxies(url) for url in ("http://a.com/v1", "https://localhost/v1", "localhost:8000", "http://[")]
+    [True, True, True, True]
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            return True
+        if host == "localhost" or host.endswith(".localhost"):
+            return False
+        address = ip_address(host)
+    except ValueError:
+        return True
+    return not (address.is_loopback or address.is_unspecified)

@@ -14,7 +14,7 @@ import httpx
 
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_faults import conceal, public_url
-from trace_assets.system.network import through_proxies
+from trace_assets.system.machine import through_proxies
 from trace_assets.training.checkpoints import adapts_experts
 
 LOAD_SECONDS = 600.0

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from trace_assets.errors import InputError, TraceError
 from trace_assets.settings import Training
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 from trace_assets.system.processes import ask_to_end_with_parent
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from trace_assets.errors import InputError
 from trace_assets.settings import Training
-from trace_assets.system.accelerators import Accelerator
+from trace_assets.system.machine import Accelerator
 from trace_assets.training.memory import EPISODE_TOKENS, GIB, Shape, server_memory, step_memory
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from trace_assets.errors import InputError
 from trace_assets.serving.server import Launch, ModelServer, find_vllm
 from trace_assets.settings import Training
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 from trace_assets.training.distributed import ALONE, Peers
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from trace_assets.settings import Analyst
 from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gap_power
 from trace_assets.store.history import History, history
 from trace_assets.study import Study
-from trace_assets.system.accelerators import Accelerator, accelerators
+from trace_assets.system.machine import Accelerator, accelerators
 from trace_assets.training.memory import GIB, Shape, step_memory
 from trace_assets.training.presets import read_shape
 from trace_assets.workflows.forecast import asks_model, forecast, judge_price, judging_of

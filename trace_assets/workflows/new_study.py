@@ -13,7 +13,7 @@ import httpx
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.settings import Settings, Training
-from trace_assets.system.network import through_proxies
+from trace_assets.system.machine import through_proxies
 from trace_assets.targets.registry import benchmark_of
 from trace_assets.training.presets import CPU, Choice
 

@@ -21,7 +21,7 @@ from trace_assets.records import Message, ToolCall, Verdict
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Targets
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 from trace_assets.targets.process.answers import TargetUnavailable
 from trace_assets.targets.process.target import ProcessTarget
 from trace_assets.targets.registry import open_target

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.gpu.results import Asked, Skip
 from trace_assets.settings import Training
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 
 
 def run(asked: Asked) -> None:

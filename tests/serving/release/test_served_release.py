@@ -27,7 +27,7 @@ from trace_assets.report.data import ReportData
 from trace_assets.serving.router.app import open_decider, routing_of_release
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store import folder_version
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 from trace_assets.workflows.release import write_release
 
 UNNEEDED = 0.3

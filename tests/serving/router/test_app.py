@@ -15,7 +15,7 @@ from tests.serving.router.pretend_server import KEY, PretendServer, events
 from trace_assets.errors import InputError
 from trace_assets.serving.router.decisions import Decisions
 from trace_assets.serving.router.upstream import Upstream
-from trace_assets.system.network import free_port
+from trace_assets.system.machine import free_port
 
 
 def client(url: str) -> openai.OpenAI:

@@ -8,8 +8,7 @@ import pytest
 
 from tests.store.objects.s3_server import BUCKET, CONDITIONS, SECRET, S3Server, first, serving
 from trace_assets.errors import Unavailable
-from trace_assets.store.objects.bucket import Bucket
-from trace_assets.store.objects.conditions import broken_condition, require_conditions
+from trace_assets.store.objects.bucket import Bucket, broken_condition, require_conditions
 from trace_assets.system.object_address import parse_address
 
 

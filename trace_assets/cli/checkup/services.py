@@ -20,7 +20,7 @@ from rich.table import Table
 from trace_assets.cli.checkup.machine import TRAINING, Door, Finding
 from trace_assets.records import SandboxCheck
 from trace_assets.study import Study
-from trace_assets.system.network import through_proxies
+from trace_assets.system.machine import through_proxies
 from trace_assets.system.progress import progress
 
 _SECONDS = 3

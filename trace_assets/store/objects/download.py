@@ -15,8 +15,18 @@ from typing import TypeVar
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.store.files import Home, make_folder, replace_folder
 from trace_assets.store.locks import exclusive
-from trace_assets.store.objects.copies import Copied, Known, at_rest, files_version, known_copies, note_copy
-from trace_assets.store.objects.home_files import COPIES, DUE, LEFT_OUT, home_files
+from trace_assets.store.objects.home_files import (
+    COPIES,
+    DUE,
+    LEFT_OUT,
+    Copied,
+    Known,
+    at_rest,
+    files_version,
+    home_files,
+    known_copies,
+    note_copy,
+)
 from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored
 
 T = TypeVar("T")

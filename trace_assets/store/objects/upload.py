@@ -14,10 +14,17 @@ import msgspec
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.store.files import Home
 from trace_assets.store.manifest import MANIFEST
-from trace_assets.store.objects.bucket import PART_BYTES, SMALL_BYTES
-from trace_assets.store.objects.conditions import require_conditions
-from trace_assets.store.objects.copies import Copied, Known, at_rest, files_version, known_copies, note_copy
-from trace_assets.store.objects.home_files import HomeFile, home_files
+from trace_assets.store.objects.bucket import PART_BYTES, SMALL_BYTES, require_conditions
+from trace_assets.store.objects.home_files import (
+    Copied,
+    HomeFile,
+    Known,
+    at_rest,
+    files_version,
+    home_files,
+    known_copies,
+    note_copy,
+)
 from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored, following, held
 
 THREADS = 8

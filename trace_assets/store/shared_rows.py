@@ -1,4 +1,4 @@
-"""Leases and due marks as rows of a database that several machines share; by files: `leases` and `locks`.
+"""Leases, due marks and processes at work as rows of a database that machines share.
 
 The epoch of an item is compared in the transaction in which something is put in place: its row stays locked
 until that has happened, so nobody can begin the item between the comparison and the rename.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -256,3 +256,53 @@ def settle(database: Database, taken: Taken, names: Sequence[str]) -> Lost | Non
         return lost
 
     return database.run(drop)
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """A process that announced itself.
+
+    Attributes:
+        name: Under which it is known.
+        said: What it said of itself.
+        is_dead: Whether nobody holds its life any more.
+    """
+
+    name: str
+    said: Mapping[str, Any]
+    is_dead: bool
+
+
+def enter(database: Database, name: str, said: Mapping[str, Any]) -> None:
+    """Announce this process; it is there until it is struck out."""
+    database.live()
+    database.rows(
+        "INSERT INTO trace.process (study, name, life, server, said) "
+        "VALUES (%s, %s, %s, pg_postmaster_start_time(), %s::jsonb) ON CONFLICT DO NOTHING",
+        database.study, name, database.life, json.dumps(dict(said)),
+    )  # fmt: skip
+
+
+def strike(database: Database, names: Sequence[str], *, patience: float | None = None) -> None:
+    """Take note that processes are dead, or have ended."""
+    database.rows(
+        "DELETE FROM trace.process WHERE study = %s AND name = ANY(%s)",
+        database.study,
+        list(names),
+        patience=patience,
+    )
+
+
+def processes(database: Database) -> list[ProcessRow]:
+    """Return the processes that are noted there, and whether each is dead."""
+    found = database.rows(
+        f"SELECT name, said, {dead()} FROM trace.process WHERE study = %s ORDER BY name", database.study
+    )
+    return [ProcessRow(str(name), dict(said), bool(is_dead)) for name, said, is_dead in found]
+
+
+def is_noted(database: Database, name: str) -> bool:
+    """Whether a process is noted there, dead or not."""
+    return bool(
+        database.rows("SELECT 1 FROM trace.process WHERE study = %s AND name = %s", database.study, name)
+    )
