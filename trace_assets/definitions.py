@@ -8,9 +8,8 @@ import dagster as dg
 
 from trace_assets.assets.asset import Asset, asset_of
 from trace_assets.code_versions import remember
-from trace_assets.orchestration.configuration import configuration_assets
+from trace_assets.orchestration.configuration import configuration_assets, sandbox_battery
 from trace_assets.orchestration.dagster_asset import dagster_asset
-from trace_assets.orchestration.sandbox_check import sandbox_battery
 from trace_assets.study import Study
 
 ASSETS = (

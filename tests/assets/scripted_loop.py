@@ -48,7 +48,7 @@ from trace_assets.records import (
 )
 from trace_assets.resources.contract import read_contract
 from trace_assets.resources.policy import base_checkpoint
-from trace_assets.resources.sandbox import read_environment
+from trace_assets.resources.sandbox import permutation_for, read_environment
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.store.content import text_version
@@ -56,7 +56,6 @@ from trace_assets.study import Study
 from trace_assets.targets.embedded.demonstrations import mistaken
 from trace_assets.targets.embedded.desk import case_of, solve
 from trace_assets.targets.embedded.generator import Drawn
-from trace_assets.workflows.permutations import permutation_for
 
 SMALL = {
     "targets.discovery_tasks": "144",

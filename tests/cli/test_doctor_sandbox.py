@@ -14,7 +14,7 @@ import pytest
 from trace_assets.cli.checkup.services import battery_finding
 from trace_assets.cli.main import main
 from trace_assets.definitions import build
-from trace_assets.orchestration import sandbox_check as checks
+from trace_assets.orchestration import configuration as checks
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.records import EnvironmentCheck, SandboxCheck
 from trace_assets.sandbox.selftest.attack import load_attacks
@@ -125,7 +125,7 @@ def test_the_doctor_tells_what_the_battery_said(study: Study, use: Callable[[Pre
 
 
 def latest(instance: dg.DagsterInstance) -> tuple[bool, str]:
-    key = dg.AssetCheckKey(checks.ASSET, stage.CHECK)
+    key = dg.AssetCheckKey(checks.SANDBOX, stage.CHECK)
     record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
     assert record.event is not None and record.event.dagster_event is not None
     evaluation = record.event.dagster_event.asset_check_evaluation_data
@@ -153,7 +153,7 @@ def test_the_check_is_in_dagsters_history_and_turns_stale(
         checks.tell_when_stale(instance, study, "c")
         assert not latest(instance)[0]
     definitions = build(study)
-    node = definitions.resolve_asset_graph().get(checks.ASSET)
+    node = definitions.resolve_asset_graph().get(checks.SANDBOX)
     assert stage.CHECK in {key.name for key in node.check_keys}
 
 
@@ -166,7 +166,7 @@ def test_the_check_can_be_run_from_the_page(
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize(
             [checks.sandbox_battery, *(build(study).assets or [])],
-            selection=dg.AssetSelection.checks(dg.AssetCheckKey(checks.ASSET, stage.CHECK)),
+            selection=dg.AssetSelection.checks(dg.AssetCheckKey(checks.SANDBOX, stage.CHECK)),
             instance=instance,
             resources={"study": study},
         )

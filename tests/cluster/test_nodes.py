@@ -12,7 +12,6 @@ import pytest
 
 from trace_assets.errors import Unavailable
 from trace_assets.orchestration.cluster import nodes as module
-from trace_assets.orchestration.cluster.history import History, open_history
 from trace_assets.orchestration.cluster.nodes import (
     Node,
     Probe,
@@ -21,7 +20,7 @@ from trace_assets.orchestration.cluster.nodes import (
     own_report,
     probe_home,
 )
-from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.instance import History, open_history, prepare_instance
 from trace_assets.store import Home
 from trace_assets.store.locks import is_held
 

@@ -55,6 +55,5 @@ UPWARD = {
     ("resources.analysts", "assets.suspect_tasks"): "tasks whose ground truth is doubtful are put aside",
     ("resources.sandbox", "assets.result"): "the type of a check",
     ("resources.contract", "workflows.ingest"): "where ingested batches lie",
-    ("resources.sandbox", "workflows.permutations"): "the seeds that an environment is given",
 }
 """Imports of a higher floor that there are today, each with its reason. None of them closes a circle."""

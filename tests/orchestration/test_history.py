@@ -13,9 +13,8 @@ import dagster as dg
 import pytest
 from alembic.script import ScriptDirectory
 
-from trace_assets.orchestration import run_file
-from trace_assets.orchestration.instance import old_schemas, prepare_instance
-from trace_assets.orchestration.run_file import lay_run_file
+from trace_assets.orchestration import instance as module
+from trace_assets.orchestration.instance import lay_run_file, old_schemas, prepare_instance
 from trace_assets.store import Home
 
 FIRST, SECOND, THIRD = (str(UUID(int=n, version=4)) for n in (1, 2, 3))
@@ -33,7 +32,7 @@ def _job() -> None:
 
 @pytest.fixture
 def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    monkeypatch.setattr(run_file, "_made", {})
+    monkeypatch.setattr(module, "_made", {})
     with prepare_instance(Home.open(tmp_path / "home")) as instance:
         yield instance
 
@@ -80,7 +79,7 @@ def test_where_it_cannot_be_laid_dagster_makes_it(
         raise OSError(28, "No space left on device")
 
     lay_run_file(instance, FIRST)
-    monkeypatch.setattr(run_file, "replacing_file", full)
+    monkeypatch.setattr(module, "replacing_file", full)
     lay_run_file(instance, SECOND)
     assert not _file(instance, SECOND).exists()
     assert _run(instance, SECOND)[-1] == str(dg.DagsterEventType.RUN_SUCCESS)
@@ -94,7 +93,7 @@ def test_a_file_that_somebody_looks_at_is_not_kept(instance: dg.DagsterInstance)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(storage, "_db_lock", _Unlocked())
             lay_run_file(instance, FIRST)
-    assert run_file._made == {}
+    assert instance._made == {}
 
 
 class _Unlocked:
@@ -104,10 +103,10 @@ class _Unlocked:
 
 
 def test_a_history_in_memory_has_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_file, "_made", {})
+    monkeypatch.setattr(module, "_made", {})
     with dg.DagsterInstance.ephemeral() as instance:
         lay_run_file(instance, FIRST)
-        assert run_file._made == {}
+        assert instance._made == {}
         assert _run(instance, FIRST)[-1] == str(dg.DagsterEventType.RUN_SUCCESS)
 
 

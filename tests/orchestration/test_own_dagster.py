@@ -13,8 +13,8 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 from trace_assets.errors import InputError
 from trace_assets.orchestration.component import OWN_HISTORY, TraceStudyComponent, study_definitions
+from trace_assets.orchestration.configuration import overrides, settings_config
 from trace_assets.orchestration.jobs import WholeLoop, whole_loop
-from trace_assets.orchestration.launchpad import overrides, settings_config
 from trace_assets.settings import Settings, load_settings
 from trace_assets.settings.settings import keys_of
 from trace_assets.study import Study

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool
-from trace_assets.sandbox.probe import probe
-from trace_assets.sandbox.timing import figure
+from trace_assets.sandbox.timing import figure, probe
 
 
 def test_a_working_backend_is_tried_to_the_end() -> None:

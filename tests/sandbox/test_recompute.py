@@ -14,7 +14,12 @@ from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.policies.protocol import replay as scripted
 from trace_assets.records import Environment, Message, UnconfirmedReward
-from trace_assets.resources.sandbox import recomputed_check, recomputed_figures, training_target
+from trace_assets.resources.sandbox import (
+    permutation_for,
+    recomputed_check,
+    recomputed_figures,
+    training_target,
+)
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.sandbox import (
     ProtocolError,
@@ -31,7 +36,6 @@ from trace_assets.store.locks import due_items
 from trace_assets.study import Study
 from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import SeedPermutation
-from trace_assets.workflows.permutations import permutation_for
 
 SEEDS = SeedPermutation(bytes(32))
 Act = Callable[..., dict[str, object]]

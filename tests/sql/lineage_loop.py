@@ -26,7 +26,7 @@ from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
-from trace_assets.workflows.lineage.record import record_lineage
+from trace_assets.workflows.lineage.edges import record_lineage
 
 R = TypeVar("R", bound=Record)
 LIVE = "embedded"

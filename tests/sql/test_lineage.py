@@ -16,7 +16,7 @@ from trace_assets.records import (
 from trace_assets.settings import Settings
 from trace_assets.store import Home, Warehouse
 from trace_assets.study import Study
-from trace_assets.workflows.lineage.record import RECORDERS, record_lineage
+from trace_assets.workflows.lineage.edges import RECORDERS, record_lineage
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from typing import Any
 
 import dagster as dg
 
-from trace_assets.orchestration.remote.container import ContainerLauncher
-from trace_assets.orchestration.remote.container_body import LABEL, Sight
+from trace_assets.orchestration.remote.container import LABEL, ContainerLauncher, Sight
 from trace_assets.orchestration.remote.launcher import Launcher, run_training
 from trace_assets.orchestration.remote.process import ProcessLauncher
 from trace_assets.records import TrainingPoint

@@ -16,8 +16,12 @@ import pytest
 from tests.training import piped_asset
 from tests.training.piped_asset import container, containers, materialize, within
 from trace_assets.errors import InputError
-from trace_assets.orchestration.remote.container import training_container
-from trace_assets.orchestration.remote.container_body import Sight, container_body, model_folders
+from trace_assets.orchestration.remote.container import (
+    Sight,
+    container_body,
+    model_folders,
+    training_container,
+)
 from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.orchestration.remote.process import held_folder, sweep
 from trace_assets.records import BaseCheckpoint, Environment, EnvironmentVerdict, TrainingPoint

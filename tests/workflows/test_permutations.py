@@ -10,12 +10,7 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.records import Environment, EnvironmentCheck
-from trace_assets.sandbox.reward_verification import Sample
-from trace_assets.store.files import environment_file
-from trace_assets.store.locks import due_items
-from trace_assets.study import Study
-from trace_assets.workflows.made_with import marked_items
-from trace_assets.workflows.permutations import (
+from trace_assets.resources.sandbox import (
     AUDIT,
     LOST,
     audited_episodes,
@@ -24,6 +19,11 @@ from trace_assets.workflows.permutations import (
     permutation_for,
     seeds_fingerprint,
 )
+from trace_assets.sandbox.reward_verification import Sample
+from trace_assets.store.files import environment_file
+from trace_assets.store.locks import due_items
+from trace_assets.study import Study
+from trace_assets.workflows.made_with import marked_items
 
 ID = "text-1"
 

@@ -24,6 +24,7 @@ from trace_assets.resources.sandbox import (
     read_environment,
     recomputed_check,
     recomputed_figures,
+    seeds_fingerprint,
     training_target,
 )
 from trace_assets.routing.sets import JOINING
@@ -31,7 +32,6 @@ from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
 from trace_assets.training.validation import readings
-from trace_assets.workflows.permutations import seeds_fingerprint
 from trace_assets.workflows.rounds import later_rollouts
 
 if TYPE_CHECKING:

@@ -20,13 +20,12 @@ from trace_assets.report.formatting import arm_name
 from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.model_files import enter, whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder
-from trace_assets.resources.sandbox import read_environment, training_target
+from trace_assets.resources.sandbox import read_environment, seeds_fingerprint, training_target
 from trace_assets.routing.sets import sets_of, within
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target
 from trace_assets.training.consolidation import Teacher, train_consolidated
-from trace_assets.workflows.permutations import seeds_fingerprint
 
 OnPoint = Callable[[TrainingPoint], None]
 PART = CONSOLIDATED

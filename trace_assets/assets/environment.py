@@ -26,15 +26,14 @@ from trace_assets.errors import CheckFailed, InputError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion, Label
 from trace_assets.records.table import from_frame
+from trace_assets.resources.analysts import open_judge
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
-from trace_assets.resources.judge import open_judge
 from trace_assets.resources.policy import open_policy, policy_home
-from trace_assets.resources.sandbox import sandbox_pool
+from trace_assets.resources.sandbox import permutation_for, sandbox_pool
 from trace_assets.sandbox import SandboxPool
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
-from trace_assets.workflows.permutations import permutation_for
 
 
 @asset(

@@ -18,15 +18,20 @@ from trace_assets.records import (
     Trajectory,
 )
 from trace_assets.report.asset_report.training import audit_exhibit
+from trace_assets.resources.analysts import JudgeDesk, open_judge
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
-from trace_assets.resources.judge import JudgeDesk, open_judge
 from trace_assets.resources.policy import open_policy
-from trace_assets.resources.sandbox import read_environment, require_made, sandbox_pool
+from trace_assets.resources.sandbox import (
+    keep_audited,
+    permutation_for,
+    read_environment,
+    require_made,
+    sandbox_pool,
+)
 from trace_assets.rollouts.runner import closing_policy
 from trace_assets.sandbox.reward_verification import Sample
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.workflows.permutations import keep_audited, permutation_for
 
 
 @asset(

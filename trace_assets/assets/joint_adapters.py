@@ -23,7 +23,14 @@ from trace_assets.report.formatting import arm_name
 from trace_assets.resources.contract import read_contract, training_obstacle
 from trace_assets.resources.model_files import enter, whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder
-from trace_assets.resources.sandbox import read_environment, sandbox_pool, training_target
+from trace_assets.resources.sandbox import (
+    keep_audited,
+    permutation_for,
+    read_environment,
+    sandbox_pool,
+    seeds_fingerprint,
+    training_target,
+)
 from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -36,7 +43,6 @@ from trace_assets.training.joint import (
     train_sequential,
     train_together,
 )
-from trace_assets.workflows.permutations import keep_audited, permutation_for, seeds_fingerprint
 
 OnPoint = Callable[[TrainingPoint], None]
 PART = "joint_adapters"

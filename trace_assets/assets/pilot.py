@@ -20,14 +20,13 @@ from trace_assets.environments.learnability import decide
 from trace_assets.records import CapabilitySpec, Pilot, PilotPoint, Trajectory
 from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.policy import base_checkpoint, base_folder
-from trace_assets.resources.sandbox import read_environment, training_target
+from trace_assets.resources.sandbox import read_environment, seeds_fingerprint, training_target
 from trace_assets.stats.intervals import Estimate
 from trace_assets.stats.paired import Gain, correlation, gain
 from trace_assets.store.content import text_version
 from trace_assets.store.files import replacing_file
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Advising
-from trace_assets.workflows.permutations import seeds_fingerprint
 
 if TYPE_CHECKING:
     from trace_assets.training.hint_gate import Gate, Hinted, Words

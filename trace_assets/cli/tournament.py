@@ -195,8 +195,7 @@ def report(
     """Score what is finished: verdicts first, then arms, comparisons, predictions and spending."""
     from trace_assets.store.files import replacing_file
     from trace_assets.tournament.budgets import curves
-    from trace_assets.tournament.claims import standings
-    from trace_assets.tournament.page import over_budgets, sentence
+    from trace_assets.tournament.page import over_budgets, sentence, standings
     from trace_assets.tournament.page import page as write_page
     from trace_assets.tournament.score import score
 

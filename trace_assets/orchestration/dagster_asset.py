@@ -11,10 +11,10 @@ from trace_assets.assets.selected_capabilities import kept_capabilities
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
 from trace_assets.orchestration.asset_files import DAMAGED, FILES, ItemFiles, declare, explain
+from trace_assets.orchestration.configuration import OWNERS, tell_when_stale
 from trace_assets.orchestration.instance import CAPABILITY, OF_BATCH, TASK_BATCH
 from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata, show_on
 from trace_assets.orchestration.remote.launcher import elsewhere
-from trace_assets.orchestration.sandbox_check import tell_when_stale
 from trace_assets.records import TrainingPoint
 from trace_assets.store.history import metered
 from trace_assets.store.locks import due_items, item_lock
@@ -23,20 +23,15 @@ from trace_assets.study import Study
 from trace_assets.untrusted.printable import plain
 from trace_assets.workflows.finished_work import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
 from trace_assets.workflows.ingest import batches
-from trace_assets.workflows.lineage.record import record_lineage
+from trace_assets.workflows.lineage.edges import record_lineage
 from trace_assets.workflows.made_with import SECTIONS, note_settings
 
-OWNERS = ["team:trace-assets"]
 BLOCKED_BY = "trace/blocked_by"
 """Tag of a materialization: its blocking checks that failed. Also a later sync holds back what follows."""
 UNFINISHED = "trace/unfinished"
 """Tag of a materialization that was stopped before its end: the item is due again."""
 DIAGNOSIS_GROUPS = frozenset({"rollouts", "diagnosis"})
 """Groups whose assets also stand on trajectories that were made elsewhere."""
-DIAGNOSIS_SECTIONS = frozenset(
-    {"targets", "rollouts", "discovery", "labels", "contrast", "selection", "stability", "repairs"}
-)
-"""Sections of the settings that they read."""
 
 
 def key(name: str) -> dg.AssetKey:

@@ -17,8 +17,8 @@ from typing import Any
 import dagster as dg
 
 from trace_assets.orchestration.automation import PROMISED
+from trace_assets.orchestration.configuration import overrides, settings_config
 from trace_assets.orchestration.instance import prepare_instance
-from trace_assets.orchestration.launchpad import overrides, settings_config
 from trace_assets.orchestration.pages import markdown
 from trace_assets.orchestration.planner import plan
 from trace_assets.records import TrajectoryHead

@@ -21,7 +21,7 @@ from trace_assets.orchestration.dagster_asset import BLOCKED_BY, UNFINISHED
 from trace_assets.orchestration.recovery import RecoveryReport
 from trace_assets.study import Study
 from trace_assets.workflows.finished_work import Cause
-from trace_assets.workflows.lineage.record import mend_lineage
+from trace_assets.workflows.lineage.edges import mend_lineage
 
 CODE, VERSION = "dagster/code_version", "dagster/data_version"
 READ, POINTER = "dagster/input_data_version/", "dagster/input_event_pointer/"

@@ -25,10 +25,10 @@ import dagster as dg
 
 from trace_assets.errors import plain_warnings
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
+from trace_assets.orchestration.instance import lay_run_file
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.pool import Needs, WorkerDied
 from trace_assets.orchestration.recovery import PROCESS_TAG
-from trace_assets.orchestration.run_file import lay_run_file
 from trace_assets.policies.sampling import give_back
 from trace_assets.store import Home
 from trace_assets.store.presence import announce

@@ -12,11 +12,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from trace_assets.errors import TraceError, Unavailable
 from trace_assets.policies.protocol import Policy
@@ -25,7 +26,6 @@ from trace_assets.rollouts.episode import Trial
 from trace_assets.rollouts.runner import Journal, closing_policy, run_rollouts
 from trace_assets.system.processes import die_with_parent, variables
 from trace_assets.system.progress import Bar, progress
-from trace_assets.system.team import Team, team
 from trace_assets.targets.protocol import Target
 
 Make = Callable[[], tuple[Target, Policy]]
@@ -52,7 +52,7 @@ def run_parallel(
 ) -> list[Trajectory]:
     """Play trials in several processes, each with a model of its own on one thread.
 
-    Where a team helps this process (`system.team`) the trials are cut into shards for it: what is lost with a
+    Where a team helps this process (`Team`) the trials are cut into shards for it: what is lost with a
     node is played again, the other shards are not.
 
     Args:
@@ -246,3 +246,44 @@ def _stop(workers: Sequence[BaseProcess]) -> None:
     for worker in workers:
         if worker.pid is not None:
             worker.join(timeout=10)
+
+
+T = TypeVar("T")
+
+
+class Team(Protocol):
+    """Makes calls in other processes, on this machine and on others."""
+
+    @property
+    def workers(self) -> int:
+        """Calls that it makes at once, when nobody else is at work."""
+
+    def each(self, work: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
+        """Call a function of a module with each of some arguments.
+
+        A call whose process or machine is lost is made anew, alone, so it must do no harm twice.
+
+        Returns:
+            What the calls returned, in the order in which they ended.
+
+        Raises:
+            Unavailable: One was lost again and again.
+        """
+
+
+_present: ContextVar[Team | None] = ContextVar("team", default=None)
+
+
+def team() -> Team | None:
+    """Return who helps this process, None where it is on its own."""
+    return _present.get()
+
+
+@contextmanager
+def helped_by(helpers: Team | None) -> Iterator[None]:
+    """Have a team help until the body ends."""
+    before = _present.set(helpers)
+    try:
+        yield
+    finally:
+        _present.reset(before)

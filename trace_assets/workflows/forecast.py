@@ -36,9 +36,8 @@ from trace_assets.records import (
     Trajectory,
     Triage,
 )
-from trace_assets.resources.analysts import analyst_section, by_target, context_of, known_of
+from trace_assets.resources.analysts import analyst_section, by_target, context_of, judge_section, known_of
 from trace_assets.resources.contract import read_contract
-from trace_assets.resources.judge import judge_section
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 

@@ -11,12 +11,12 @@ from typing import Any
 from trace_assets.policies.openai_faults import public_url
 from trace_assets.records import BaseCheckpoint, MadeWith, Task, TrajectoryHead
 from trace_assets.report.formatting import count
+from trace_assets.resources.sandbox import lost_permutations
 from trace_assets.settings import Settings, Targets
 from trace_assets.store.content import text_version
 from trace_assets.store.locks import due_items
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import batches
-from trace_assets.workflows.permutations import lost_permutations
 from trace_assets.workflows.task_inbox import task_batches, task_inbox
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {

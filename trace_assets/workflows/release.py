@@ -33,7 +33,7 @@ from trace_assets.records import (
 )
 from trace_assets.resources.model_files import whole_adapter, whole_base, whole_router
 from trace_assets.resources.policy import base_checkpoint
-from trace_assets.resources.sandbox import sandbox_pool
+from trace_assets.resources.sandbox import known_permutation, permutation_for, sandbox_pool
 from trace_assets.routing.label_logits import option_lines
 from trace_assets.serving.release.documents import Evidence, card, count_labels, texts
 from trace_assets.serving.release.manifest import (
@@ -56,7 +56,6 @@ from trace_assets.store.manifest import Entry
 from trace_assets.study import Study
 from trace_assets.targets.seeds import SeedPermutation
 from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
-from trace_assets.workflows.permutations import known_permutation, permutation_for
 from trace_assets.workflows.serve import launch_of, served_adapters, sum_folders
 
 MODEL_FILES = (

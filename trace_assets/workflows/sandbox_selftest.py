@@ -12,7 +12,7 @@ from trace_assets.records import SandboxCheck
 from trace_assets.resources.sandbox import sandbox_config
 from trace_assets.sandbox import SandboxUnavailable
 from trace_assets.sandbox.backend import make_backend
-from trace_assets.sandbox.selftest.outcome import Played
+from trace_assets.sandbox.selftest.attack import Played
 from trace_assets.sandbox.selftest.runner import run_battery
 from trace_assets.study import Study
 

@@ -19,7 +19,7 @@ from trace_assets.environments.judge.question import JudgeQuestion
 from trace_assets.environments.judge.review import Review, review_question
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import LedgerEntry
-from trace_assets.resources.judge import JudgeDesk, open_judge
+from trace_assets.resources.analysts import JudgeDesk, open_judge
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study

@@ -13,7 +13,7 @@ from tests.audit_fixtures.purpose.here import findings
 from tests.audit_fixtures.unforeseen.runner import unforeseen
 from tests.environments.judge.scripted import subject_of
 from tests.environments.test_unforeseen import NOT_SEEN
-from trace_assets.resources.judge import open_judge
+from trace_assets.resources.analysts import open_judge
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study

@@ -10,8 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
-from trace_assets.sandbox.selftest.attack import load_attacks
-from trace_assets.sandbox.selftest.outcome import Played
+from trace_assets.sandbox.selftest.attack import Played, load_attacks
 from trace_assets.sandbox.selftest.runner import AT_ONCE, Runner, battery_config
 
 Play = Callable[[str], Played]

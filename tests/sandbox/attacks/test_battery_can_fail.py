@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, open_pool
-from trace_assets.sandbox.selftest.attack import Attack, load_attacks
-from trace_assets.sandbox.selftest.outcome import Played
+from trace_assets.sandbox.selftest.attack import Attack, Played, load_attacks
 from trace_assets.sandbox.selftest.runner import Runner, run_attacks
 
 ATTACKS = {one.name: one for one in load_attacks()}

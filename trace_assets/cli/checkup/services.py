@@ -94,7 +94,7 @@ def bubblewrap(study: Study, docker_works: bool) -> Finding:
 def sandbox(study: Study) -> list[Finding]:
     """Try the sandbox from its start to the verdict of an episode, and time it."""
     from trace_assets.resources.sandbox import sandbox_config
-    from trace_assets.sandbox.probe import probe
+    from trace_assets.sandbox.timing import probe
 
     found = []
     for result in probe(sandbox_config(study)):
@@ -186,8 +186,8 @@ def attack_sandbox(study: Study, console: Console, as_json: bool) -> int:
     Raises:
         SandboxUnavailable: There is no sandbox.
     """
+    from trace_assets.orchestration.configuration import report_battery
     from trace_assets.orchestration.instance import prepare_instance
-    from trace_assets.orchestration.sandbox_check import report_battery
     from trace_assets.sandbox.selftest.runner import battery_size
     from trace_assets.workflows.sandbox_selftest import Present, check_sandbox
 

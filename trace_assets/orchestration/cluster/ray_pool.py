@@ -19,7 +19,6 @@ from uuid import uuid4
 import dagster as dg
 
 from trace_assets.errors import Unavailable, require_extra
-from trace_assets.orchestration.cluster.history import ACTOR, History, open_history
 from trace_assets.orchestration.cluster.nodes import (
     Node,
     compare_clocks,
@@ -27,6 +26,7 @@ from trace_assets.orchestration.cluster.nodes import (
     node_report,
     probe_home,
 )
+from trace_assets.orchestration.instance import ACTOR, History, open_history
 from trace_assets.orchestration.pool import SANDBOX, Needs, WorkerDied
 from trace_assets.orchestration.worker_pool import HISTORY_VARIABLE
 from trace_assets.settings.operation import Cluster

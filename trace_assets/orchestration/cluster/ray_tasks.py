@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from trace_assets.errors import Unavailable, require_extra
 from trace_assets.orchestration.pool import WorkerDied
+from trace_assets.rollouts.parallel import helped_by
 from trace_assets.store.presence import NODE_VARIABLE, withdraw
-from trace_assets.system.team import helped_by
 
 require_extra("ray", "cluster", '[cluster] engine = "ray"')
 

@@ -1,19 +1,25 @@
-"""What an attack is, and the attacks that this package ships."""
+"""Attacks that this package ships, what came of one, and whether that is what had to come of it."""
 
 from __future__ import annotations
 
+import json
 import re
+import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox.backend import IsolationLevel
+from trace_assets.sandbox.errors import Died, SandboxError, SandboxUnavailable
+from trace_assets.sandbox.pool import SandboxPool
 
+Status = Literal["pass", "fail", "skip"]
 Group = Literal["exhaustion", "escape", "integrity", "placement", "recovery"]
 Place = Literal["module", "tools", "oracle", "reset", "step", "verdict"]
 GROUPS: tuple[Group, ...] = ("exhaustion", "escape", "integrity", "placement", "recovery")
@@ -22,7 +28,7 @@ _FOLDER = Path(__file__).parent / "attacks"
 
 
 class Attack(BaseModel):
-    """One attack, as a file of `battery/attacks/` describes it."""
+    """One attack, as a file of `attacks/` describes it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -31,7 +37,7 @@ class Attack(BaseModel):
     tries: str
     """What it tries, in one sentence."""
     expected: tuple[str, ...] = Field(min_length=1)
-    """Outcomes that are good, each as the beginning of an outcome: see `outcome.Outcome`."""
+    """Outcomes that are good, each as the beginning of an outcome: see `Outcome`."""
     code: dict[Place, str] = {}
     """Hostile code by the function of the victim that it begins; `module` is put at the module's end."""
     says: str = ""
@@ -98,3 +104,151 @@ def _check_names(attacks: Sequence[Attack]) -> None:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise InputError(f"attack '{doubled[0]}' is there twice; each needs a name of its own.")
+
+
+MAX_CONTROL_MS = 50.0
+"""How long after its deadline the host may wait."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the host saw of one episode.
+
+    Attributes:
+        name: `contained` (every attempt was refused and told so), `paid` (the reward is not the honest one),
+            `escaped` (an attempt got what it wanted), `idle` (nothing was tried), `broken` (the attack itself
+            is wrong); or the fault: `timeout`, `died oom`, `died exit 0`, `died signal 11`, `died killed`,
+            `protocol`, `too_large`, `environment`, `unavailable`; or `refused`, before it was sent.
+        detail: The fault's message, or what was tried and what came of it.
+    """
+
+    name: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Played:
+    """One attack that was played, or why it was not.
+
+    Attributes:
+        name: The attack.
+        group: Its group.
+        tries: What it tries.
+        status: Whether the outcome was an expected one and the host is as it was.
+        expected: The expected outcomes, by `or`.
+        outcome: What came of it; empty for a skip.
+        detail: What shows it, or why it was skipped.
+        effects: What was found on the host afterwards; none is good.
+        seconds: Wall time from the sandbox's start to the end of its last process.
+        control_ms: How long after the deadline the host was at work again; None where no deadline passed.
+    """
+
+    name: str
+    group: Group
+    tries: str
+    status: Status
+    expected: str
+    outcome: str = ""
+    detail: str = ""
+    effects: tuple[str, ...] = ()
+    seconds: float = 0.0
+    control_ms: float | None = None
+
+
+def read_log(messages: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return what the victim told of the attempts, from its latest observation."""
+    try:
+        log = json.loads(messages[-1]["content"])["log"]
+        return [dict(entry) for entry in log]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return []
+
+
+def of_log(log: Sequence[dict[str, str]], reward: float | None) -> Outcome:
+    """Return the outcome of an episode that came to its end."""
+    told = "; ".join(": ".join([entry["what"], _what_came(entry)]) for entry in log)
+    for kind, name in (("broken", "broken"), ("got", "escaped")):
+        bad = [entry for entry in log if kind in entry]
+        if bad:
+            return Outcome(name, f"{bad[0]['what']}: {bad[0][kind]}")
+    if reward is not None and reward != 0.0:
+        return Outcome("paid", f"the reward is {reward} where nothing was solved")
+    return Outcome("contained", told) if log else Outcome("idle", "nothing was tried")
+
+
+def _what_came(entry: dict[str, str]) -> str:
+    return next((text for name, text in entry.items() if name != "what"), "")
+
+
+def of_fault(error: SandboxError | InputError) -> Outcome:
+    """Return the outcome of an episode that ended in a fault."""
+    if isinstance(error, InputError):
+        return Outcome("refused", str(error))
+    name = f"died {error.reason}" if isinstance(error, Died) else error.kind
+    return Outcome(name, str(error))
+
+
+def is_expected(attack: Attack, outcome: Outcome) -> bool:
+    """Whether an outcome is among those that an attack may have."""
+    import re
+
+    fits = any(outcome.name == one or outcome.name.startswith(f"{one} ") for one in attack.expected)
+    said = not attack.says or re.search(attack.says, outcome.detail) is not None
+    return fits and (said or outcome.name in ("timeout", "too_large"))
+
+
+# An attack that is more than a module: something done to the sandboxes from outside.
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Something that is done to the sandboxes from outside.
+
+    Attributes:
+        name: Its name.
+        group: Its group.
+        tries: What is done, in one sentence.
+        expected: The good outcomes.
+        run: Does it in a pool.
+        backends: Where it means something.
+        why_not: Why it means nothing in the others.
+    """
+
+    name: str
+    group: Group
+    tries: str
+    expected: tuple[str, ...]
+    run: Callable[[SandboxPool], Outcome]
+    backends: tuple[IsolationLevel, ...] = ("docker", "bubblewrap")
+    why_not: str = ""
+
+    def play(self, pool: SandboxPool) -> Played:
+        """Do it and judge what came of it.
+
+        Raises:
+            SandboxUnavailable: There is no sandbox to do it to.
+        """
+        began = time.monotonic()
+        if pool.isolation_level not in self.backends:
+            reason = self.why_not or f"means nothing with isolation '{pool.isolation_level}'"
+            return self._record("skip", Outcome("", reason), 0.0)
+        try:
+            outcome = self.run(pool)
+        except SandboxUnavailable:
+            raise
+        except SandboxError as error:
+            outcome = of_fault(error)
+        good = any(outcome.name == one or outcome.name.startswith(f"{one} ") for one in self.expected)
+        return self._record("pass" if good else "fail", outcome, time.monotonic() - began)
+
+    def _record(self, status: Status, outcome: Outcome, seconds: float) -> Played:
+        return Played(
+            name=self.name,
+            group=self.group,
+            tries=self.tries,
+            status=status,
+            expected=" or ".join(self.expected),
+            outcome=outcome.name,
+            detail=" ".join(outcome.detail.split())[:1000],
+            seconds=seconds,
+        )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import GRACE_SECONDS, Sandbox
-from trace_assets.sandbox.selftest.outcome import Outcome, Scenario
+from trace_assets.sandbox.selftest.attack import Outcome, Scenario
 from trace_assets.sandbox.session import Session
 
 SURVIVOR = """

@@ -24,8 +24,7 @@ from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.errors import SandboxError
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.reward_verification import replay
-from trace_assets.sandbox.selftest.attack import Attack, Place
-from trace_assets.sandbox.selftest.outcome import Outcome, Played, Scenario
+from trace_assets.sandbox.selftest.attack import Attack, Outcome, Place, Played, Scenario
 from trace_assets.sandbox.session import Session
 
 ENVIRONMENT = """

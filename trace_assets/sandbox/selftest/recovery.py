@@ -15,8 +15,8 @@ from trace_assets.sandbox.errors import SandboxError
 from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.sandbox import Sandbox
+from trace_assets.sandbox.selftest.attack import Outcome, Scenario, of_fault
 from trace_assets.sandbox.selftest.host import Watch, container_processes, process_tree, running
-from trace_assets.sandbox.selftest.outcome import Outcome, Scenario, of_fault
 from trace_assets.sandbox.session import Session
 
 COUNTER = """

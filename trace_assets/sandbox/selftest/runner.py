@@ -15,19 +15,21 @@ from trace_assets.sandbox.errors import SandboxError, SandboxUnavailable, Timeou
 from trace_assets.sandbox.pool import SandboxPool, open_pool
 from trace_assets.sandbox.protocol import check_result
 from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.selftest.attack import GROUPS, Attack, load_attacks
-from trace_assets.sandbox.selftest.between import BETWEEN
-from trace_assets.sandbox.selftest.host import Trap, Watch
-from trace_assets.sandbox.selftest.outcome import (
+from trace_assets.sandbox.selftest.attack import (
+    GROUPS,
     MAX_CONTROL_MS,
+    Attack,
     Outcome,
     Played,
     Scenario,
     is_expected,
+    load_attacks,
     of_fault,
     of_log,
     read_log,
 )
+from trace_assets.sandbox.selftest.between import BETWEEN
+from trace_assets.sandbox.selftest.host import Trap, Watch
 from trace_assets.sandbox.selftest.placement import CLEAN_OBSERVATION, PLACEMENT, Inventory, arm
 from trace_assets.sandbox.selftest.recovery import RECOVERY
 from trace_assets.sandbox.session import Session

@@ -1,9 +1,13 @@
-"""What the diagnosis was made from: batches, labels and, row by row, the trajectories behind a contrast."""
+"""What every asset was made from, read off the tables right after it was made, and recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
 import polars as pl
 
+from trace_assets.errors import InputError
 from trace_assets.records import (
     NO_ADAPTER,
     Adapter,
@@ -12,13 +16,16 @@ from trace_assets.records import (
     Evaluation,
     Label,
     Lesson,
+    LineageEdge,
+    LineageMember,
+    LineageNode,
     Route,
     Split,
     Task,
     TrajectoryHead,
     Triage,
 )
-from trace_assets.store.history import Input, Made
+from trace_assets.store.history import Input, Made, keep
 from trace_assets.study import Study
 from trace_assets.workflows.lineage.nodes import (
     adapter,
@@ -322,3 +329,67 @@ def made_evaluation(study: Study, partition: str) -> Made:
         ],
     )
     return made
+
+
+RECORDERS: dict[str, Callable[[Study, str], Made]] = {
+    "base_model": made_base,
+    "trajectories": made_trajectories,
+    "triage": made_triage,
+    "capability_dictionary": made_dictionary,
+    "labels": made_labels,
+    "contrast": made_contrast,
+    "selected_capabilities": made_selection,
+    "capability_spec": made_spec,
+    "target_contract": made_contract,
+    "environment": made_environment,
+    "environment_audit": made_audit,
+    "adapter": made_adapter,
+    "mixed_adapter": made_adapter,
+    "joint_adapters": made_joint,
+    "consolidated": made_consolidated,
+    "adapter_validation": made_validation,
+    "routing": made_routing,
+    "evaluation": made_evaluation,
+}
+"""Asset to what tells what it was made from."""
+
+
+TABLES = (LineageEdge, LineageMember, LineageNode)
+
+
+def mend_lineage(study: Study, items: Iterable[tuple[str, str]]) -> list[str]:
+    """Record the lineage of items again where records of it were lost or altered.
+
+    Args:
+        study: The study.
+        items: Asset and partition of everything that was made.
+
+    Returns:
+        The names of the records that are lost for good: those of versions that are no longer in the store.
+    """
+    store = study.store
+    if store.manifest is None:
+        return []
+    starts = tuple(store.manifest.name(store.folder / record.table) + "/" for record in TABLES)
+    lost = store.manifest.problems(name for name in store.manifest.entries() if name.startswith(starts))
+    if not lost:
+        return []
+    with store.manifest.removing(list(lost)):
+        for name in lost:
+            store.manifest.path(name).unlink(missing_ok=True)
+    for asset, partition in items:
+        with suppress(InputError):  # what it is read from is lost too: recorded when that is made again
+            record_lineage(study, asset, partition)
+    return sorted(set(lost) - set(store.manifest.entries()))
+
+
+def record_lineage(study: Study, asset: str, partition: str = "") -> None:
+    """Store what an asset (or one partition of it) has just been made from.
+
+    Args:
+        study: The study whose tables the stage has written.
+        asset: Name of the asset; one that makes nothing out of trajectories is passed over.
+        partition: Its partition, empty for one without.
+    """
+    if asset in RECORDERS:
+        keep(study.store, asset, partition, RECORDERS[asset](study, partition))
