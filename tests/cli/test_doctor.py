@@ -166,8 +166,13 @@ def test_a_port_that_is_taken_is_told() -> None:
 def test_a_home_that_cannot_be_written_is_missing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     (good,) = homes.home(home)
     assert good.state in ("ok", "degraded") and list(home.path.iterdir()) == []
-    (bad,) = homes.home(Home(home.path / "not there"))
-    assert bad.state == "missing" and bad.needed_for == EVERY and "TRACE_HOME" in bad.fix
+    (new,) = homes.home(Home(home.path / "not there"))
+    assert new.state == "ok" and "can be made" in new.detail and not (home.path / "not there").exists()
+    with monkeypatch.context() as nobody:
+        nobody.setattr(os, "access", lambda *_: False)
+        for place in (home, Home(home.path / "not there")):
+            (bad,) = homes.home(place)
+            assert bad.state == "missing" and bad.needed_for == EVERY and "TRACE_HOME" in bad.fix
     monkeypatch.setattr(homes, "exchange_works", lambda _: False)
     assert homes.home(home)[0].state == "degraded"
 

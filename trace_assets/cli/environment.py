@@ -237,7 +237,7 @@ def contract(
     """Read a target's contract off its trajectories: tools, shapes, errors, wording, lengths."""
     from trace_assets.resources.contract import describe_target, known_targets, look_up_contract, summary
 
-    study = open_study(config, overrides)
+    study = open_study(config, overrides, writable=bool(target and (tools or policy)))
     if target is None and (tools or policy):
         raise InputError("say whose tools or policy these are: trace contract TARGET --tools FILE.")
     if target is not None and (tools or policy):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -27,8 +29,11 @@ from trace_assets.store.names import chosen_name
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse, unfit
 from trace_assets.study import Study  # noqa: F401 (`open_study` needs it: imported with the command)
+from trace_assets.system.processes import memory_bytes
 
 TABLE_ROWS = 200
+SECONDS = 300
+"""How long a query may run, unless `--seconds` says otherwise."""
 
 
 def sql(
@@ -55,6 +60,9 @@ def sql(
     limit: Annotated[
         int, typer.Option(min=0, help="Rows that a printed table shows at most; 0 shows all.")
     ] = TABLE_ROWS,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="How long the query may run; 0: as long as it takes.")
+    ] = SECONDS,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
@@ -77,8 +85,9 @@ def sql(
             return
         text, values = _resolve(query, given, warehouse)
         frames = warehouse.stream(text, values)
+        within = bounded_time(seconds, warehouse.call_off, warehouse.tidy)
         try:
-            with _ended_by_interrupt():
+            with bounded_memory(), within, _ended_by_interrupt():
                 written = _write(frames, chosen, output, limit)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise unfit(error) from error
@@ -223,6 +232,86 @@ def _print_ready(query: ReadyQuery) -> None:
         console.print(
             f"[dim]  {'':20}   {parameter.name}: {escape(parameter.meaning + default)}[/]", soft_wrap=True
         )
+
+
+# What a query may take of the machine: an hour's mistake ends in a sentence.
+
+
+GRACE_SECONDS = 5.0
+"""How long DuckDB may take to notice that a query was called off: some of its functions never look."""
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Let this process take three quarters of the machine's memory more, and no more.
+
+    DuckDB bounds what it sorts and joins, half of the memory, and puts the rest on disk. The texts and lists
+    that a function makes are counted nowhere: without this the kernel would end this process, or another.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _taken() + memory_bytes() * 3 // 4
+    if soft == resource.RLIM_INFINITY or soft > most:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _taken() -> int:
+    """Return the bytes that the limit counts now; 0 where the system does not tell."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData"))
+    except (OSError, StopIteration, ValueError):
+        return 0
+
+
+@contextmanager
+def bounded_time(seconds: float, call_off: Callable[[], None], tidy: Callable[[], None]) -> Iterator[None]:
+    """End what runs inside after so many seconds; 0 lets it run.
+
+    Args:
+        seconds: How long it may take.
+        call_off: Asks it to end; called from another thread. What then goes on for `GRACE_SECONDS` ends with
+            its process, exit code 2.
+        tidy: Removes what the query has laid on disk, before its process ends in this way.
+
+    Raises:
+        InputError: The time was up.
+    """
+    done = threading.Event()
+    late = threading.Event()
+
+    def watch() -> None:
+        if done.wait(seconds):
+            return
+        late.set()
+        call_off()
+        if not done.wait(GRACE_SECONDS):
+            print(f"trace: {_too_long(seconds)}", file=sys.stderr, flush=True)
+            tidy()
+            os._exit(2)
+
+    if not seconds:
+        yield
+        return
+    threading.Thread(target=watch, name="time limit", daemon=True).start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if late.is_set():
+            raise InputError(_too_long(seconds)) from None
+        raise
+    finally:
+        done.set()
+
+
+def _too_long(seconds: float) -> str:
+    return (
+        f"the query ran for more than {seconds:g} s and was ended; ask for less, or give it more time with "
+        "`--seconds N` (0: as long as it takes)."
+    )
 
 
 # `trace warehouse build`: the tables for tools that open a DuckDB file.

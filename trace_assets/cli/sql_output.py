@@ -94,7 +94,7 @@ def write_json(frames: Iterable[pl.DataFrame], file: IO[bytes]) -> int:
     rows = 0
     file.write(b"[")
     for frame in frames:
-        for row in frame.iter_rows(named=True):
+        for row in whole_numbers(frame).iter_rows(named=True):
             text = _json(row)
             file.write((",\n " if rows else "\n ").encode() + text.encode())
             rows += 1
@@ -137,7 +137,7 @@ def print_table(frames: Iterable[pl.DataFrame], console: Console, limit: int) ->
         height += frame.height
         if limit and height > limit:
             break
-    shown = pl.concat(kept)
+    shown = whole_numbers(pl.concat(kept))
     more = bool(limit) and shown.height > limit
     shown = shown.head(limit) if limit else shown
     cells = [[_cell(value) for value in row] for row in shown.iter_rows()]
@@ -196,12 +196,40 @@ def write_table(frames: Iterable[pl.DataFrame], file: IO[bytes], limit: int) -> 
 
 def flat(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the frame with nested columns made JSON text, and intervals text: CSV has neither."""
+    frame = whole_numbers(frame)
     changed = [
         pl.Series(name, [_text(value) for value in frame[name].to_list()], dtype=pl.String)
         for name, dtype in frame.schema.items()
         if dtype.is_nested() or dtype == pl.Duration
     ]
     return frame.with_columns(changed)
+
+
+def whole_numbers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame with DuckDB's integers of 128 bits as such, at whatever depth.
+
+    They come as decimals of 38 digits, of which polars makes Python's numbers without the digits beyond.
+    """
+    kinds = {name: _whole(dtype) for name, dtype in frame.schema.items()}
+    return frame.with_columns(
+        pl.col(name).cast(kind) for name, kind in kinds.items() if kind != frame.schema[name]
+    )
+
+
+def _whole(dtype: pl.DataType) -> pl.DataType:
+    if isinstance(dtype, pl.Decimal):
+        return pl.Int128() if dtype.scale == 0 else dtype
+    if isinstance(dtype, pl.List):
+        return pl.List(_whole(_made(dtype.inner)))
+    if isinstance(dtype, pl.Array):
+        return pl.Array(_whole(_made(dtype.inner)), dtype.size)
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct([pl.Field(field.name, _whole(_made(field.dtype))) for field in dtype.fields])
+    return dtype
+
+
+def _made(dtype: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
+    return dtype() if isinstance(dtype, type) else dtype
 
 
 def _cell(value: object) -> str:

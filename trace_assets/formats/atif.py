@@ -16,7 +16,7 @@ from trace_assets.formats.openai_chat import first_row, read_conversation, read_
 from trace_assets.formats.problem import UNUSABLE, Problem, batch_of
 from trace_assets.formats.reading import Reading
 from trace_assets.records import Message, Task, Trajectory
-from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
 
 _ROLES: Mapping[str, str] = {"system": "system", "user": "user", "agent": "assistant"}
@@ -58,7 +58,7 @@ class AtifImporter:
 def _documents(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
     """Yield (line, document); a file that is one document has line 0."""
     most = longest(allowance.row)
-    with path.open("rb") as stream:
+    with open_lines(path) as stream:
         first = stream.readline(most).removeprefix(BOM).strip()
     try:
         lines = isinstance(read_json(first, allowance.row), dict)
@@ -87,7 +87,7 @@ def _documents(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str
 
 def _several(path: Path) -> bool:
     """Tell whether a file that does not begin with a whole line of JSON has one further on."""
-    with path.open("rb") as stream:
+    with open_lines(path) as stream:
         row = first_row(stream.read(_HEAD))
     return row is not None and "schema_version" in row
 

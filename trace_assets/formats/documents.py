@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from trace_assets.formats.openai_chat import not_json, read_rows
 from trace_assets.formats.problem import Problem
 from trace_assets.formats.reading import Array, find_array, find_elements, settle
-from trace_assets.untrusted.allowance import BOM, Allowance, TooLarge
+from trace_assets.untrusted.allowance import BOM, Allowance, TooLarge, open_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
 
 _HEAD = 1 << 16
@@ -36,7 +36,7 @@ def read_documents(
         OSError: The file cannot be read.
     """
     most = longest(allowance.row)
-    with path.open("rb") as stream:
+    with open_lines(path) as stream:
         head = stream.read(_HEAD).removeprefix(BOM).lstrip()
         stream.seek(0)
         first = stream.readline(most).removeprefix(BOM).strip() if head[:1] == b"{" else b""

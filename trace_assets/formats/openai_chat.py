@@ -31,7 +31,7 @@ from trace_assets.formats.problem import UNUSABLE, Problem, batch_of
 from trace_assets.formats.reading import Reading
 from trace_assets.formats.task_facts import FIELDS, facts_of
 from trace_assets.records import Check, Task, Trajectory
-from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, read_lines
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines, read_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
 
 _REWARD = ("reward", "score")
@@ -210,7 +210,7 @@ def read_rows(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str,
         OSError: The file cannot be read.
     """
     good = refused = 0
-    with path.open("rb") as stream:
+    with open_lines(path) as stream:
         for line in read_lines(stream, longest(allowance.row)):
             if line.data is not None and not line.data.strip():
                 continue

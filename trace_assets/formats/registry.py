@@ -29,7 +29,7 @@ from trace_assets.formats.tau_bench import TauBenchImporter
 from trace_assets.formats.verifiers import VerifiersImporter
 from trace_assets.records import Task, Trajectory
 from trace_assets.system.progress import progress
-from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance
+from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, with_line_ends
 from trace_assets.untrusted.json_text import other_encoding
 
 HEAD_BYTES = 65_536
@@ -154,7 +154,7 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
         message = "it is a pipe, socket or device and not a file; save what it gives in a file first"
         return Problem(path=str(path), message=message, kind="unreadable")
     with path.open("rb") as stream:
-        head = stream.read(HEAD_BYTES).removeprefix(BOM)
+        head = with_line_ends(stream.read(HEAD_BYTES).removeprefix(BOM))
     fitting = named or [one for one in IMPORTERS if one.sniff(path, head)]
     if len(fitting) > 1:
         names = " and ".join(one.name for one in fitting)

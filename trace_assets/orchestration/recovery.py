@@ -80,6 +80,8 @@ def unfinished_work(home: Home) -> dict[Path, int]:
 
 
 def _half_made(folder: Path) -> Iterator[Path]:
+    if not folder.exists():
+        return
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda one: one.name):
             if _HALF.fullmatch(entry.name):

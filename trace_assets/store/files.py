@@ -37,11 +37,12 @@ class Home:
 
     @classmethod
     def open(cls, path: Path | str | None = None, *, writable: bool = True) -> Home:
-        """Make the folder if it is not there, and return it.
+        """Return the home, its folder made where it will be written to.
 
         Args:
             path: The folder; None reads `TRACE_HOME`, then falls back to `.trace`.
-            writable: Whether it will be written to; a home that is there can be looked at without.
+            writable: Whether it will be written to; without, nothing is made: a home can be looked at on a
+                read-only disk, and one that is not there is empty.
 
         Raises:
             InputError: The folder cannot be made, or written to where it shall be.
@@ -55,13 +56,14 @@ class Home:
                 f"the name of the home folder {shown} is not UTF-8, and no table can be read from it; set "
                 f"{HOME_VARIABLE} to another one."
             ) from None
-        try:
-            make_folder(chosen)
-        except OSError as error:
-            raise InputError(
-                f"the home folder {chosen} cannot be made ({error.strerror}); set {HOME_VARIABLE} to a "
-                "folder you may write to."
-            ) from error
+        if writable or (chosen.exists() and not chosen.is_dir()):
+            try:
+                make_folder(chosen)
+            except OSError as error:
+                raise InputError(
+                    f"the home folder {chosen} cannot be made ({error.strerror}); set {HOME_VARIABLE} to a "
+                    "folder you may write to."
+                ) from error
         home = cls(chosen)
         if writable and not home.is_writable:
             raise InputError(
@@ -135,9 +137,14 @@ class Home:
         return path.resolve().relative_to(self.path.resolve()).as_posix()
 
 
+def nearest(path: Path) -> Path:
+    """Return a path, or the lowest folder above it that is there."""
+    return next(one for one in (path, *path.parents) if one.exists())
+
+
 def is_full(path: Path) -> bool:
-    """Whether the disk of a path has less than `ROOM` left for this user."""
-    return shutil.disk_usage(path).free < ROOM
+    """Whether the disk of a path, or on which it would be made, has less than `ROOM` left for this user."""
+    return shutil.disk_usage(nearest(path)).free < ROOM
 
 
 def chosen_folder(path: Path | str | None = None) -> Path:

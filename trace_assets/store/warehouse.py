@@ -73,9 +73,17 @@ class Warehouse:
     ) -> None:
         self.close()
 
+    def call_off(self) -> None:
+        """Have the query that runs end in a `KeyboardInterrupt`; called from another thread."""
+        self.connection.interrupt()
+
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove what queries have laid on disk for want of memory."""
         self._spill.cleanup()
 
     def lost(self, tables: Collection[str] | None = None) -> dict[str, str]:
@@ -203,8 +211,21 @@ class Warehouse:
             raise InputError(
                 f"the query failed: {str(error).strip()}\nTables and views: {', '.join(self.tables())}."
             ) from error
+        except (duckdb.OutOfMemoryException, MemoryError) as error:
+            raise InputError(
+                "the query takes more memory than this machine has for it; ask for fewer rows at a time, or "
+                "shorten texts with left(...)."
+            ) from error
         except duckdb.Error as error:
             raise InputError(f"the query failed: {str(error).strip()}") from error
+        except (
+            pa.ArrowException,
+            OSError,
+        ) as error:  # of Arrow: rows with more than 2 GiB of text
+            raise InputError(
+                f"a value or some rows of the result are too large to be written "
+                f"({str(error).splitlines()[0]}); shorten texts with left(...)."
+            ) from error
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise unfit(error) from error
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from trace_assets.system.processes import memory_bytes
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 SHARE = 4
 """The reading may take one part in so many of the machine's memory, unless a setting says otherwise."""
@@ -122,6 +127,54 @@ OF_MACHINE = Allowance.of_machine()
 BOM = b"\xef\xbb\xbf"
 """How many programs on Windows begin a file of UTF-8."""
 _SKIPPED = 1 << 20
+
+
+class _Returns(io.FileIO):
+    """A file whose lines end with a carriage return alone, read as if they ended as everybody else's do.
+
+    A byte stands for a byte, so every position in it is the file's own.
+    """
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into a buffer."""
+        size = super().readinto(buffer) or 0
+        view = memoryview(buffer).cast("B")[:size]
+        view[:] = bytes(view).replace(b"\r", b"\n")
+        return size
+
+    def readall(self) -> bytes:
+        """Read all that is left."""
+        return super().readall().replace(b"\r", b"\n")
+
+
+def open_lines(path: Path) -> BinaryIO:
+    """Open a file of JSON to read its lines, however they end.
+
+    A carriage return is white space in JSON and never stands in one of its texts, so what the first line ends
+    with is what all do.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    with path.open("rb") as stream:
+        while part := stream.read(_SKIPPED):
+            ends = [place for mark in (b"\r", b"\n") if (place := part.find(mark)) >= 0]
+            if ends:
+                after = part[min(ends) :][:2]
+                after += stream.read(1) if len(after) == 1 else b""
+                if after[:1] == b"\r" and after[1:] != b"\n":
+                    return io.BufferedReader(_Returns(path))
+                break
+    return path.open("rb")
+
+
+def with_line_ends(head: bytes) -> bytes:
+    r"""Return how a file begins as `open_lines` gives it.
+
+    >>> with_line_ends(b'{"a": 1}\r{"a": 2}\r'), with_line_ends(b'{"a": 1}\r\n')
+    (b'{"a": 1}\n{"a": 2}\n', b'{"a": 1}\r\n')
+    """
+    return head if b"\n" in head or head.lstrip()[:1] not in (b"{", b"[") else head.replace(b"\r", b"\n")
 
 
 class Line(NamedTuple):

@@ -14,7 +14,7 @@ from trace_assets.orchestration.recovery import half_made, unfinished_work
 from trace_assets.records import TABLES, BaseCheckpoint
 from trace_assets.resources.model_files import whole_base
 from trace_assets.store import Home
-from trace_assets.store.files import exchange_works
+from trace_assets.store.files import exchange_works, nearest
 from trace_assets.store.lines import read_lines, unsealed
 from trace_assets.store.locks import due_items, exclusive, holder, is_held, sync_lock
 from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
@@ -160,6 +160,12 @@ SYNC = "trace sync"
 
 def home(home: Home) -> list[Finding]:
     """Look at whether files can be written, locked and put in place in one step."""
+    if not home.path.exists():
+        above = nearest(home.path)
+        if os.access(above, os.W_OK):
+            return [Finding("home", "ok", f"{home.path} is not there yet and can be made", EVERY)]
+        detail = f"{home.path} is not there and cannot be made: {above} cannot be written to"
+        return [Finding("home", "missing", detail, EVERY, "set TRACE_HOME to a folder of yours")]
     if not home.is_writable:
         detail = f"{home.path} cannot be written to: it can be looked at (sql, report, sync --dry-run)"
         return [Finding("home", "missing", detail, EVERY, "set TRACE_HOME to a folder of yours to work in")]

@@ -18,6 +18,7 @@ from typing import Literal
 from packaging.requirements import InvalidRequirement, Requirement
 
 from trace_assets.errors import install_command
+from trace_assets.store.files import nearest
 from trace_assets.system.processes import group_number, memory_bytes, usable_cores
 
 GIB = 2**30
@@ -67,7 +68,7 @@ def memory() -> Finding:
 
 def disk(folder: Path) -> Finding:
     """Look at the room for tables and models."""
-    usage = shutil.disk_usage(folder)
+    usage = shutil.disk_usage(nearest(folder))
     detail = f"{usage.free / GIB:.1f} GiB free on the disk of {folder}"
     fix = f"make room (`du -sh {folder}/*`), or set TRACE_HOME to a larger disk"
     return _enough("disk", usage.free / GIB, detail, wanted=4, least=0.5, fix=fix)

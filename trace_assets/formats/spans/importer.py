@@ -33,7 +33,7 @@ from trace_assets.formats.spans.span import Trace, date_of, facts_in, verdict_in
 from trace_assets.formats.spans.traces import Row, Traces
 from trace_assets.formats.task_facts import facts_of
 from trace_assets.records import Task, Trajectory
-from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
+from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, open_lines
 from trace_assets.untrusted.json_text import json_cost, too_dear
 
 _HEAD = 1 << 16
@@ -99,7 +99,7 @@ class SpanImporter:
 
 def _listing(path: Path) -> tuple[str, ...]:
     """Return the keys of lists that a document is read through, one element at a time."""
-    with path.open("rb") as stream:
+    with open_lines(path) as stream:
         first = first_object(stream.read(_HEAD))
     return _OTLP if is_otlp(first) else () if _reader(first) is not None else _MANY
 
