@@ -32,7 +32,7 @@ REMEMBERED = Path("__pycache__", "code_versions.hashes")
 """Below the package: hashes that another process has found of the same source files."""
 
 PASSED = (
-    *("assets.asset", "assets.asset", "cli", "code_graph", "code_versions", "definitions", "errors"),
+    *("assets.asset", "assets.result", "cli", "code_graph", "code_versions", "definitions", "errors"),
     *("orchestration", "records", "report", "resources", "sandbox", "serving", "settings", "store", "study"),
     *("rollouts.parallel", "shipped", "system", "workflows"),
     *(
@@ -74,13 +74,13 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         "assets.triage:triage_batch",
         *(f"{_PROMPTS}/{name}.md" for name in ("triage", "triage_ask", "context", "transcript")),
     ),
-    "suspect_tasks": ("assets.triage:write_suspects",),
-    "lucky_passes": ("assets.triage:write_lucky",),
+    "suspect_tasks": ("assets.suspect_tasks:write_suspects",),
+    "lucky_passes": ("assets.lucky_passes:write_lucky",),
     "capability_dictionary": ("assets.capability_dictionary:discover", *_DETECTORS, *_DISCOVERY),
-    "batch_capabilities": ("assets.labels:write_batch_capabilities",),
+    "batch_capabilities": ("assets.batch_capabilities:write_batch_capabilities",),
     "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),
     "lack_causes": (
-        *(*_SHARED, "assets.labels:judge_batch", "diagnosis.llm.causes"),
+        *(*_SHARED, "assets.lack_causes:judge_batch", "diagnosis.llm.causes"),
         *(f"{_PROMPTS}/{name}.md" for name in ("cause", "cause_ask")),
     ),
     "label_leak": ("assets.label_leak:write_leak",),
@@ -90,10 +90,10 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "capability_spec": ("assets.selected_capabilities:write_spec",),
     "failure_causes": ("assets.failure_causes:write_causes",),
     "stability": ("assets.stability:estimate_stability", "diagnosis.detectors"),
-    "policy_contrast": ("assets.contrast:contrast_policies",),
-    "drift": ("assets.contrast:write_drift",),
+    "policy_contrast": ("assets.policy_contrast:contrast_policies",),
+    "drift": ("assets.drift:write_drift",),
     "target_contract": ("assets.target_contract:write_contracts", "environments.contract"),
-    "decision_patterns": ("assets.target_contract:write_decision_patterns",),
+    "decision_patterns": ("assets.decision_patterns:write_decision_patterns",),
     "environment": ("environments.templates", "environments.writers", "diagnosis.llm.transcript"),
     "environment_audit": (
         *(f"sandbox.{name}" for name in ("config", "settings_of_containers", "protocol", "session")),
@@ -101,7 +101,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         *(f"sandboxes/{name}" for name in ("seccomp.json", "Dockerfile")),
         *(f"sandboxes/worker/{name}.py" for name in _WORKER),
     ),
-    "environment_verdict": ("assets.environment_audit:write_verdict",),
+    "environment_verdict": ("assets.environment_verdict:write_verdict",),
     "pilot": (
         *("training.pilot", "assets.pilot:write_pilot", "diagnosis.detectors", "targets.embedded"),
         *(*_PLAYED, *_SEEDED),

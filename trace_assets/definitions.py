@@ -13,12 +13,14 @@ from trace_assets.orchestration.dagster_asset import dagster_asset
 from trace_assets.study import Study
 
 ASSETS = (
-    *("tasks", "base_model", "trajectories", "triage", "capability_dictionary", "labels", "label_leak"),
-    *("repairs", "contrast", "selected_capabilities", "failure_causes", "stability", "target_contract"),
-    *("environment", "environment_audit", "pilot", "curriculum", "interference", "adapter", "joint_adapters"),
-    *("learnability", "routing", "consolidated", "rounds", "evaluation", "composition_choice", "report"),
+    *("tasks", "base_model", "trajectories", "triage", "suspect_tasks", "lucky_passes"),
+    *("capability_dictionary", "batch_capabilities", "labels", "lack_causes", "label_leak", "repairs"),
+    *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
+    *("target_contract", "decision_patterns", "environment", "environment_audit", "environment_verdict"),
+    *("pilot", "curriculum", "interference", "adapter", "joint_adapters", "learnability"),
+    *("routing", "consolidated", "rounds", "evaluation", "composition_choice", "report"),
 )
-"""Modules of `trace_assets.assets`, in pipeline order: each is named after its main asset."""
+"""Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
 
 
 def pipeline() -> list[Asset]:

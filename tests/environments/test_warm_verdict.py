@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_assets.assets.environment_audit import write_verdict
+from trace_assets.assets.environment_verdict import write_verdict
 from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.records import Environment, EnvironmentCheck, EnvironmentVerdict, SeedOutcome
 from trace_assets.settings import load_settings

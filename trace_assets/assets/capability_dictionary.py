@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.diagnosis.contrast import in_first_half
 from trace_assets.records import Capability, Proposal, ProposedFinding, Trajectory
 from trace_assets.report.asset_report.diagnosis import dictionary_exhibit

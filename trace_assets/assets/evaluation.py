@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.asset import StageCheck, StageResult, asset
+from trace_assets.assets.asset import asset
 from trace_assets.assets.interference import opposed
+from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.assets.rounds import agents_by_round
 from trace_assets.assets.routing import Permitted, accepted_adapters, examples, joined_sets, permitted
 from trace_assets.errors import CheckFailed, InputError, require_extra

@@ -1,81 +1,29 @@
-"""The assets `batch_capabilities`, `labels`, `lack_causes`: what each run lacks, and which lack decided."""
+"""The asset `labels`: every trajectory of a batch with every candidate, blind; only what is new is asked."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
+from trace_assets.assets.asset import asset
+from trace_assets.assets.batch_capabilities import capabilities_of
+from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.diagnosis.detector_analyst import Analyst
 from trace_assets.diagnosis.llm.analyst import shortfall
-from trace_assets.diagnosis.llm.causes import Judged, judge_lacks
 from trace_assets.diagnosis.llm.labelling import cases_and_parents, parent_labels
 from trace_assets.errors import InputError
-from trace_assets.records import (
-    BatchCapability,
-    Capability,
-    Label,
-    LackCause,
-    ShownTranscript,
-    Trajectory,
-    TrajectoryHead,
-    Triage,
-)
+from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
 from trace_assets.report.asset_report.diagnosis import labels_exhibit
 from trace_assets.resources.analysts import (
     by_target,
     context_of,
-    known_of,
     model_figures,
     open_detectors,
     open_model,
 )
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
-
-
-@asset(
-    "batch_capabilities",
-    group="diagnosis",
-    records=(BatchCapability,),
-    deps=["trajectories", "capability_dictionary"],
-    partitions="task_batch",
-    light=True,
-)
-def write_batch_capabilities(study: Study, batch: str) -> StageResult:
-    """What a batch is labelled with: a cut-off, so that a longer dictionary leaves old labels alone."""
-    targets = set(study.store.frame(TrajectoryHead, batch)["target"].to_list())
-    rows = [
-        BatchCapability(
-            task_batch=batch,
-            **{
-                name: getattr(row, name)
-                for name in BatchCapability.model_fields
-                if name in Capability.model_fields
-            },
-        )
-        for row in study.store.read(Capability)
-        if row.target in targets
-    ]
-    version = study.store.write(rows, BatchCapability, batch)
-    return StageResult(version, len(rows), {"candidates": len(rows), "targets": len(targets)})
-
-
-def capabilities_of(study: Study, batch: str) -> list[Capability]:
-    """Return what a batch is labelled with, as capabilities without their proposals."""
-    return [
-        Capability(
-            **{
-                name: getattr(row, name)
-                for name in Capability.model_fields
-                if name in BatchCapability.model_fields
-            }
-        )
-        for row in study.store.read(BatchCapability, batch)
-    ]
-
 
 TOLERATED = 0.01
 """Share of labels that a model may leave open, transcripts that it refuses for instance, as a warning."""
@@ -282,56 +230,3 @@ def _complete(done: _Done) -> StageCheck:
         said += " Raise analyst.cap_usd or analyst.cap_calls and run the same command again."
     few = not done.stopped and bool(done.remarks) and missing <= TOLERATED * done.wanted
     return StageCheck("labels_complete", False, said, "warning" if few else "error")
-
-
-@asset(
-    "lack_causes",
-    group="diagnosis",
-    records=(LackCause,),
-    deps=["tasks", "trajectories", "triage", "batch_capabilities", "labels", "config/labels"],
-    partitions="task_batch",
-    checks={"causes_complete": "Of every lack of a failed run the model said whether it decided the end."},
-    unfinished=["causes_complete"],
-)
-def judge_batch(study: Study, batch: str) -> StageResult:
-    """Whether exercising what a failed run lacked would have changed its end, where a model labels."""
-    section, done = study.settings.labels, Judged()
-    figures: dict[str, Figure] = {}
-    if section.model and section.causes:
-        failed = {row.trajectory_id for row in study.store.read(Triage, batch) if row.fault == "agent"}
-        runs = [one for one in read_trajectories(study.store, batch) if one.trajectory_id in failed]
-        labels, capabilities = study.store.read(Label, batch), capabilities_of(study, batch)
-        with open_model(study, "lack_causes", batch) as (_, server):
-            for target, group in by_target(runs).items():
-                own = [one for one in capabilities if one.target == target]
-                came = judge_lacks(server, section, group, labels, own, known_of(study, target, group, batch))
-                done.causes += came.causes
-                done.missing |= came.missing
-                done.complete &= came.complete
-                if not came.complete:
-                    break
-        figures = model_figures(server)
-    version = study.store.write(done.causes, LackCause, batch)
-    counts = Counter(f"decisive_{row.decisive}" for row in done.causes)
-    n = len(done.causes)
-    return StageResult(
-        version,
-        n,
-        {**dict(sorted(counts.items())), "n": n, **figures},
-        checks=(_all_judged(done),),
-    )
-
-
-def _all_judged(done: Judged) -> StageCheck:
-    if done.complete and not done.missing:
-        return StageCheck("causes_complete", True, f"{len(done.causes)} lacks were judged.")
-    said = f"{len(done.missing)} failed runs are not judged in full"
-    if done.missing:
-        said += f": {'; '.join(sorted({reason[:120] for reason in done.missing.values()})[:3])}"
-    severity: Literal["error", "warning"] = "warning"
-    if not done.complete:
-        said += (
-            ". The cap on spending was reached: raise analyst.cap_usd or analyst.cap_calls and run the same "
-            "command again"
-        )
-    return StageCheck("causes_complete", False, f"{said}.", severity)

@@ -231,7 +231,7 @@ class PolicyContrast(Record):
 class Drift(Record):
     """Row of the table `drift`: one figure of one capability, in a new batch against all earlier ones.
 
-    Intervals are simultaneous over all rows of the batch and target: see `diagnosis/stability.py:drift`.
+    Intervals are simultaneous over all rows of the batch and target: see `diagnosis/drift.py`.
     """
 
     table: ClassVar[str] = "drift"

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from trace_assets.assets.asset import Figure
+from trace_assets.assets.result import Figure
+from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import estimation_share
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.expected.diffs import in_deeds
@@ -34,7 +35,6 @@ from trace_assets.records import (
     Label,
     LackCause,
     LuckyPass,
-    SuspectTask,
     Task,
     ToldTask,
     Trajectory,
@@ -174,11 +174,6 @@ def model_figures(server: ModelServer) -> dict[str, Figure]:
         refused |= {"replayed_answers": server.recording.replayed}
         refused |= {"recorded_on": str(server.recording.origin.get("server", ""))}
     return {**server.account.figures, "remembered_answers": server.remembered, **refused}
-
-
-def aside_tasks(study: Study) -> frozenset[str]:
-    """Return the tasks whose runs enter neither discovery nor contrast."""
-    return frozenset(row.task_id for row in study.store.read(SuspectTask) if row.aside)
 
 
 # Whose runs are diagnosed: those of one policy where the settings name one, without tasks that are put aside.

@@ -1,0 +1,120 @@
+"""The asset `policy_contrast`: two policies on the same tasks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import polars as pl
+
+from trace_assets.assets.asset import asset
+from trace_assets.assets.result import StageResult
+from trace_assets.assets.suspect_tasks import aside_tasks
+from trace_assets.diagnosis import policy_contrast as library
+from trace_assets.diagnosis.policy_contrast import policies_by_target
+from trace_assets.errors import InputError
+from trace_assets.records import Capability, Label, PolicyContrast, TrajectoryHead, Triage
+from trace_assets.report.formatting import share
+from trace_assets.store.names import chosen_name
+from trace_assets.study import Study
+
+
+@asset(
+    "policy_contrast",
+    group="diagnosis",
+    records=(PolicyContrast,),
+    deps=[
+        *("trajectories", "labels", "triage", "suspect_tasks", "capability_dictionary"),
+        "config/contrast",
+    ],
+    light=True,
+)
+def contrast_policies(study: Study) -> StageResult:
+    """Every two policies that were tried on the same tasks: what the stronger one lacks less, and more."""
+    rows = compare_policies(study)
+    version = study.store.write(rows, PolicyContrast)
+    pairs = {(row.target, row.weak, row.strong) for row in rows}
+    clear = [row for row in rows if row.capability_id and row.q_value is not None and row.q_value <= 0.05]
+    return StageResult(
+        version,
+        len(rows),
+        {"pairs": len(pairs), "n": sum(row.n_tasks for row in rows if not row.capability_id)}
+        | ({"changed": len(clear)} if pairs else {}),
+        pages={"policies": policy_page(rows)} if rows else {},
+    )
+
+
+def compare_policies(study: Study, only: tuple[str, str] | None = None) -> list[PolicyContrast]:
+    """Compare policies on what is in the store.
+
+    Args:
+        study: The tables.
+        only: Two policies; None compares all that share enough tasks.
+
+    Raises:
+        InputError: A named policy is not there, the two are one, or they share no task. A unique beginning
+            of a name will do.
+    """
+    heads = study.store.frame(TrajectoryHead).select("trajectory_id", "policy", "adapter")
+    named = heads.with_columns(
+        pl.when(pl.col("adapter").is_null())
+        .then(pl.col("policy"))
+        .otherwise(pl.format("{} + {}", "policy", "adapter"))
+        .alias("who")
+    )
+    policies = dict(zip(named["trajectory_id"].to_list(), named["who"].to_list(), strict=True))
+    aside = aside_tasks(study)
+    triage = [row for row in study.store.read(Triage) if row.task_id not in aside]
+    if only:
+        only = _check(only, triage, policies)
+    capabilities = study.store.read(Capability)
+    target_of = {row.capability_id: row.target for row in capabilities}
+    labels: dict[str, list[Label]] = defaultdict(list)
+    for label in study.store.read(Label):
+        if label.capability_id in target_of:
+            labels[target_of[label.capability_id]].append(label)
+    names = {row.capability_id: row.name for row in capabilities}
+    rows: list[PolicyContrast] = []
+    for target, tried in policies_by_target(triage, policies).items():
+        if only and not set(only) <= tried.keys():
+            continue
+        own = [row for row in triage if row.target == target]
+        section = study.settings.contrast
+        rows += library.contrast_policies(labels[target], own, policies, names, section, target, only=only)
+    return rows
+
+
+def _check(only: tuple[str, str], triage: list[Triage], policies: dict[str, str]) -> tuple[str, str]:
+    tried = policies_by_target(triage, policies)
+    known = sorted({name for own in tried.values() for name in own})
+    only = chosen_name("policy", only[0], known), chosen_name("policy", only[1], known)
+    if only[0] == only[1]:
+        raise InputError(f"'{only[0]}' cannot be compared with itself; name two policies.")
+    if not any(own.get(only[0], set()) & own.get(only[1], set()) for own in tried.values()):
+        raise InputError(
+            f"'{only[0]}' and '{only[1]}' were tried on no task in common, so there is nothing to pair; "
+            "ingest trajectories of both on the same tasks."
+        )
+    return only
+
+
+def policy_page(rows: list[PolicyContrast]) -> str:
+    """Return the comparison as Markdown, one table a pair, what changed most first."""
+    lines: list[str] = []
+    pairs = sorted({(row.target, row.weak, row.strong) for row in rows})
+    for target, weak, strong in pairs:
+        own = [row for row in rows if (row.target, row.weak, row.strong) == (target, weak, strong)]
+        lines += [
+            f"\n**{target}**: {weak} (weak) against {strong} (strong)\n",
+            "| what | weak | strong | difference | p / q | tasks | mended | broken |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        for row in sorted(own, key=lambda row: (row.capability_id != "", -(row.difference or 0.0))):
+            p = "" if row.p_value is None else f"{row.p_value:.3f}"
+            q = "" if row.q_value is None else f" / {row.q_value:.3f}"
+            lines.append(
+                f"| {row.name} | {share(row.weak_rate, row.weak_low, row.weak_high)} "
+                f"| {share(row.strong_rate, row.strong_low, row.strong_high)} "
+                f"| {share(row.difference, row.difference_low, row.difference_high)} "
+                f"| {p}{q} | {row.n_tasks} | {row.n_mended} | {row.n_broken} |"
+            )
+    return "\n".join(lines)
