@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from statistics import fmean
 
 from trace_assets.diagnosis.detectors.values import tells_error
@@ -48,6 +48,7 @@ DYNAMIC_ATTRIBUTES = frozenset(
         tb_frame tb_next tb_lasti get_type_hints ForwardRef
         _getframe _current_frames get_objects get_referrers get_referents settrace setprofile
         getrefcount getallocatedblocks
+        Formatter get_field vformat
         """,
     )
 )
@@ -59,6 +60,8 @@ MODULES = frozenset(
         """,
     )
 )
+REACHED = frozenset(("codecs", "copyreg", "platform", "sysconfig", "keyword", "opcode", "site", "_thread"))
+"""Further modules that allowed ones have imported: too common as words to be looked for anywhere else."""
 INSIDES = MODULES - {"os", "io", "socket"}
 """Those of them that are no word for anything else."""
 BY_NAME = frozenset(("getattr", "setattr", "delattr", "attrgetter", "methodcaller"))
@@ -68,8 +71,20 @@ CLOCKS = frozenset(("now", "utcnow", "today", "localtime", "gmtime", "monotonic"
 """Names of what tells the time, whatever they are looked for in."""
 CHANCE = frozenset(("SystemRandom", "urandom", "uuid1", "uuid4", "getnode", "token_bytes", "token_hex"))
 """Names of what draws from elsewhere than the seed."""
-ORDERED = frozenset(("list", "tuple", "iter", "next", "enumerate", "join", "choice", "choices", "sample"))
+ORDERED = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        list tuple iter next enumerate join choice choices sample str repr fromkeys Counter deque zip chain
+        islice reversed
+        """,
+    )
+)
 """Functions whose result depends on the order of what they are given."""
+FREE = frozenset(("sorted", "set", "frozenset", "any", "all", "sum", "fsum", "len", "min", "max", "update"))
+"""Functions whose result does not, unless by a key of its own."""
+FIELD = re.compile(r"\{\w*(?:\.\w+|\[[^\]{}]*\])*?\.(\w+)")
+"""A place in a format's text that looks up an attribute."""
 
 Spot = tuple[int, str]
 
@@ -101,6 +116,8 @@ def _finding(spots: list[Spot], bound: str) -> Finding:
 def _dynamic(tree: ast.Module) -> Iterator[Spot]:
     imported = _modules_in(tree)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    # The texts between the braces of an f-string, whose attributes are code and seen as such.
+    pieces = {id(one) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for one in node.values}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             if node.id in DYNAMIC_NAMES:
@@ -108,12 +125,20 @@ def _dynamic(tree: ast.Module) -> Iterator[Spot]:
             elif node.id in BY_NAME and id(node) not in called:
                 yield node.lineno, f"{node.id} handed on"
         elif isinstance(node, ast.ImportFrom):
-            odd = (a.name for a in node.names if _odd(a.name) and a.name not in CLOCKS | CHANCE)
+            yield from ((node.lineno, "import *") for a in node.names if a.name == "*")
+            odd = (
+                a.name
+                for a in node.names
+                if (_odd(a.name) or a.name in REACHED) and a.name not in CLOCKS | CHANCE
+            )
             yield from ((node.lineno, name) for name in odd)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in pieces:
+            fields = (name for name in FIELD.findall(node.value) if _is_private(name) or _forbidden(name))
+            yield from ((node.lineno, f"a format with .{name}") for name in fields)
         elif isinstance(node, ast.Attribute):
             root = _root(node.value)
             of_module = isinstance(root, ast.Name) and root.id in imported
-            reaches = node.attr in (MODULES if of_module else INSIDES)
+            reaches = node.attr in (MODULES | REACHED if of_module else INSIDES)
             if _forbidden(node.attr) or reaches or (of_module and _is_private(node.attr)):
                 yield node.lineno, f".{node.attr}"
         elif isinstance(node, ast.MatchClass):
@@ -213,25 +238,74 @@ def _inputs(tree: ast.Module) -> Iterator[Spot]:
     own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and _is_bound(node)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     imported = _modules_in(tree)
+    sets = _sets_in(tree)
+    free = {
+        id(argument)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _name(node.func) in FREE and not node.keywords
+        for argument in node.args
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in CLOCKS | CHANCE:
             root = _root(node.value)
             if node.attr not in own or (isinstance(root, ast.Name) and root.id in imported):
                 yield node.lineno, f".{node.attr}"
+        elif isinstance(node, ast.Attribute) and node.attr == "__hash__" and id(node) not in hashing:
+            yield node.lineno, ".__hash__"
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.lineno, a.name) for a in node.names if a.name in CLOCKS | CHANCE)
         elif isinstance(node, ast.Name) and node.id in ("hash", "id"):
             if id(node) not in hashing and node.id not in own and not _is_bound(node):
                 yield node.lineno, f"{node.id}()"
         elif isinstance(node, ast.Call):
-            name = _name(node.func)
-            if name in ("hash", "id") and isinstance(node.func, ast.Name) and id(node) not in hashing:
-                if node.func.id in own:
-                    yield node.lineno, f"{name}()"
-            elif name in ORDERED and any(_is_set(argument) for argument in node.args):
-                yield node.lineno, f"{name}() of a set"
-        elif isinstance(node, ast.For) and _is_set(node.iter):
+            yield from _called(node, own, imported, hashing, sets)
+        elif isinstance(node, ast.For) and _is_set(node.iter, sets):
             yield node.lineno, "for over a set"
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+            if id(node) not in free and any(_is_set(one.iter, sets) for one in node.generators):
+                yield node.lineno, "a list in the order of a set"
+        elif isinstance(node, ast.List | ast.Tuple) and id(node) not in free:
+            stars = (one.value for one in node.elts if isinstance(one, ast.Starred))
+            yield from ((one.lineno, "a list in the order of a set") for one in stars if _is_set(one, sets))
+
+
+def _called(
+    node: ast.Call, own: set[str], imported: set[str], hashing: set[int], sets: set[str]
+) -> Iterator[Spot]:
+    name = _name(node.func)
+    method = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if name in ("hash", "id") and isinstance(node.func, ast.Name) and id(node) not in hashing:
+        if node.func.id in own:
+            yield node.lineno, f"{name}()"
+    elif name in ORDERED and any(_is_set(argument, sets) for argument in node.args):
+        yield node.lineno, f"{name}() of a set"
+    elif name in ("min", "max") and node.keywords and any(_is_set(one, sets) for one in node.args):
+        yield node.lineno, f"{name}() of a set by a key"
+    elif name == "pop" and method is not None and not node.args and _is_set(method, sets):
+        yield node.lineno, "pop() of a set"
+    elif name in ("Random", "seed") and all(_is_none(one) for one in node.args) and not node.keywords:
+        root = node.func if method is None else _root(method)
+        if isinstance(root, ast.Name) and root.id in imported:
+            yield node.lineno, f"{name}() without a seed"
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _sets_in(tree: ast.Module) -> set[str]:
+    """Return the names that stand for a set wherever they are given anything."""
+    given: dict[str, list[ast.expr | None]] = {}
+    for node in ast.walk(tree):
+        for name, value in _given_names(node):
+            # What a loop gives is one of many, and no set because they come out of one.
+            loop = isinstance(node, ast.For | ast.comprehension)
+            given.setdefault(name, []).append(None if loop else value)
+        if isinstance(node, ast.arg):
+            given.setdefault(node.arg, []).append(None)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            given.setdefault(node.target.id, []).append(None)
+    return {name for name, values in given.items() if all(one and _is_set(one) for one in values)}
 
 
 def _is_bound(node: ast.Name) -> bool:
@@ -242,7 +316,11 @@ def _name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _is_set(node: ast.expr) -> bool:
+def _is_set(node: ast.expr, sets: Collection[str] = ()) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in sets
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+        return _is_set(node.left, sets) or _is_set(node.right, sets)
     return isinstance(node, ast.Set | ast.SetComp) or (
         isinstance(node, ast.Call) and _name(node.func) in ("set", "frozenset") and bool(node.args)
     )
