@@ -258,7 +258,7 @@ def _inputs(tree: ast.Module) -> Iterator[Spot]:
             if id(node) not in hashing and node.id not in own and not _is_bound(node):
                 yield node.lineno, f"{node.id}()"
         elif isinstance(node, ast.Call):
-            yield from _called(node, own, imported, hashing, sets)
+            yield from _called(node, own, hashing, sets)
         elif isinstance(node, ast.For) and _is_set(node.iter, sets):
             yield node.lineno, "for over a set"
         elif isinstance(node, ast.ListComp | ast.GeneratorExp):
@@ -269,9 +269,7 @@ def _inputs(tree: ast.Module) -> Iterator[Spot]:
             yield from ((one.lineno, "a list in the order of a set") for one in stars if _is_set(one, sets))
 
 
-def _called(
-    node: ast.Call, own: set[str], imported: set[str], hashing: set[int], sets: set[str]
-) -> Iterator[Spot]:
+def _called(node: ast.Call, own: set[str], hashing: set[int], sets: set[str]) -> Iterator[Spot]:
     name = _name(node.func)
     method = node.func.value if isinstance(node.func, ast.Attribute) else None
     if name in ("hash", "id") and isinstance(node.func, ast.Name) and id(node) not in hashing:
@@ -283,14 +281,6 @@ def _called(
         yield node.lineno, f"{name}() of a set by a key"
     elif name == "pop" and method is not None and not node.args and _is_set(method, sets):
         yield node.lineno, "pop() of a set"
-    elif name in ("Random", "seed") and all(_is_none(one) for one in node.args) and not node.keywords:
-        root = node.func if method is None else _root(method)
-        if isinstance(root, ast.Name) and root.id in imported:
-            yield node.lineno, f"{name}() without a seed"
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _sets_in(tree: ast.Module) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -88,9 +89,19 @@ class RouterProxy:
             content = await self._bodies.read(request)
         except TooMuch as error:
             return _refusal(error)
+        answering = asyncio.create_task(self._chat(content, handed_on(request.headers.items())))
+        leaving = asyncio.create_task(_left(request))
         try:
-            return await self._chat(content, handed_on(request.headers.items()))
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            # Nobody waits any more: the server's work ends with the connection to it, and the body is let go.
+            answering.cancel()
+            await asyncio.wait((answering,))
+            return Response(status_code=499)
         finally:
+            leaving.cancel()
+            answering.cancel()
             self._bodies.give_back(len(content))
 
     async def _chat(self, content: bytes, headers: dict[str, str]) -> Response:
@@ -144,7 +155,8 @@ class RouterProxy:
             listed = _object(await self.upstream.read(answer)) or {}
             if answer.status_code == 200:
                 rows = listed.get("data")
-                served = {row.get("id") for row in rows if isinstance(row, dict)} if rows else set()
+                rows = rows if isinstance(rows, list) else []
+                served = {str(row.get("id")) for row in rows if isinstance(row, dict)}
                 missing = sorted(set(self.decisions.models.values()) - served)
                 problem = f"the model server does not serve {', '.join(missing)}." if missing else ""
             elif answer.status_code not in (401, 403):  # alive; what it serves needs a key to be seen
@@ -163,6 +175,12 @@ class RouterProxy:
             "x-trace-router": quote(f"{decider.name}@{decider.version}", safe="/@"),
             "x-trace-opening": decision.opening,
         }
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has gone; its request must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _plain(request: Request) -> dict[str, str]:

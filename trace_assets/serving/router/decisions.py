@@ -24,6 +24,7 @@ from trace_assets.routing.router import UNNEEDED_COST, Chooser, Router, all_choi
 from trace_assets.routing.sets import WEIGHED, members_of, needed, one_alone, within
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store.content import text_version
+from trace_assets.untrusted.json_text import check_cost
 
 REMEMBERED = 10_000
 """Openings; one that is forgotten is decided again, the same way."""
@@ -166,6 +167,8 @@ class Decisions:
 # Who decides in the proxy: a router that was fitted, or the served base model by its labels' logits.
 
 
+MOST_MEMORY = 1 << 28
+"""Bytes that reading the answer to it may take."""
 ASK_SECONDS = 120.0
 """A question of one token; a server that is busy queues it."""
 
@@ -265,7 +268,7 @@ class ServedLabels:
             (first,) = asked["choices"][0]["logprobs"]["content"]
             told = {row["token"]: float(row["logprob"]) for row in first["top_logprobs"]}
             scores = [told[f"token_id:{token}"] for token in self._tokens]
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise Unavailable(
                 f"the model server at {self._upstream.base_url} gives no log-probabilities of the label "
                 "tokens (vLLM's logprob_token_ids); use --router classifier."
@@ -294,6 +297,7 @@ class ServedLabels:
         if answer.status_code != 200:
             raise Refused(answer.status_code, content, answer.headers.get("content-type", "application/json"))
         try:
+            check_cost(content, MOST_MEMORY)
             found = json.loads(content)
         except (ValueError, RecursionError):
             found = None
