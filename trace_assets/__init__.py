@@ -24,7 +24,7 @@ def warehouse(home: Path | str | None = None) -> Warehouse:
 
     named = str(home or os.environ.get("TRACE_HOME") or "")
     if is_address(named):
-        from trace_assets.store.objects.mirror import mirror
+        from trace_assets.store.objects.download import mirror
 
         home = mirror(named)
     return Warehouse(Home.open(home, writable=False))

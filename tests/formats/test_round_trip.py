@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.quick import one_of_each
 from trace_assets.errors import InputError
 from trace_assets.formats import read_trajectories
-from trace_assets.formats.export import EXPORTERS, Selection, export
-from trace_assets.formats.scout import SCHEMA
+from trace_assets.formats.export import EXPORTERS, SCOUT_SCHEMA, Selection, export
 from trace_assets.records import Check, Message, ToolCall, Trajectory
 from trace_assets.store import Home, Store
 from trace_assets.store.trajectories import write_trajectories
@@ -191,7 +190,7 @@ def test_the_view_has_the_columns_and_values_of_the_scout_export(tmp_path: Path)
     written = pq.read_table(tmp_path / "o.parquet").to_pylist()
     with Warehouse(home) as warehouse:
         seen = warehouse.query("SELECT * FROM transcripts ORDER BY transcript_id").to_dicts()
-    assert list(seen[0]) == SCHEMA.names
+    assert list(seen[0]) == SCOUT_SCHEMA.names
     for row, other in zip(seen, written, strict=True):
         told = json.loads(row.pop("messages")), json.loads(other.pop("messages"))
         plain = [[{k: v for k, v in one.items() if v and k != "metadata"} for one in part] for part in told]

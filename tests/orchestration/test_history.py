@@ -93,7 +93,7 @@ def test_a_file_that_somebody_looks_at_is_not_kept(instance: dg.DagsterInstance)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(storage, "_db_lock", _Unlocked())
             lay_run_file(instance, FIRST)
-    assert instance._made == {}
+    assert module._made == {}
 
 
 class _Unlocked:
@@ -106,7 +106,7 @@ def test_a_history_in_memory_has_no_files(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "_made", {})
     with dg.DagsterInstance.ephemeral() as instance:
         lay_run_file(instance, FIRST)
-        assert instance._made == {}
+        assert module._made == {}
         assert _run(instance, FIRST)[-1] == str(dg.DagsterEventType.RUN_SUCCESS)
 
 

@@ -139,7 +139,7 @@ def _fetched(writable: bool, whole: bool) -> Path | None:
         from trace_assets.store.objects.work import work_on
 
         return work_on(named)
-    from trace_assets.store.objects.mirror import mirror
+    from trace_assets.store.objects.download import mirror
 
     return mirror(named, whole=whole)
 

@@ -56,7 +56,6 @@ from trace_assets.records.history import (
     MadeWith,
     Quarantined,
 )
-from trace_assets.records.repair import DecisiveShare, Repair
 from trace_assets.records.training import (
     Adapter,
     AdapterKind,
@@ -89,7 +88,15 @@ from trace_assets.records.trajectory import (
     Triage,
     Verdict,
 )
-from trace_assets.records.triage import ActionDiff, FailureCause, LuckyPass, SuspectTask, ToolUse
+from trace_assets.records.triage import (
+    ActionDiff,
+    DecisiveShare,
+    FailureCause,
+    LuckyPass,
+    Repair,
+    SuspectTask,
+    ToolUse,
+)
 
 TABLES: tuple[type[Record], ...] = (
     Task,

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.routing import permitted, released_arm
-from trace_assets.environments.exports.forms import FORMS, export_environment
-from trace_assets.environments.exports.package import Subject
+from trace_assets.environments.exports.package import FORMS, Subject, export_environment
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.evaluation.arms import SINGLES
 from trace_assets.evaluation.choice import sentence

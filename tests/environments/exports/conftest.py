@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from trace_assets.environments.exports import runtime
-from trace_assets.environments.exports.forms import export_environment
-from trace_assets.environments.exports.package import Subject
+from trace_assets.environments.exports.package import Subject, export_environment
 from trace_assets.environments.exports.runtime import call_action, say_action
 from trace_assets.sandbox import SandboxPool
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.environments.exports.conftest import SEEDS, Action, Export, native, scripts
-from trace_assets.environments.exports.forms import export_environment
-from trace_assets.environments.exports.package import Subject
+from trace_assets.environments.exports.package import Subject, export_environment
 from trace_assets.errors import InputError
 from trace_assets.sandbox import SandboxPool
 

@@ -12,7 +12,7 @@ from trace_assets.errors import InputError, TraceError
 from trace_assets.store import Home, Warehouse
 from trace_assets.store.files import chosen_folder
 from trace_assets.store.objects.bucket import Bucket
-from trace_assets.store.objects.mirror import CACHE_VARIABLE, mirror
+from trace_assets.store.objects.download import CACHE_VARIABLE, mirror
 from trace_assets.store.objects.remote import RemoteHome
 from trace_assets.store.objects.upload import copy_up
 from trace_assets.store.saved_queries import ready_queries

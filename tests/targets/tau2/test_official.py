@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.targets.tau2.official import Model, OfficialRun, play_officially
-from trace_assets.targets.tau2.simulations import OfficialSimulation
+from trace_assets.targets.tau2.official import Model, OfficialRun, OfficialSimulation, play_officially
 
 RUN = OfficialRun(
     domain="airline",

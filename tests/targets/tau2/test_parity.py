@@ -15,6 +15,7 @@ from trace_assets.cli.targets import agrees
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Message, ToolCall, Trajectory
 from trace_assets.study import Study
+from trace_assets.targets.tau2.official import OfficialSimulation
 from trace_assets.targets.tau2.parity import (
     ParityPair,
     ParityReport,
@@ -24,7 +25,6 @@ from trace_assets.targets.tau2.parity import (
     our_turns,
     pair,
 )
-from trace_assets.targets.tau2.simulations import OfficialSimulation
 from trace_assets.workflows.benchmark_parity import ParityPlan, compare_with_official
 
 GREETING = Message(role="assistant", content="Hi! How can I help you today?")

@@ -18,7 +18,7 @@ from trace_assets.serving.router.decisions import Decisions
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.serving.server import Launch, ModelServer
 from trace_assets.system.machine import free_port
-from trace_assets.targets.tau2.simulations import read_results
+from trace_assets.targets.tau2.official import read_results
 
 HOME, VLLM = os.environ.get("TRACE_TAU2_HOME", ""), os.environ.get("TRACE_VLLM", "")
 pytestmark = [

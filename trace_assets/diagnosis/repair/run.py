@@ -13,7 +13,7 @@ from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.errors import Unavailable
 from trace_assets.records import Message, Task, ToolCall, ToolSpec, Trajectory
-from trace_assets.records.repair import RepairKind
+from trace_assets.records.triage import RepairKind
 from trace_assets.targets.protocol import Solving, Target
 
 FORFEITED = frozenset({"context_overflow", "agent_error"})

@@ -19,9 +19,8 @@ from trace_assets.store.files import Home, replacing_file
 from trace_assets.store.locks import exclusive
 from trace_assets.store.manifest import MANIFEST
 from trace_assets.store.objects.bucket import Bucket, require_conditions
-from trace_assets.store.objects.download import Occupied, copy_down
+from trace_assets.store.objects.download import Occupied, copy_down, make_place, place_of
 from trace_assets.store.objects.home_files import known_copies
-from trace_assets.store.objects.mirror import make_place, place_of
 from trace_assets.store.objects.remote import RemoteHome, State, held
 from trace_assets.store.objects.upload import copy_up, require_free
 from trace_assets.system.object_address import parse_address

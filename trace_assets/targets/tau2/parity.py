@@ -12,7 +12,7 @@ import numpy as np
 from trace_assets.records import Message, Record, Trajectory
 from trace_assets.stats.intervals import wilson
 from trace_assets.stats.paired import compare
-from trace_assets.targets.tau2.simulations import OfficialMessage, OfficialSimulation
+from trace_assets.targets.tau2.official import OfficialMessage, OfficialSimulation
 
 DONE = "done"
 """The call by which a solo agent ends; tau2 records the word instead of the call."""

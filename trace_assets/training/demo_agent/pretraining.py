@@ -76,7 +76,7 @@ def train_base(target: Target, section: BaseModelSection, folder: Path) -> BaseC
     require_extra("torch", "train", "the base model")
     require_extra("transformers", "train", "the base model")
     if section.path:
-        from trace_assets.training.demo_agent.named_model import describe_model
+        from trace_assets.training.demo_agent.model import describe_model
 
         return describe_model(section.path)
     if target.name != "embedded":
