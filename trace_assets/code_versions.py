@@ -121,7 +121,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "curriculum": ("assets.curriculum:write_curriculum",),
     "routing_trials": ("assets.routing:write_trials",),
     "routing": ("assets.routing:write_routing", "routing"),
-    "adapter_validation": (*_PLAYED, "assets.evaluation:validate_adapters", "evaluation"),
+    "adapter_validation": (*_PLAYED, "assets.adapter_validation:validate_adapters", "evaluation"),
     "round_agent": ("assets.rounds:write_round_agent", "training.composition:merge_agent"),
     "rounds": ("assets.rounds:write_rounds", "evaluation.rounds:why_last"),
     "evaluation": (*_PLAYED, "assets.evaluation:write_evaluation", "evaluation"),

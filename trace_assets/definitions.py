@@ -18,7 +18,8 @@ ASSETS = (
     *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
     *("target_contract", "decision_patterns", "environment", "environment_audit", "environment_verdict"),
     *("pilot", "curriculum", "interference", "adapter", "joint_adapters", "learnability"),
-    *("routing", "consolidated", "rounds", "evaluation", "composition_choice", "report"),
+    *("routing", "consolidated", "rounds", "adapter_validation", "evaluation", "composition_choice"),
+    "report",
 )
 """Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
 

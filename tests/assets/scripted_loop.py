@@ -225,7 +225,7 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
         "trace_assets.assets.adapter.train_capability": train,
         "trace_assets.assets.adapter.train_mixed": _train_mixed,
         "trace_assets.assets.interference.write_interference": _interfere,
-        "trace_assets.assets.evaluation.validate_adapters": _validate,
+        "trace_assets.assets.adapter_validation.validate_adapters": _validate,
         "trace_assets.assets.routing.write_routing": _route,
         "trace_assets.assets.evaluation.write_evaluation": _evaluate,
         "trace_assets.assets.composition_choice.write_choice": _choose,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trace_assets.assets import routing
-from trace_assets.assets.evaluation import _no_harm_check
+from trace_assets.assets.adapter_validation import _no_harm_check
 from trace_assets.records import NoHarm
 from trace_assets.study import Study
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.evaluation import sums_of
+from trace_assets.assets.adapter_validation import sums_of
 from trace_assets.assets.routing import permitted, released_arm, served_sums
 from trace_assets.errors import InputError, TraceError, require_extra
 from trace_assets.evaluation.arms import SINGLES
