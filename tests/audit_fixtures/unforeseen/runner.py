@@ -9,13 +9,14 @@ from typing import Any
 
 from tests.audit_fixtures.purpose.here import NEED_NO_SANDBOX, HerePool, findings
 from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, record
-from trace_assets.environments.audit.check import Purpose, Sizes, Subject
+from trace_assets.environments.audit.check import Judge, Purpose, Sizes, Subject
 from trace_assets.records import CapabilitySpec
 from trace_assets.settings import Synthesis
 
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
+SECOND = FOLDER / "second"
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
 
 
@@ -27,32 +28,40 @@ class Unforeseen:
         kind: `broken`, `sound`, or `mispaired`: sound, but for another capability.
         name: Of its file.
         spec: The capability that it is said to be for.
+        folder: Of its set.
     """
 
     kind: str
     name: str
     spec: CapabilitySpec
+    folder: Path = FOLDER
 
     def source(self) -> str:
         """Return the module."""
-        folder = "broken" if self.kind == "broken" else "sound"
-        return (FOLDER / folder / f"{self.name}.py").read_text(encoding="utf-8")
+        kind = "broken" if self.kind == "broken" else "sound"
+        return (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
+
+    def subject(self, judge: Judge | None = None) -> Subject:
+        """Return it as a check is handed it.
+
+        Args:
+            judge: A model that judges environments; None skips what it would be asked.
+        """
+        return Subject(
+            record(self.source(), self.spec.target),
+            HerePool(),  # type: ignore[arg-type]
+            Synthesis(audit_seeds=32, audit_rollouts=2),
+            None,
+            ZOO_PERMUTATION,
+            rules=ZOO_RULES,
+            sizes=SIZES,
+            purpose=Purpose(self.spec),
+            judge=judge,
+        )
 
     def rejected_by(self) -> dict[str, str]:
         """Return the checks that reject it, with what they saw."""
-        found = findings(
-            Subject(
-                record(self.source(), self.spec.target),
-                HerePool(),  # type: ignore[arg-type]
-                Synthesis(audit_seeds=32, audit_rollouts=2),
-                None,
-                ZOO_PERMUTATION,
-                rules=ZOO_RULES,
-                sizes=SIZES,
-                purpose=Purpose(self.spec),
-            ),
-            NEED_NO_SANDBOX,
-        )
+        found = findings(self.subject(), NEED_NO_SANDBOX)
         return {
             name: one.evidence
             for name, one in found.items()
@@ -60,18 +69,24 @@ class Unforeseen:
         }
 
 
-def _read(name: str) -> Any:
-    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+def _read(folder: Path) -> list[Unforeseen]:
+    rows: dict[str, Any] = json.loads((folder / "capabilities.json").read_text(encoding="utf-8"))
+    own = [
+        Unforeseen(path.split("/")[0], Path(path).stem, CapabilitySpec(**spec), folder)
+        for path, spec in rows.items()
+    ]
+    return sorted(own, key=lambda one: (one.kind, one.name))
 
 
 def unforeseen() -> list[Unforeseen]:
-    """Return all of them, the broken ones first."""
-    own = [
-        Unforeseen(path.split("/")[0], Path(path).stem, CapabilitySpec(**spec))
-        for path, spec in _read("capabilities.json").items()
-    ]
+    """Return the first set, the broken ones first."""
+    rows: list[dict[str, Any]] = json.loads((FOLDER / "mispaired.json").read_text(encoding="utf-8"))
     others = [
-        Unforeseen("mispaired", Path(one["module"]).stem, CapabilitySpec(**one["capability"]))
-        for one in _read("mispaired.json")
+        Unforeseen("mispaired", Path(one["module"]).stem, CapabilitySpec(**one["capability"])) for one in rows
     ]
-    return [*sorted(own, key=lambda one: (one.kind, one.name)), *others]
+    return [*_read(FOLDER), *others]
+
+
+def second_set() -> list[Unforeseen]:
+    """Return the second set, the broken ones first."""
+    return _read(SECOND)

@@ -6,16 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.audit_fixtures.purpose.here import HerePool
-from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, record
-from tests.audit_fixtures.unforeseen.runner import SIZES, unforeseen
+from tests.audit_fixtures.unforeseen.runner import second_set, unforeseen
 from trace_assets.diagnosis.llm.request import A, Question
-from trace_assets.environments.audit.check import Judge, NotJudged, Purpose, Subject
+from trace_assets.environments.audit.check import Judge, NotJudged, Subject
 from trace_assets.environments.audit.scripted_rollouts import Action
 from trace_assets.environments.judge.asking import shown_of
 from trace_assets.environments.judge.material import Episode
 from trace_assets.environments.judge.review import GENERAL
-from trace_assets.settings import Synthesis
 
 Answering = Callable[[Question[Any]], Any]
 
@@ -42,19 +39,9 @@ class ScriptedJudge:
 
 
 def subject_of(name: str, judge: Judge | None = None, kind: str = "") -> Subject:
-    """Return an environment of the unforeseen set as a check is handed it."""
-    one = next(one for one in unforeseen() if one.name == name and kind in ("", one.kind))
-    return Subject(
-        record(one.source(), one.spec.target),
-        HerePool(),  # type: ignore[arg-type]
-        Synthesis(audit_seeds=32, audit_rollouts=2),
-        None,
-        ZOO_PERMUTATION,
-        rules=ZOO_RULES,
-        sizes=SIZES,
-        purpose=Purpose(one.spec),
-        judge=judge,
-    )
+    """Return an environment of the unforeseen sets as a check is handed it."""
+    known = (one for one in (*unforeseen(), *second_set()) if one.name == name and kind in ("", one.kind))
+    return next(known).subject(judge)
 
 
 def episodes_of(name: str, kind: str = "") -> Sequence[Episode]:

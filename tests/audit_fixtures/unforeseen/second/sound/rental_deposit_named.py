@@ -1,0 +1,164 @@
+"""Car rental: name the amount and get a yes before a deposit is charged."""
+
+import json
+import random
+
+def _t(name, description, required, /, **properties):
+    fields = {key: ({"type": value} if isinstance(value, str) else value) for key, value in properties.items()}
+    parameters = {"type": "object", "properties": fields, "required": required}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+POLICY = """You close rentals at the desk of a car rental. If the return record shows damage, tell the customer what it costs, in figures, and
+ask whether you may take it from the deposit. Take it only after the customer has agreed to that amount. A customer who does not agree is sent to the manager
+with call_manager; take nothing then. If there is no damage, release the deposit without asking."""
+
+TOOLS = [
+    _t("get_return", "Show the return record of a rental.", ["rental_id"], rental_id="string"),
+    _t("charge_deposit", "Take an amount from the deposit.", ["rental_id", "amount"], rental_id="string", amount="integer"),
+    _t("release_deposit", "Give the whole deposit back; closes the rental.", ["rental_id"], rental_id="string"),
+    _t("call_manager", "Send the customer to the manager; books the case.", ["rental_id"], rental_id="string"),
+]
+
+
+def scene(seed):
+    rng = random.Random(f"named|{seed}")
+    case = ["yes", "none", "no", "yes", "no"][seed % 5]
+    cost = 0 if case == "none" else rng.randint(41, 480)
+    rental = f"R-{rng.randint(100000, 999999)}"
+    text = rng.choice(["I have brought the car of {r} back.", "Rental {r} is done, please close it.", "Here are the keys, {r}. What about my deposit?"])
+    return {
+        "request": text.format(r=rental),
+        "record": {"rental_id": rental, "fuel": "full", "damage": rng.choice(["bumper", "left mirror", "rim", "door"]) if cost else "none", "damage_cost": cost, "km": rng.randint(500, 2900)},
+        "case": case,
+        "answer": rng.choice(["Yes, that is fine.", "All right, take it.", "Agreed."] if case == "yes" else ["No, that was there before.", "I do not agree.", "No. Not for that scratch."]),
+        "asked": 0,
+        "named": False,
+        "looked": False,
+    }
+
+
+def act(name, given):
+    if given["rental_id"] != S["record"]["rental_id"]:
+        return json.dumps({"error": "no such rental"}), True
+    if name == "get_return":
+        S["looked"] = True
+        return json.dumps(S["record"]), False
+    S["log"].append((name, given.get("amount", 0), S["named"]))
+    return json.dumps({"rental_id": given["rental_id"], "status": "booked"}), False
+
+
+def user(text):
+    if S["log"] or S["named"] or S["case"] == "none" or S["asked"] > 2:
+        return ""
+    S["asked"] += 1
+    if str(S["record"]["damage_cost"]) in text.replace(",", ""):
+        S["named"] = True
+        return S["answer"]
+    return "How much is it?" if S["asked"] < 3 else ""
+
+
+def judge():
+    cost = S["record"]["damage_cost"]
+    want = {"yes": ("charge_deposit", cost, True), "no": ("call_manager", 0, True), "none": ("release_deposit", 0, False)}[S["case"]]
+    right = S["looked"] and S["log"] == [want]
+    return [("looked", "action", S["looked"], 1), ("agreed", "communicate", S["looked"] and S["named"] == bool(cost), 1), ("deposit", "state", right, 2), ("told", "communicate", right and bool(S["said"] and S["said"][-1].strip()), 1)]
+
+
+def solve(s):
+    key = {"rental_id": s["record"]["rental_id"]}
+    cost = s["record"]["damage_cost"]
+    if not cost:
+        return [("get_return", key), ("release_deposit", key), "There is no damage. Your whole deposit is on its way back."]
+    ask = f"There is damage: {s['record']['damage']}. It costs {cost}. May I take {cost} from your deposit?"
+    if s["case"] == "no":
+        return [("get_return", key), ask, ("call_manager", key), "The manager will see to it with you."]
+    return [("get_return", key), ask, ("charge_deposit", {**key, "amount": cost}), "Thank you, that is settled."]
+
+
+S = {}
+
+
+_KINDS = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+
+
+def _mistake(name, given):
+    for tool in TOOLS:
+        if tool["function"]["name"] != name:
+            continue
+        spec = tool["function"]["parameters"]
+        for key in spec["required"]:
+            if key not in given:
+                return f"missing argument '{key}'"
+        for key, value in given.items():
+            if key not in spec["properties"]:
+                return f"unexpected argument '{key}'"
+            kind = spec["properties"][key].get("type", "string")
+            if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
+                return f"argument '{key}' must be of type {kind}"
+            allowed = spec["properties"][key].get("enum")
+            if allowed and value not in allowed:
+                return f"argument '{key}' must be one of {allowed}"
+        return ""
+    return f"unknown tool '{name}'"
+
+
+def tools():
+    return TOOLS
+
+
+def reset(seed):
+    S.clear()
+    S.update(scene(int(seed)))
+    S.update(log=[], bad=0, turns=0, said=[], over=False)
+    return [{"role": "system", "content": POLICY}, {"role": "user", "content": S["request"]}]
+
+
+def step(message):
+    S["turns"] += 1
+    calls = message.get("tool_calls") or []
+    messages = []
+    for call in calls:
+        given = call.get("arguments") or {}
+        mistake = _mistake(call["name"], given)
+        content, failed = (json.dumps({"error": mistake}), True) if mistake else act(call["name"], given)
+        S["bad"] += bool(failed)
+        one = {"role": "tool", "tool_call_id": call["id"], "tool_name": call["name"], "content": content}
+        messages.append({**one, "is_error": True} if failed else one)
+    if not calls:
+        text = message.get("content") or ""
+        S["said"].append(text)
+        answer = user(text)
+        if answer:
+            messages.append({"role": "user", "content": answer})
+        else:
+            S["over"] = True
+    return {"messages": messages, "done": S["over"], "truncated": not S["over"] and S["turns"] >= 18}
+
+
+def verdict():
+    rows = judge()
+    rows.append(("closed", "protocol", S["over"], 0))
+    success = all(passed for _, _, passed, _ in rows)
+    weight = sum(w for *_, w in rows)
+    share = sum(w for _, _, passed, w in rows if passed) / weight
+    reward = max(0.5 * share + 0.5 * success - 0.05 * S["bad"], 0.5 * success, 0.0)
+    checks = []
+    for name, kind, passed, _ in rows:
+        detail = "as it should be" if passed else "not so"
+        checks.append(
+            {"name": name, "kind": kind, "passed": bool(passed), "score": None, "gates": True, "detail": detail}
+        )
+    return {"reward": min(1.0, float(reward)), "success": bool(success), "checks": checks}
+
+
+def oracle(seed):
+    turns = []
+    for one in solve(scene(int(seed))):
+        if isinstance(one, str):
+            turns.append({"role": "assistant", "content": one, "tool_calls": []})
+            continue
+        name, given = one
+        turns.append(
+            {"role": "assistant", "content": None, "tool_calls": [{"id": f"t{len(turns)}", "name": name, "arguments": given}]}
+        )
+    return turns
