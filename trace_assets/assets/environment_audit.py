@@ -10,6 +10,7 @@ from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.scripted_rollouts import Played
+from trace_assets.environments.judge.asking import NO_VERDICT
 from trace_assets.environments.learnability import seed_outcomes
 from trace_assets.records import (
     Environment,
@@ -51,7 +52,7 @@ from trace_assets.study import Study
     partitions="capability",
     checks={
         "environment_accepted": "No required check of the audit failed; a rejected one trains nothing.",
-        "environment_judged": "The model that judges environments, where one is set, answered all questions.",
+        "environment_judged": "The model that judges environments, where one is set, left no verdict open.",
     },
     kinds=("parquet", "docker"),
     pool="gpu",
@@ -118,7 +119,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
                 accepted,
                 "all required checks passed." if accepted else f"rejected: {'; '.join(reasons)}.",
             ),
-            _judged(judge),
+            _judged(judge, checks),
         ),
     )
 
@@ -128,21 +129,21 @@ def samples_of(kept: Sequence[Played]) -> list[Sample]:
     return [Sample(one.seed, tuple(one.actions), one.verdict) for one in kept]
 
 
-def _judged(judge: JudgeDesk | None) -> StageCheck:
-    """Return whether the model answered what it was asked: what it did not is no pass."""
+def _judged(judge: JudgeDesk | None, checks: Sequence[EnvironmentCheck]) -> StageCheck:
+    """Return whether the model that was asked gave its verdicts: where it gave none, that is no pass."""
     name = "environment_judged"
     if judge is None:
         return StageCheck(name, None, "no model is set that judges environments (synthesis.judge).")
+    without = [one for one in checks if one.level == "judged" and one.evidence.startswith(NO_VERDICT)]
+    if not without and not judge.unanswered:
+        return StageCheck(name, True, f"{judge.model} answered all that it was asked.")
+    said = [f"{one.check_id}: {one.evidence}" for one in without]
     if judge.unanswered:
-        why = "; ".join(dict.fromkeys(judge.unanswered))
-        return StageCheck(
-            name,
-            False,
-            f"{len(judge.unanswered)} questions stayed open: {why}. What was answered is kept; "
-            "`trace sync --again environment_audit` asks the rest.",
-            "warning",
+        said.append(
+            f"{len(judge.unanswered)} questions stayed open; what was answered is kept, and `trace sync "
+            "--again environment_audit` asks the rest"
         )
-    return StageCheck(name, True, f"{judge.model} answered all that it was asked.")
+    return StageCheck(name, False, f"{'; '.join(said)}.", "warning")
 
 
 def _base_rate(checks: list[EnvironmentCheck]) -> dict[str, float | int]:

@@ -62,7 +62,7 @@ class Synthesis(Section):
     )
 
     added = frozenset(
-        {"model", "temperature", "seed", "mend_rounds", "mend_with_base", "judge"}
+        {"model", "temperature", "seed", "mend_rounds", "mend_with_base", "judge", "no_verdict"}
         | {"excerpts", "excerpt_tokens", "contract_tokens"}
     )
 
@@ -81,6 +81,9 @@ class Synthesis(Section):
     judge: str = ""
     """A model that is asked of each environment that nothing else rejects whether it pays what the policy and
     the capability ask for; empty: nobody is asked. Its server is that of `[writer]`."""
+    no_verdict: Literal["warn", "reject"] = "warn"
+    """What becomes of an environment of which the judge was asked something and gave no verdict (the cap, a
+    refusal, answers that contradict each other): it may be trained on, with a warning, or it is rejected."""
     excerpts: int = Field(3, ge=0, le=12)
     """Transcripts that lack the capability which the model is shown, and as many that show it."""
     excerpt_tokens: int = Field(1500, ge=200)

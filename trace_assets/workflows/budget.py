@@ -428,7 +428,7 @@ def _priced(study: Study, made: Budget, gpu_usd: float) -> Budget:
             missing.append("what the model analyst costs, before trajectories are there to be read to it.")
     if study.settings.synthesis.judge:
         try:
-            least, most = judging_of(read_contract(study))
+            least, most = judging_of(study, read_contract(study))
         except InputError:
             missing.append("what judging environments costs, before the target's contract is read.")
         else:

@@ -318,8 +318,9 @@ def _rows(study: Study, name: str) -> list[Forecast] | str:
 def judge_rows(study: Study, name: str, versions: int = 1) -> list[Forecast]:
     """Return what judging one capability's environment would cost, at least and at the most.
 
-    At the most every version of it is judged, and every solution that goes unpaid compared. Answers that are
-    remembered, and an environment that something else rejects, cost nothing; neither is foreseen.
+    At the most every version of it is judged, every solution that goes unpaid compared, and every answer sent
+    back as often as the settings allow. Answers that are remembered, and an environment that something else
+    rejects, cost nothing; neither is foreseen.
 
     Args:
         study: The study.
@@ -333,17 +334,18 @@ def judge_rows(study: Study, name: str, versions: int = 1) -> list[Forecast]:
         contract = read_contract(study, specs[0].target)
     except InputError:
         return []
-    low, high = judging_of(contract)
+    low, high = judging_of(study, contract)
     return [
         _judged(study, f"{name}, judged once", low, 1),
         _judged(study, f"{name}, judged, at the most", high, versions),
     ]
 
 
-def judging_of(contract: TargetContract) -> tuple[Judging, Judging]:
+def judging_of(study: Study, contract: TargetContract) -> tuple[Judging, Judging]:
     """Return what is asked about one environment of a target, at least and at the most."""
     tools = json.dumps([tool.openai() for tool in contract.tools])
-    return judging(estimate_tokens(contract.policy) + estimate_tokens(tools))
+    desk = estimate_tokens(contract.policy) + estimate_tokens(tools)
+    return judging(desk, judge_section(study).repairs)
 
 
 def judge_price(study: Study, one: Judging) -> float:

@@ -23,7 +23,7 @@ from trace_assets.environments.audit.check import AuditCheck, Finding, Judge, Pu
 from trace_assets.environments.audit.scripted_rollouts import Played
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.judge import agents, review, solutions
+from trace_assets.environments.judge import agents, partial, review, solutions
 from trace_assets.errors import InputError
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Environment, EnvironmentCheck, Trajectory
@@ -57,6 +57,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     *semantic.STATISTICAL_CHECKS,
     *review.REVIEW_CHECKS,
     *solutions.SOLUTION_CHECKS,
+    *partial.PARTIAL_CHECKS,
     *agents.AGENT_CHECKS,
 )
 """In an order in which what a check needs comes before it."""
@@ -76,6 +77,7 @@ def audit(
     recorded: Callable[[Sequence[Played]], None] | None = None,
     purpose: Purpose | None = None,
     judge: Judge | None = None,
+    late_policy: Callable[[], Policy | None] | None = None,
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -97,6 +99,8 @@ def audit(
         purpose: The capability that it is for, with labelled real runs; None skips what asks for it.
         judge: A model that judges environments; it is asked only where nothing else rejects this one. None
             skips what it would be asked.
+        late_policy: Opens the base policy, in place of `base_policy`; called only where nothing before the
+            statistical checks rejects this one.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -117,6 +121,7 @@ def audit(
         sizes or Sizes(),
         purpose,
         judge,
+        late_policy=late_policy,
     )
     findings: dict[str, Finding] = {}
     with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:
@@ -151,7 +156,7 @@ def audit(
 
 
 def _rejected(findings: dict[str, Finding], rules: Rules) -> str:
-    """Return the first check that rejects an environment; a model is paid for, and would change nothing."""
+    """Return the first check that rejects an environment: what is paid for or slow would change nothing."""
     failed = (name for name, one in findings.items() if one.status == "fail")
     return next((name for name in failed if rules.severities[name] == "error"), "")
 
@@ -164,6 +169,10 @@ def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> F
     for earlier in check.after:
         if findings[earlier].status == "fail":
             return Finding("skip", f"{earlier} failed")
+    if check.level == "statistical" and subject.late_policy is not None:
+        if why := _rejected(findings, subject.rules):
+            return Finding("skip", f"the base policy was not rolled out: {why} failed")
+        subject.policy, subject.late_policy = subject.late_policy(), None
     if check.level == "judged" and subject.judge and (why := _rejected(findings, subject.rules)):
         return Finding("skip", f"the model was not asked: {why} failed")
     if subject.probe.budget.over:

@@ -120,6 +120,7 @@ class Subject:
         purpose: What it is for; None where nobody says.
         judge: A model that is asked what no program can tell; None skips that.
         no_judge: Why there is none, for the skips.
+        late_policy: Opens the base policy once it is needed; None where it is open, or there is none.
     """
 
     environment: Environment
@@ -134,6 +135,7 @@ class Subject:
     purpose: Purpose | None = None
     judge: Judge | None = None
     no_judge: str = NO_JUDGE
+    late_policy: Callable[[], Policy | None] | None = None
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
     """Episodes that several checks compare, by the sandbox they were played in."""
     kept: dict[str, object] = field(default_factory=dict)

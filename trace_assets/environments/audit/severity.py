@@ -89,6 +89,8 @@ SEVERITIES: dict[str, Severity] = {
     "trace.judge.untold": "error",
     "trace.judge.lacking": "error",
     "trace.judge.reworded": "error",
+    "trace.judge.partly": "error",
+    "trace.judge.coherent": "error",
     "trace.judge.told_with": "error",
     "trace.judge.told_without": "error",
 }

@@ -171,19 +171,30 @@ def told_with(subject: Subject, judge: Judge) -> Finding:
     n, total = len(games), sum(paid)
     low, high = wilson(total, n)
     bound = "no right solution goes unpaid"
-    mistakes = 0
+    mistakes, disputed = 0, ""
     lost = [one for one, good in zip(games, paid, strict=True) if not good]
     for game in lost[:MOST_DISPUTES]:
         if game.last is None or not game.over:
             mistakes += 1
             continue
-        right, oracle, why = right_beside(subject, judge, game.episode, game.last)
-        if right:
-            only = "and the oracle's as well" if oracle else "and the oracle's is not"
-            words = f"{total} of {n} paid; on seed {game.episode.seed} the agent is right, {only}: {why}"
+        try:
+            verdict = right_beside(subject, judge, game.episode, game.last)
+        except NotJudged as error:
+            disputed = disputed or f"on seed {game.episode.seed}: {error}"
+            continue
+        if verdict.right:
+            also = {True: ", and the oracle's as well", False: ", and the oracle's is not", None: ""}
+            only = also[verdict.oracle]
+            words = (
+                f"{total} of {n} paid; on seed {game.episode.seed} the agent is right{only}: {verdict.why}"
+            )
             return Finding("fail", words, total / n, n, bound, low=low, high=high)
         mistakes += 1
     words = f"{total} of {n} paid" + (f"; {mistakes} were the agent's own mistakes" if mistakes else "")
+    if disputed:
+        return Finding(
+            "skip", f"{words}; of an unpaid one it could not be told {disputed}", total / n, n, bound
+        )
     if 2 * total <= n:
         return Finding("skip", f"{words}: the model that played says nothing of it", total / n, n, bound)
     return Finding("pass", words, total / n, n, bound, low=low, high=high)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import wraps
+from typing import Literal
 
 from trace_assets.diagnosis.llm.request import A, Answer
 from trace_assets.environments.audit.check import Finding, Judge, NotJudged, Subject
 from trace_assets.environments.audit.scripted_rollouts import Action, Played
-from trace_assets.environments.judge.material import Episode, Material, material_of, transcript
+from trace_assets.environments.judge.material import (
+    Episode,
+    Material,
+    material_of,
+    other_material,
+    transcript,
+)
 from trace_assets.environments.judge.question import (
     JudgeQuestion,
     Said,
@@ -20,7 +29,9 @@ from trace_assets.environments.judge.question import (
 )
 
 MOST_DISPUTES = 3
-"""Solutions that a check has compared with the oracle's: each costs two requests."""
+"""Solutions that a check has compared with the oracle's: each costs two requests, and a third in dispute."""
+NO_VERDICT = "no verdict"
+"""How the evidence of a check begins that asked and was told nothing of use."""
 
 JudgeCheck = Callable[[Subject, Judge], Finding]
 
@@ -35,11 +46,18 @@ def by_model(run: JudgeCheck) -> Callable[[Subject], Finding]:
         if subject.purpose is None:
             return Finding("skip", "nobody says which capability it is for")
         try:
-            return run(subject, subject.judge)
+            found = run(subject, subject.judge)
         except NotJudged as reason:
-            return Finding("skip", f"it could not run: {reason}")
+            found = Finding("skip", f"it could not run: {reason}")
+        return _without_verdict(found, subject) if found.status == "skip" else found
 
     return check
+
+
+def _without_verdict(found: Finding, subject: Subject) -> Finding:
+    """Return a finding that says nothing as the settings have it: told as such, or a rejection."""
+    status: Literal["skip", "fail"] = "fail" if subject.section.no_verdict == "reject" else "skip"
+    return replace(found, status=status, evidence=f"{NO_VERDICT}: {found.evidence}")
 
 
 def shown_of(subject: Subject) -> Material:
@@ -48,6 +66,11 @@ def shown_of(subject: Subject) -> Material:
     if not isinstance(known, Material):
         known = subject.kept["material"] = material_of(subject)
     return known
+
+
+def elsewhere(subject: Subject) -> Material | None:
+    """Return the same with episodes that are not shown otherwise; None where there are too few."""
+    return other_material(subject, shown_of(subject))
 
 
 def asked(subject: Subject, judge: Judge, question: JudgeQuestion[A]) -> A:
@@ -120,37 +143,91 @@ class Compared(Answer):
     policy: str
 
 
-def right_beside(subject: Subject, judge: Judge, episode: Episode, other: Played) -> tuple[bool, bool, str]:
-    """Return whether another solution is right, whether the oracle's is, and why.
+class Alone(Answer):
+    """Whether one agent did what the policy says."""
 
-    The model is told neither which is the oracle's nor what is paid; it is asked in both orders, and what it
-    does not say twice it has not said.
+    why: str
+    right: Said
+    policy: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a blind comparison came to.
+
+    Attributes:
+        right: Whether the other solution is right.
+        oracle: The same of the oracle's; None where the two answers differ in that.
+        why: In the model's words, with what it quotes.
+    """
+
+    right: bool
+    oracle: bool | None
+    why: str
+
+
+def right_beside(subject: Subject, judge: Judge, episode: Episode, other: Played) -> Verdict:
+    """Return whether another solution is right.
+
+    The model is told neither which is the oracle's nor what is paid; it is asked in both orders. Where the
+    two answers differ about the other solution, this is shown alone, without an order, and two of three
+    decide.
 
     Raises:
-        NotJudged: There is no answer, or the two contradict each other.
+        NotJudged: There is no answer, no two of three agree, or the model cannot tell.
     """
     material = shown_of(subject)
     with_system = not material.policy
-    texts = [transcript(one, with_system=with_system) for one in (other, episode.best)]
-    forth = asked(subject, judge, _compare(judge, material, *texts))
-    back = asked(subject, judge, _compare(judge, material, *reversed(texts)))
-    if (forth.first, forth.second) != (back.second, back.first):
-        raise NotJudged("asked in the other order, the model took the other one to be right")
-    why = f'{forth.why} Policy: "{forth.policy}"'
-    return forth.first == "yes", forth.second == "yes", why
+    mine, best = (transcript(one, with_system=with_system) for one in (other, episode.best))
+    forth = asked(subject, judge, _compare(judge, material, mine, best))
+    back = asked(subject, judge, _compare(judge, material, best, mine))
+    votes = [(forth.first, forth.why, forth.policy), (back.second, back.why, back.policy)]
+    if forth.first != back.second:
+        alone = right_alone(subject, judge, other)
+        votes.append((alone.right, alone.why, alone.policy))
+    said, times = Counter(vote for vote, *_ in votes).most_common(1)[0]
+    if times < 2:
+        raise NotJudged("asked three times whether a solution is right, the model said three things")
+    if said == "cannot_tell":
+        raise NotJudged("the model cannot tell whether a solution is right")
+    why, policy = next(rest for vote, *rest in votes if vote == said)
+    oracle = forth.second == "yes" if forth.second == back.first else None
+    return Verdict(said == "yes", oracle, f'{why} Policy: "{policy}"')
+
+
+def right_alone(subject: Subject, judge: Judge, one: Played) -> Alone:
+    """Return whether a solution is right, by a model that sees no other and knows not what is paid.
+
+    Raises:
+        NotJudged: There is no answer.
+    """
+    material = shown_of(subject)
+    return asked(subject, judge, _alone(judge, material, transcript(one, with_system=not material.policy)))
+
+
+def _not_quoted(policy: str, material: Material) -> list[str]:
+    if policy and material.policy and not quoted(policy, material.policy):
+        return ["`policy` is not copied letter by letter from the policy"]
+    return []
 
 
 def _compare(judge: Judge, material: Material, first: str, second: str) -> JudgeQuestion[Compared]:
-    def examine(answer: Compared) -> list[str]:
-        if answer.policy and material.policy and not quoted(answer.policy, material.policy):
-            return ["`policy` is not copied letter by letter from the policy"]
-        return []
-
     return JudgeQuestion(
         kind="compare",
         model=judge.model,
         system=render("compare.md", shared=material.shared()),
         user=render("compare_ask.md", first=first, second=second),
         schema=Compared,
-        examine=examine,
+        examine=lambda answer: _not_quoted(answer.policy, material),
+    )
+
+
+def _alone(judge: Judge, material: Material, text: str) -> JudgeQuestion[Alone]:
+    return JudgeQuestion(
+        kind="alone",
+        model=judge.model,
+        system=render("alone.md", shared=material.shared()),
+        user=render("alone_ask.md", text=text),
+        schema=Alone,
+        examine=lambda answer: _not_quoted(answer.policy, material),
     )

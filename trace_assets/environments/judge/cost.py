@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from trace_assets.environments.judge.agents import MOVES, TOLD
 from trace_assets.environments.judge.asking import MOST_DISPUTES
 from trace_assets.environments.judge.material import EPISODE_TOKENS, EPISODES
+from trace_assets.environments.judge.partial import SHOWN, WAYS
+from trace_assets.environments.judge.review import GENERAL
 
 INSTRUCTIONS = 1_200
 """Prompt tokens of one question beside policy, tools and episodes."""
@@ -17,7 +19,13 @@ REVIEW, PLAYS, MOVE, COMPARED = 2_500, 2_000, 500, 250
 FEWEST_MOVES = 3
 """Requests in which an agent ends short episodes."""
 COMPARING = 3
-"""Checks that have solutions compared."""
+"""Checks that have solutions compared: each in both orders, and once alone where the two differ."""
+WRITTEN = 3
+"""Questions that have solutions of all episodes written down."""
+SUSPECTED = len(GENERAL) - 1
+"""Accusations that a review can make beyond its episodes, each of which may be written down too."""
+REPAIR = 1_100
+"""Prompt tokens by which a request grows that is made again: the answer, and what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +42,44 @@ class Judging:
     prompt: int
     completion: int
 
+    def repaired(self, times: int) -> Judging:
+        """Return the same where every question is asked again so many times."""
+        again = self.calls * times
+        return Judging(
+            self.calls + again,
+            self.prompt * (1 + times) + again * REPAIR,
+            self.completion * (1 + times),
+        )
 
-def judging(desk: int) -> tuple[Judging, Judging]:
+
+def judging(desk: int, repairs: int = 0) -> tuple[Judging, Judging]:
     """Return what is asked about one environment, at least and at the most.
+
+    At least: a sound one, each question answered at once. At the most: every solution disputed, every way
+    paid and accused, records that differ, and every answer sent back as often as the settings allow.
 
     Args:
         desk: Tokens of its policy and tools.
+        repairs: How often an unusable answer is sent back at the most.
 
-    >>> [one.calls for one in judging(1000)]
-    [9, 37]
+    >>> [one.calls for one in judging(1000)], [one.calls for one in judging(1000, 1)]
+    ([10, 64], [10, 128])
     """
-    return _judging(desk, EPISODE, FEWEST_MOVES, 0), _judging(
-        desk, EPISODE_TOKENS // EPISODES, MOVES, 2 * MOST_DISPUTES * COMPARING
-    )
+    most = _judging(desk, EPISODE_TOKENS // EPISODES, MOVES, disputed=True)
+    return _judging(desk, EPISODE, FEWEST_MOVES, disputed=False), most.repaired(repairs)
 
 
-def _judging(desk: int, episode: int, moves: int, comparisons: int) -> Judging:
-    whole = 3 * (INSTRUCTIONS + desk + EPISODES * episode)
-    played = 2 * moves * (INSTRUCTIONS // 2 + desk + TOLD * episode)
-    compared = comparisons * (INSTRUCTIONS // 4 + desk + 2 * episode)
-    return Judging(
-        3 + 2 * moves + comparisons,
-        whole + played + compared,
-        REVIEW + 2 * PLAYS + 2 * moves * MOVE + comparisons * COMPARED,
+def _judging(desk: int, episode: int, moves: int, *, disputed: bool) -> Judging:
+    # The review, what is written down, what its accusations speak of, and each way in other episodes.
+    asked = 1 + WRITTEN + disputed * (1 + WAYS + SUSPECTED)
+    compared = 3 * MOST_DISPUTES * COMPARING if disputed else 0
+    alone = (WAYS + SUSPECTED + MOST_DISPUTES + 1) * disputed  # ways judged, oracles seen alone, records
+    small = INSTRUCTIONS // 4 + desk
+    prompt = (
+        asked * (INSTRUCTIONS + desk + EPISODES * episode)
+        + 2 * moves * (INSTRUCTIONS // 2 + desk + TOLD * episode)
+        + compared * (small + 2 * episode)
+        + alone * (small + SHOWN * episode)
     )
+    completion = REVIEW + (asked - 1) * PLAYS + 2 * moves * MOVE + (compared + alone) * COMPARED
+    return Judging(asked + 2 * moves + compared + alone, prompt, completion)

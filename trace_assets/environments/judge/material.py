@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trace_assets.diagnosis.llm.transcript import estimate_tokens
@@ -110,6 +110,28 @@ def material_of(subject: Subject) -> Material:
             break
     tools = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in probe.tools())
     return Material(spec.name, spec.description, policy, tools, tuple(episodes))
+
+
+def other_material(subject: Subject, material: Material) -> Material | None:
+    """Return the same environment with episodes that are not shown otherwise, as the seeds come.
+
+    Args:
+        subject: The environment.
+        material: What is shown otherwise.
+
+    Returns:
+        None where fewer than `FEWEST` seeds are left.
+    """
+    shown = {one.seed for one in material.episodes}
+    left = [seed for seed in subject.seeds if seed not in shown]
+    left = left[: len(material.episodes)]
+    if len(left) < FEWEST:
+        return None
+    with_system = not material.policy
+    episodes = [
+        _episode(subject.probe, seed, n, with_system=with_system) for n, seed in enumerate(left, start=1)
+    ]
+    return replace(material, episodes=tuple(episodes))
 
 
 def chosen(probe: Probe, seeds: Sequence[int]) -> Iterator[int]:

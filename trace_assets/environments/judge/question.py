@@ -15,7 +15,19 @@ from trace_assets.diagnosis.llm.reading import numbers_in
 from trace_assets.diagnosis.llm.request import A, Answer, Question
 from trace_assets.environments.audit.scripted_rollouts import Action
 
-JudgeKind = Literal["review", "lacking", "reworded", "compare", "play"]
+JudgeKind = Literal[
+    "review",
+    "lacking",
+    "reworded",
+    "partly",
+    "accused",
+    "elsewhere",
+    "shortfall",
+    "differing",
+    "compare",
+    "alone",
+    "play",
+]
 Said = Literal["yes", "no", "cannot_tell"]
 
 

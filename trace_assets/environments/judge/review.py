@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trace_assets.diagnosis.llm.reading import id_of
 from trace_assets.diagnosis.llm.request import Answer
-from trace_assets.environments.audit.check import AuditCheck, Finding, Judge, Subject
+from trace_assets.environments.audit.check import AuditCheck, Finding, Judge, NotJudged, Subject
 from trace_assets.environments.judge.asking import (
     MOST_DISPUTES,
     about_episodes,
@@ -14,6 +14,7 @@ from trace_assets.environments.judge.asking import (
     by_model,
     is_paid,
     played,
+    right_alone,
     right_beside,
     shown_of,
 )
@@ -35,6 +36,10 @@ from trace_assets.environments.judge.question import (
 
 GENERAL = ("capability", "lack_unpaid", "untold", "rights_paid")
 """Questions about the environment as a whole."""
+MIN_UNCLEAR = 0.25
+"""Share of episodes in which a reviewer cannot tell whether the oracle is right: then that is looked into."""
+UNCLEAR = 2
+"""And how many there must be at the least."""
 MIN_AGREEMENT = 0.95
 """Share of seeds on which a sign must go with one decision before it gives that away."""
 MIN_EXPLAINED = 0.75
@@ -128,13 +133,15 @@ def oracle_right(subject: Subject, judge: Judge) -> Finding:
     """A reviewer finds that the oracle does what the policy says, in each of some episodes.
 
     A `no` counts where the reviewer's own solution goes unpaid in the sandbox and, compared by a model that
-    is not told which is which, is right; where none can be played, its quotes alone count.
+    is not told which is which, is right; where none can be played, its quotes alone count. Where it cannot
+    tell in a quarter of them, and a model that sees the oracle's solution alone cannot confirm it either,
+    agents cannot know what is right.
     """
     items = _reviewed(subject, judge)
     episodes = shown_of(subject).episodes
     own = [items[f"E{one.number}"] for one in episodes]
     accused = [(one, item) for one, item in zip(episodes, own, strict=True) if item.answer == "no"]
-    open_ones, dropped = [one for one in own if one.answer == "cannot_tell"], list[str]()
+    dropped, disputed = list[str](), ""
     bound = "no episode in which the oracle breaks the policy"
     for episode, item in accused[:MOST_DISPUTES]:
         words = f"seed {episode.seed}: {accusation(item)}"
@@ -145,15 +152,31 @@ def oracle_right(subject: Subject, judge: Judge) -> Finding:
         if is_paid(other, episode.best):
             dropped.append(f"seed {episode.seed}: what the reviewer takes to be right is paid as well")
             continue
-        right, oracle, why_so = right_beside(subject, judge, episode, other)
-        if right:
-            also = " as well" if oracle else ""
-            paid = f"the right solution is paid {other.reward:.3g}{also}: {why_so}"
+        try:
+            verdict = right_beside(subject, judge, episode, other)
+        except NotJudged as error:
+            disputed = disputed or f"{words}: {error}"
+            continue
+        if verdict.right:
+            also = " as well" if verdict.oracle else ""
+            paid = f"the right solution is paid {other.reward:.3g}{also}: {verdict.why}"
             return Finding("fail", f"{words}; compared blindly, {paid}", other.reward, len(own), bound)
         dropped.append(f"seed {episode.seed}: compared blindly, the reviewer's solution is wrong")
-    if len(open_ones) * 2 > len(own):
-        return Finding("skip", f"the model cannot tell in {len(open_ones)} of {len(own)} episodes")
-    kept = len(own) - len(open_ones)
+    if disputed:
+        return Finding("skip", f"an accusation stays open, {disputed}", None, len(own), bound)
+    unclear = [one for one, item in zip(episodes, own, strict=True) if item.answer == "cannot_tell"]
+    if len(unclear) >= max(UNCLEAR, MIN_UNCLEAR * len(own)):
+        doubts = [
+            (one, said)
+            for one in unclear[:MOST_DISPUTES]
+            if (said := right_alone(subject, judge, one.best)).right != "yes"
+        ]
+        if len(doubts) >= UNCLEAR:
+            one, said = doubts[0]
+            words = f"what is right cannot be told in {len(unclear)} of {len(own)} episodes, such as on seed"
+            return Finding("fail", f"{words} {one.seed}: {said.why}", None, len(own), bound)
+        dropped.append(f"what one answer could not tell in {len(unclear)} episodes another one could")
+    kept = len(own) - len(accused)
     return Finding("pass", "; ".join(dropped) or f"{kept} of {len(own)} right", 0.0, len(own), bound)
 
 

@@ -199,12 +199,12 @@ def reworded(subject: Subject, judge: Judge) -> Finding:
             paid += 1
         elif not wrong and refused + len(open_ones) < MOST_DISPUTES:
             try:
-                right, _, why = right_beside(subject, judge, episode, other)
+                verdict = right_beside(subject, judge, episode, other)
             except NotJudged as error:
                 open_ones.append(str(error))
                 continue
-            refused += not right
-            wrong = _unpaid(episode, other, why) if right else ""
+            refused += not verdict.right
+            wrong = _unpaid(episode, other, verdict.why) if verdict.right else ""
     low, high = wilson(paid, n)
     bound = "every solution that is right is paid"
     words = f"{paid} of {n} paid"
