@@ -14,11 +14,11 @@ from tests.environments.writers.recorded_server import RecordedServer, Said
 from trace_assets.assets.environment_audit import _judged
 from trace_assets.diagnosis.llm.budget import read_calls
 from trace_assets.environments.audit.check import NotJudged
-from trace_assets.environments.judge.asking import shown_of
+from trace_assets.environments.judge.asking import NO_VERDICT, shown_of
 from trace_assets.environments.judge.question import JudgeQuestion
 from trace_assets.environments.judge.review import Review, review_question
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.records import LedgerEntry
+from trace_assets.records import EnvironmentCheck, LedgerEntry
 from trace_assets.resources.analysts import JudgeDesk, open_judge
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
@@ -33,6 +33,18 @@ def desk(home: Path, url: str = "", **settings: Any) -> JudgeDesk:
     found = open_judge(study, "cap", "environment_audit")
     assert found is not None
     return found
+
+
+def row(status: Any, evidence: str, check: str = "trace.judge.oracle") -> EnvironmentCheck:
+    return EnvironmentCheck(
+        environment_id="e",
+        capability_id="cap",
+        check_id=check,
+        level="judged",
+        status=status,
+        severity="error",
+        evidence=evidence,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +66,7 @@ def test_an_answer_is_paid_once_booked_and_remembered(
     assert again.figures["judge_remembered_answers"] == 1 and again.figures["judge_cost_usd"] == 0
     booked = [row for row in first.study.store.read(LedgerEntry) if row.kind == "model_calls"]
     assert [(row.stage, row.asset, row.quantity) for row in booked] == [("synthesis", "environment_audit", 1)]
-    check = _judged(first)
+    check = _judged(first, [])
     assert check.passed and "answered all" in check.detail
 
 
@@ -74,8 +86,10 @@ def test_what_is_no_answer_is_told_as_one_and_not_remembered(
         asked = desk(tmp_path, server.url, **{"writer.repairs": 2})
         with pytest.raises(NotJudged, match=why):
             asked.ask(question)
-    check = _judged(asked)
+    told = row("skip", f"{NO_VERDICT}: it could not run: {why}")
+    check = _judged(asked, [told])
     assert check.passed is False and check.severity == "warning" and why in check.detail
+    assert "1 questions stayed open" in check.detail
     with RecordedServer([GOOD]) as server:
         assert len(desk(tmp_path, server.url).ask(question).items) == 12
 
@@ -88,7 +102,7 @@ def test_nothing_is_sent_that_might_exceed_the_cap(question: JudgeQuestion[Revie
             asked.ask(question)
         assert server.given == 0
     assert read_calls(asked.study.home.answers) == []
-    assert "environment_audit" in _judged(asked).detail
+    assert "environment_audit" in _judged(asked, []).detail
 
 
 def test_a_server_that_cannot_be_used_stops_the_audit(
@@ -117,8 +131,20 @@ def test_recorded_answers_are_replayed_without_a_server_and_a_changed_question_i
         desk(tmp_path / "b", **file).ask(other)
 
 
+def test_what_was_answered_and_gave_no_verdict_warns_and_a_skip_for_another_reason_does_not(
+    tmp_path: Path,
+) -> None:
+    desk_of = desk(tmp_path, "http://127.0.0.1:9/v1")
+    disputed = row("skip", f"{NO_VERDICT}: it could not run: the model said three things")
+    rows = [disputed, row("fail", f"{NO_VERDICT}: cap", "trace.judge.untold")]
+    check = _judged(desk_of, [*rows, row("skip", "the model was not asked", "trace.judge.lacking")])
+    assert check.passed is False and "trace.judge.oracle: no verdict" in check.detail
+    assert "trace.judge.untold" in check.detail and "trace.judge.lacking" not in check.detail
+    assert _judged(desk_of, [row("skip", "the model was not asked"), row("pass", "")]).passed
+
+
 def test_without_a_setting_there_is_no_judge(tmp_path: Path) -> None:
     study = Study(Home.open(tmp_path), load_settings(None, []))
     assert open_judge(study, "cap", "environment_audit") is None
-    check = _judged(None)
+    check = _judged(None, [])
     assert check.passed is None and "synthesis.judge" in check.detail

@@ -21,7 +21,7 @@ from tests.environments.judge.scripted import (
 from trace_assets.diagnosis.llm.request import Question
 from trace_assets.environments.audit.battery import CHECKS, _run
 from trace_assets.environments.audit.check import Finding, NotJudged
-from trace_assets.environments.judge.asking import shown_of
+from trace_assets.environments.judge.asking import NO_VERDICT, shown_of
 from trace_assets.environments.judge.material import decision
 
 JUDGED = [check.check_id for check in CHECKS if check.level == "judged"]
@@ -67,12 +67,37 @@ def test_what_is_called_right_and_paid_as_well_is_no_evidence() -> None:
     assert found.status == "pass" and "paid as well" in found.evidence
 
 
-def test_two_comparisons_that_contradict_each_other_are_no_pass() -> None:
+def disputing(alone: str) -> Callable[[Question[Any]], Any]:
+    """Accuse, contradict that in the other order, and say something of the accuser's solution alone."""
+
     def answer(question: Question[Any]) -> Any:
+        if question.kind == "alone":
+            assert '"amount": "11.44"' in question.user and '"amount": "11.43"' not in question.user
+            return {"why": "so it is", "right": alone, "policy": HALF_UP}
         return compared("yes", "no") if question.kind == "compare" else of_fee(question, "yes", "no")
 
-    found = ran(FEE, "oracle", answer)
-    assert found.status == "skip" and "it could not run" in found.evidence
+    return answer
+
+
+@pytest.mark.parametrize(("alone", "status"), [("yes", "fail"), ("no", "pass"), ("cannot_tell", "skip")])
+def test_of_two_comparisons_that_contradict_each_other_a_third_look_decides(alone: str, status: str) -> None:
+    found = ran(FEE, "oracle", disputing(alone))
+    assert found.status == status
+    if status == "skip":
+        assert found.evidence.startswith(f"{NO_VERDICT}: an accusation stays open")
+        assert "said three things" in found.evidence and HALF_UP in found.evidence
+
+
+def test_no_verdict_rejects_where_the_settings_say_so() -> None:
+    subject = subject_of(FEE, ScriptedJudge(disputing("cannot_tell")))
+    subject.section = subject.section.model_copy(update={"no_verdict": "reject"})
+    found = findings(subject, ["trace.judge.oracle"])["trace.judge.oracle"]
+    assert found.status == "fail" and found.evidence.startswith(NO_VERDICT)
+
+
+def test_what_a_model_cannot_tell_twice_is_no_verdict() -> None:
+    found = ran(FEE, "oracle", lambda q: of_fee(q, "cannot_tell", "yes"))
+    assert found.status == "skip" and "cannot tell whether a solution is right" in found.evidence
 
 
 def test_where_nothing_can_be_played_the_quotes_alone_count() -> None:
@@ -132,8 +157,24 @@ def test_cannot_tell_is_no_pass() -> None:
     unsure = {"answer": "cannot_tell", "why": "nothing shows it"}
     found = ran(FEE, "untold", lambda _: review(8, untold=unsure))
     assert found.status == "skip" and "cannot tell" in found.evidence
-    most = {f"E{n}": unsure for n in range(1, 6)}
-    assert ran(FEE, "oracle", lambda _: review(8, **most)).status == "skip"
+    found = ran(FEE, "oracle", lambda _: review(8, E1=unsure, E2=unsure))
+    assert found.status == "skip" and found.evidence.startswith(NO_VERDICT)
+
+
+@pytest.mark.parametrize(("second", "status"), [("cannot_tell", "fail"), ("no", "fail"), ("yes", "pass")])
+def test_where_nobody_can_tell_what_is_right_agents_cannot_either(second: str, status: str) -> None:
+    unsure = {"answer": "cannot_tell", "why": "nothing shows it"}
+
+    def answer(question: Question[Any]) -> Any:
+        if question.kind == "alone":
+            return {"why": "the price list is shown nowhere", "right": second, "policy": ""}
+        return review(8, E2=unsure, E5=unsure)
+
+    found = ran("courier_price", "oracle", answer)
+    assert found.status == status
+    assert ("cannot be told in 2 of 8 episodes" in found.evidence) == (status == "fail")
+    once = ran("courier_price", "oracle", lambda _: review(8, E2=unsure))
+    assert once.status == "pass", "one of eight is no pattern"
 
 
 def lacking_as(name: str, kind: str, act: Callable[[Any], list[dict[str, Any]]]) -> Finding:
@@ -265,14 +306,15 @@ def test_no_check_passes_without_a_model_an_answer_or_a_purpose(check: str) -> N
     def none(_: Question[Any]) -> Any:
         raise NotJudged("the cap on spending was reached")
 
-    assert len(JUDGED) == 6
-    without = findings(subject_of(FEE), [check])[check]
+    assert len(JUDGED) == 8
+    name = "retail_cheapest_variant"  # of which every check has something to ask
+    without = findings(subject_of(name), [check])[check]
     assert without.status == "skip" and "synthesis.judge" in without.evidence
-    silent = findings(subject_of(FEE, ScriptedJudge(none)), [check])[check]
-    assert silent.status == "skip" and silent.evidence.startswith("it could not run: the cap")
-    odd = findings(subject_of(FEE, ScriptedJudge(lambda _: "I would rather not.")), [check])[check]
-    assert odd.status == "skip" and "it could not run" in odd.evidence
-    aimless = subject_of(FEE, ScriptedJudge(none))
+    silent = findings(subject_of(name, ScriptedJudge(none)), [check])[check]
+    assert silent.status == "skip" and silent.evidence.startswith(f"{NO_VERDICT}: it could not run: the cap")
+    odd = findings(subject_of(name, ScriptedJudge(lambda _: "I would rather not.")), [check])[check]
+    assert odd.status == "skip" and odd.evidence.startswith(f"{NO_VERDICT}: it could not run")
+    aimless = subject_of(name, ScriptedJudge(none))
     aimless.purpose = None
     assert findings(aimless, [check])[check].status == "skip"
 
