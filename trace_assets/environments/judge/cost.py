@@ -8,7 +8,6 @@ from trace_assets.environments.judge.agents import MOVES, TOLD
 from trace_assets.environments.judge.asking import MOST_DISPUTES
 from trace_assets.environments.judge.material import EPISODE_TOKENS, EPISODES
 from trace_assets.environments.judge.partial import SHOWN, WAYS
-from trace_assets.environments.judge.review import GENERAL
 
 INSTRUCTIONS = 1_200
 """Prompt tokens of one question beside policy, tools and episodes."""
@@ -22,8 +21,6 @@ COMPARING = 3
 """Checks that have solutions compared: each in both orders, and once alone where the two differ."""
 WRITTEN = 3
 """Questions that have solutions of all episodes written down."""
-SUSPECTED = len(GENERAL) - 1
-"""Accusations that a review can make beyond its episodes, each of which may be written down too."""
 REPAIR = 1_100
 """Prompt tokens by which a request grows that is made again: the answer, and what is wrong with it."""
 
@@ -63,17 +60,16 @@ def judging(desk: int, repairs: int = 0) -> tuple[Judging, Judging]:
         repairs: How often an unusable answer is sent back at the most.
 
     >>> [one.calls for one in judging(1000)], [one.calls for one in judging(1000, 1)]
-    ([10, 64], [10, 128])
+    ([10, 57], [10, 114])
     """
     most = _judging(desk, EPISODE_TOKENS // EPISODES, MOVES, disputed=True)
     return _judging(desk, EPISODE, FEWEST_MOVES, disputed=False), most.repaired(repairs)
 
 
 def _judging(desk: int, episode: int, moves: int, *, disputed: bool) -> Judging:
-    # The review, what is written down, what its accusations speak of, and each way in other episodes.
-    asked = 1 + WRITTEN + disputed * (1 + WAYS + SUSPECTED)
+    asked = 1 + WRITTEN + WAYS * disputed  # the review, what is written down, and each way in other episodes
     compared = 3 * MOST_DISPUTES * COMPARING if disputed else 0
-    alone = (WAYS + SUSPECTED + MOST_DISPUTES + 1) * disputed  # ways judged, oracles seen alone, records
+    alone = (WAYS + MOST_DISPUTES + 1) * disputed  # ways judged, oracles seen alone, records
     small = INSTRUCTIONS // 4 + desk
     prompt = (
         asked * (INSTRUCTIONS + desk + EPISODES * episode)

@@ -44,6 +44,8 @@ WAYS = 3
 """Ways of having only a part of the capability."""
 LEAST_PLAYED = 0.75
 """Share of the episodes in which a way must be playable before it says anything."""
+MOST_OTHER = 0.5
+"""Share of episodes with the oracle's own deeds above which a way is one of many rules that lead to these."""
 SHOWN = 4
 """Episodes of a way that is paid which whoever judges it is shown."""
 
@@ -99,17 +101,6 @@ def partly_question(material: Material, looks: Sequence[tuple[int, str]], model:
     return _ways_question("partly", material, WAYS, model, looks=looks)
 
 
-def accused_question(material: Material, suspicions: Sequence[str], model: str) -> JudgeQuestion[Ways]:
-    """Return the question for the agents that a reviewer's accusations speak of.
-
-    Args:
-        material: Of the environment.
-        suspicions: The accusations, in the reviewer's words.
-        model: Who is asked.
-    """
-    return _ways_question("accused", material, len(suspicions), model, suspicions=suspicions)
-
-
 def elsewhere_question(material: Material, way: str, model: str) -> JudgeQuestion[Ways]:
     """Return the question what a way of behaving leads to in other episodes.
 
@@ -122,7 +113,7 @@ def elsewhere_question(material: Material, way: str, model: str) -> JudgeQuestio
 
 
 def _ways_question(
-    kind: Literal["partly", "accused", "elsewhere"],
+    kind: Literal["partly", "elsewhere"],
     material: Material,
     ways: int,
     model: str,
@@ -165,13 +156,15 @@ def _ways_question(
 def partly(subject: Subject, judge: Judge) -> Finding:
     """Agents with a part of the capability, or the look of it, as a model writes them, are not always paid.
 
-    The ways are the model's, and those that a reviewer's accusations speak of. One that is paid in every
-    episode counts where the model, shown that way and what it does and not what is paid, says that it falls
-    short of the capability, and quotes of what; and where it is paid in other episodes too. Other words for
-    the same deeds and facts never count.
+    A way that is paid in every episode counts where the model, shown that way and what it does and not what
+    is paid, says that it falls short of the capability, and quotes of what. Other words for the same deeds
+    and facts never count. A rule that leads to the oracle's own deeds is easily made up once these were seen,
+    and most environments have one: it counts only where a reviewer, unasked, accuses the environment of
+    paying such agents, and where it is paid in other episodes too.
     """
     material = shown_of(subject)
     bound, said, open_ones, most, tried = "no such way is paid in every episode", list[str](), [], 0.0, 0
+    accused = bool(claims_against(subject, judge, "capability", "lack_unpaid", "untold"))
     for way in _ways(subject, judge):
         games = _games(subject, material, way)
         if not _mostly_played(games, material):
@@ -181,13 +174,17 @@ def partly(subject: Subject, judge: Judge) -> Finding:
         most = max(most, share)
         if share < 1 or _in_words_alone(games):
             continue
+        like = _like_the_oracle(games)
+        if like and not accused:
+            said.append(f"a rule that leads to the oracle's own deeds: {way.way}")
+            continue
         try:
-            verdict = _tried(subject, judge, way, games)
+            verdict = _tried(subject, judge, way, games, elsewhere_too=like)
         except NotJudged as error:
             open_ones.append(f"{way.way}: {error}")
             continue
         if verdict.against:
-            return Finding("fail", f"{verdict.why}: {way.way}", 1.0, len(games), bound)
+            return Finding("fail", f"{verdict.why}: {way.way}", 1.0, verdict.n, bound)
         said.append(f"{verdict.why}: {way.way}")
     if open_ones:
         return Finding("skip", f"a way that is paid in every episode stays open, {open_ones[0]}", bound=bound)
@@ -201,9 +198,17 @@ def partly(subject: Subject, judge: Judge) -> Finding:
 class _Trial:
     against: bool
     why: str
+    n: int = 0
 
 
-def _tried(subject: Subject, judge: Judge, way: Way, games: Sequence[tuple[Episode, Played]]) -> _Trial:
+def _tried(
+    subject: Subject,
+    judge: Judge,
+    way: Way,
+    games: Sequence[tuple[Episode, Played]],
+    *,
+    elsewhere_too: bool,
+) -> _Trial:
     """Return whether a way that is paid in every episode that was shown speaks against the environment.
 
     Raises:
@@ -219,17 +224,19 @@ def _tried(subject: Subject, judge: Judge, way: Way, games: Sequence[tuple[Episo
         raise NotJudged("the model cannot tell whether that is the capability")
     if not quoted(found.quote, f"{material.name}\n{material.description}"):
         return _Trial(False, "paid, and a lack of something else")
-    others = elsewhere(subject)
-    if others is None:
-        raise NotJudged("there are no other episodes to try it in")
-    plays = asked(subject, judge, elsewhere_question(others, way.way, judge.model)).ways[0]
-    again = _games(subject, others, plays)
-    if not _mostly_played(again, others):
-        raise NotJudged("it could not be played in other episodes")
-    if _paid_share(again) < 1:
-        return _Trial(False, f"paid, but elsewhere in {_paid_share(again):.0%} alone")
-    n = len(games) + len(again)
-    return _Trial(True, f'paid in all of {n} episodes ({found.why} Asked for: "{found.quote}")')
+    n = len(games)
+    if elsewhere_too:
+        others = elsewhere(subject)
+        if others is None:
+            raise NotJudged("there are no other episodes to try it in")
+        plays = asked(subject, judge, elsewhere_question(others, way.way, judge.model)).ways[0]
+        again = _games(subject, others, plays)
+        if not _mostly_played(again, others):
+            raise NotJudged("it could not be played in other episodes")
+        if _paid_share(again) < 1:
+            return _Trial(False, f"paid, but elsewhere in {_paid_share(again):.0%} alone")
+        n += len(again)
+    return _Trial(True, f'paid in all of {n} episodes ({found.why} Asked for: "{found.quote}")', n)
 
 
 def _mostly_played(games: Sequence[object], material: Material) -> bool:
@@ -238,6 +245,14 @@ def _mostly_played(games: Sequence[object], material: Material) -> bool:
 
 def _paid_share(games: Sequence[tuple[Episode, Played]]) -> float:
     return sum(is_paid(game, one.best) for one, game in games) / len(games)
+
+
+def _like_the_oracle(games: Sequence[tuple[Episode, Played]]) -> bool:
+    """Tell whether an agent does what the oracle does, word by word or in deeds, in most episodes."""
+    same = sum(
+        calls_of(game) == calls_of(one.best) and _facts(one.best) <= _facts(game) for one, game in games
+    )
+    return same > len(games) * MOST_OTHER
 
 
 def _in_words_alone(games: Sequence[tuple[Episode, Played]]) -> bool:
@@ -264,12 +279,7 @@ def _ways(subject: Subject, judge: Judge) -> list[Way]:
     others = [one.best for one in material.episodes]
     looks = [(one.number, further_looks(subject.probe, one.best, others)) for one in material.episodes]
     shown = [(number, "\n".join(map(shown_look, more))) for number, more in looks if more]
-    ways = list(asked(subject, judge, partly_question(material, shown, judge.model)).ways)
-    names = ("capability", "lack_unpaid", "untold")
-    suspicions = [item.why for item in claims_against(subject, judge, *names)]
-    if suspicions:
-        ways += asked(subject, judge, accused_question(material, suspicions, judge.model)).ways
-    return ways
+    return asked(subject, judge, partly_question(material, shown, judge.model)).ways
 
 
 def _games(subject: Subject, material: Material, way: Way) -> list[tuple[Episode, Played]]:

@@ -20,7 +20,6 @@ JudgeKind = Literal[
     "lacking",
     "reworded",
     "partly",
-    "accused",
     "elsewhere",
     "shortfall",
     "differing",
