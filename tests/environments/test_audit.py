@@ -16,7 +16,9 @@ from tests.audit_fixtures.runner import (
     failed,
     record,
 )
-from trace_assets.environments.audit.battery import CHECKS, audit, verdict_of
+from tests.environments.judge.scripted import subject_of
+from trace_assets.environments.audit.battery import CHECKS, _run, audit, verdict_of
+from trace_assets.environments.audit.check import Finding
 from trace_assets.environments.audit.severity import RULES, load_rules
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.errors import InputError, Unavailable
@@ -168,3 +170,24 @@ def test_an_unusable_policy_is_refused_by_name(tmp_path: Path, text: str, words:
     path.write_text(text)
     with pytest.raises(InputError, match=words):
         load_rules(path)
+
+
+def test_the_base_policy_is_opened_once_and_only_where_nothing_else_rejects() -> None:
+    opened: list[str] = []
+
+    def late() -> None:
+        opened.append("opened")
+
+    subject = subject_of("bank_fee_refund")
+    subject.late_policy = late
+    passed = {check.check_id: Finding("pass") for check in CHECKS}
+    statistical = [check for check in CHECKS if check.level == "statistical"]
+    assert len(statistical) == 3
+    for check in statistical:
+        found = _run(check, subject, {**passed, "trace.told.results": Finding("fail")})
+        assert found.status == "skip" and "was not rolled out: trace.told.results failed" in found.evidence
+    assert not opened
+    for check in statistical:
+        found = _run(check, subject, {**passed, "trace.latency": Finding("fail")})  # which is a warning
+        assert found.status == "skip" and "no base policy" in found.evidence
+    assert opened == ["opened"]

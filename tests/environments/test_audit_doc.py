@@ -35,6 +35,7 @@ JUDGED_AS = {
     "3": "dc3c51ec2e5c673c",
     "4": "0d306250b43fe866",
     "5": "1634408d77004b8f",
+    "6": "e0f13dbce8d358b2",
 }
 """Version of the severity policy to the hash of what it says."""
 

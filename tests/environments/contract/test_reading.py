@@ -138,12 +138,18 @@ def test_order_does_not_show(runs: list[Trajectory], shop: TargetContract) -> No
     assert TargetContract.model_validate_json(shop.model_dump_json()) == shop
 
 
-def test_the_system_message_is_the_policy_where_all_have_the_same(runs: list[Trajectory]) -> None:
-    system = Message(role="system", content="Never shout.")
-    told = [run.model_copy(update={"messages": (system, *run.messages)}) for run in runs]
-    assert contract_of("shop", [READ], "", told).policy == "Never shout."
-    told[3] = runs[3]
-    assert contract_of("shop", [READ], "", told).policy == ""
+def test_what_the_system_messages_say_alike_is_the_policy(runs: list[Trajectory]) -> None:
+    def told(words: str, run: Trajectory) -> Trajectory:
+        return run.model_copy(update={"messages": (Message(role="system", content=words), *run.messages)})
+
+    alike = [told("Never shout.", run) for run in runs]
+    assert contract_of("shop", [READ], "", alike).policy == "Never shout."
+    dated = [told(f"Never shout.\nToday is day {n}.", run) for n, run in enumerate(runs)]
+    assert contract_of("shop", [READ], "", dated).policy == "Never shout."
+    assert contract_of("shop", [READ], "", [*alike[:3], runs[3], *alike[4:]]).policy == "Never shout."
+    apart = [told(f"Rule {n}.", run) for n, run in enumerate(runs)]
+    assert contract_of("shop", [READ], "", apart).policy == ""
+    assert contract_of("shop", [READ], "Be brief.", alike).policy == "Be brief."
 
 
 def test_the_sample_holds_no_identifier_and_is_bounded(

@@ -1,51 +1,109 @@
-"""A recorded model on environments by an author who had not seen the checks: what it rejects, and what not.
+"""A recorded model on environments whose faults no check foresaw: what it rejects, and what not.
 
-Of sixteen that no other check sees it rejects all but two, and none of eighteen sound ones.
+Of eighteen of the first set that no other check sees it rejects all, and none of eighteen sound ones. The
+checks `partly` and `coherent`, and what becomes of a reviewer's doubts, were made after two of them had been
+missed; those of the second set were first tried without these.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.audit_fixtures.purpose.here import findings
-from tests.audit_fixtures.unforeseen.runner import unforeseen
-from tests.environments.judge.scripted import subject_of
-from tests.environments.test_unforeseen import NOT_SEEN
+from tests.audit_fixtures.unforeseen.runner import Unforeseen, second_set, unforeseen
+from tests.environments.test_unforeseen import NOT_SEEN, SEEN_OF_THE_SECOND
+from trace_assets.environments.audit.check import Finding
+from trace_assets.errors import Unavailable
 from trace_assets.resources.analysts import open_judge
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study
 
-RECORDING = Path(__file__).parent / "recordings" / "unforeseen.jsonl"
-ASKED = [f"trace.judge.{name}" for name in ("oracle", "untold", "lacking", "reworded")]
-"""What was recorded; agents that are told take one request a move."""
-STILL_NOT_SEEN = {("broken", "hotel_right_booking"), ("broken", "retail_cheapest_variant")}
-QUICK = {("broken", "bank_fee_refund"), ("mispaired", "retail_all_pages"), ("sound", "airline_cancel_rule")}
-SHOWN = [one for one in unforeseen() if one.kind == "sound" or (one.kind, one.name) in NOT_SEEN]
+FOLDER = Path(__file__).parent / "recordings"
+ASKED = ("oracle", "untold", "lacking", "reworded", "partly", "coherent")
+AT_FIRST = ASKED[:4]
+"""The checks that there were when the second set was first tried."""
+FIRST = [one for one in unforeseen() if one.kind == "sound" or (one.kind, one.name) in NOT_SEEN]
+SECOND = [one for one in second_set() if one.name not in SEEN_OF_THE_SECOND]
+SEEN_AT_FIRST = {"gym_hold_firm", "pharmacy_all_medicines"}
+NOT_ASKED_TO_THE_END = "rental_deposit_yes"
+"""One of its ways was never judged: there were no more questions to ask."""
+QUICK = {
+    *("bank_fee_refund", "hotel_right_booking", "retail_cheapest_variant", "airline_cancel_rule"),
+    *("town_deadline", "vet_all_medicines"),
+}
+TOLD = {
+    ("sound", "airline_cancel_rule"): set[str](),
+    ("sound", "hotel_refund_rounding"): set[str](),
+    ("sound", "retail_consent"): set[str](),
+    ("broken", "bank_fee_refund"): {"told_with"},
+    ("broken", "hotel_right_booking"): set[str](),
+    ("mispaired", "retail_all_pages"): {"told_without"},
+}
+"""Environments that a recorded model played as told, and the checks that reject them."""
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
+def judged(one: Unforeseen, file: str, checks: tuple[str, ...], home: Path) -> dict[str, Finding]:
+    given = ["synthesis.judge=strong-general-model", f"writer.recording={FOLDER / file}"]
+    judge = open_judge(Study(Home.open(home), load_settings(None, given)), "cap", "environment_audit")
+    found = findings(one.subject(judge), [f"trace.judge.{name}" for name in checks])
+    return {name.rpartition(".")[2]: finding for name, finding in found.items()}
+
+
+def against(found: dict[str, Finding]) -> dict[str, str]:
+    return {name: one.evidence for name, one in found.items() if one.status == "fail"}
+
+
+def each(ones: list[Unforeseen]) -> list[Any]:
+    return [
         pytest.param(
-            one.kind,
-            one.name,
+            one,
             id=f"{one.kind}: {one.name}",
-            marks=[] if (one.kind, one.name) in QUICK else [pytest.mark.slow],
+            marks=[] if one.name in QUICK and one.kind != "mispaired" else [pytest.mark.slow],
         )
-        for one in SHOWN
-    ],
-)
-def test_the_recorded_judge_rejects_what_no_other_check_sees(kind: str, name: str, tmp_path: Path) -> None:
-    given = ["synthesis.judge=strong-general-model", f"writer.recording={RECORDING}"]
-    judge = open_judge(Study(Home.open(tmp_path), load_settings(None, given)), "cap", "environment_audit")
-    found = findings(subject_of(name, judge, kind), ASKED)
-    failed = {check: one.evidence for check, one in found.items() if one.status == "fail"}
-    wanted = (kind != "sound") != ((kind, name) in STILL_NOT_SEEN)
-    assert bool(failed) == wanted, failed
+        for one in ones
+    ]
+
+
+@pytest.mark.parametrize("one", each(FIRST))
+def test_the_recorded_judge_rejects_what_no_other_check_sees(one: Unforeseen, tmp_path: Path) -> None:
+    found = judged(one, "unforeseen.jsonl", ASKED, tmp_path)
+    assert bool(against(found)) == (one.kind != "sound"), found
+    assert one.kind != "sound" or all(row.status == "pass" for row in found.values()), found
+
+
+@pytest.mark.parametrize("one", each([one for one in SECOND if one.name != NOT_ASKED_TO_THE_END]))
+def test_and_of_the_second_set(one: Unforeseen, tmp_path: Path) -> None:
+    found = judged(one, "second.jsonl", ASKED, tmp_path)
+    assert bool(against(found)) == (one.kind != "sound"), found
+
+
+@pytest.mark.parametrize("one", each(SECOND))
+def test_at_first_sight_it_saw_two_of_the_second_set(one: Unforeseen, tmp_path: Path) -> None:
+    found = judged(one, "second.jsonl", AT_FIRST, tmp_path)
+    seen_by_a_later_rule = (
+        one.name == "courier_price"
+    )  # what cannot be told twice: it had passed with four doubts
+    assert bool(against(found)) == (one.name in SEEN_AT_FIRST or seen_by_a_later_rule), found
+
+
+def test_one_was_not_asked_to_the_end_and_that_is_said(tmp_path: Path) -> None:
+    one = next(one for one in SECOND if one.name == NOT_ASKED_TO_THE_END)
+    with pytest.raises(Unavailable, match=r"1 prompts \(shortfall\) are not recorded"):
+        judged(one, "second.jsonl", ASKED, tmp_path)
+
+
+@pytest.mark.parametrize("one", each([one for one in FIRST if (one.kind, one.name) in TOLD]))
+def test_a_recorded_model_plays_as_it_is_told(one: Unforeseen, tmp_path: Path) -> None:
+    found = judged(one, "told.jsonl", ("told_with",), tmp_path / "with")
+    found |= judged(one, "told.jsonl", ("told_without",), tmp_path / "without")
+    assert set(against(found)) == TOLD[one.kind, one.name], found
+    assert all(row.status in ("pass", "fail") and row.n == 6 for row in found.values()), found
 
 
 def test_there_are_as_many_sound_ones_as_others() -> None:
-    assert len(SHOWN) == 36 and sum(one.kind == "sound" for one in SHOWN) == 18
+    assert len(FIRST) == 36 and sum(one.kind == "sound" for one in FIRST) == 18
+    assert len(SECOND) == 11 and sum(one.kind == "sound" for one in SECOND) == 4

@@ -98,7 +98,9 @@ def whole_reply() -> str:
 def quick_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     """An audit that reads instead of playing, for tests of what happens around it."""
 
-    def audit(environment: Environment, *_: Any, **__: Any) -> list[EnvironmentCheck]:
+    def audit(
+        environment: Environment, *_: Any, late_policy: Any = None, **__: Any
+    ) -> list[EnvironmentCheck]:
         rows = []
         for name in ("semantic.oracle_max", "semantic.floor_gap"):
             failed = name == "semantic.oracle_max" and "_whole(" in environment.source
@@ -113,6 +115,8 @@ def quick_audit(monkeypatch: pytest.MonkeyPatch) -> None:
                     evidence="seed 2000000 earns 0.2" if failed else "",
                 )
             )
+        if late_policy is not None and all(row.status == "pass" for row in rows):
+            late_policy()
         return rows
 
     monkeypatch.setattr(environment, "audit", audit)

@@ -140,9 +140,12 @@ def test_the_forecast_says_what_judging_costs_whoever_writes(run: Run) -> None:
     judged = ["--set", "synthesis.judge=m", *PRICES]
     done = run("forecast", *judged)
     assert done.exit_code == 0, done.output
-    assert f"{NAME}, judged once: 9 requests" in done.output
-    assert f"{NAME}, judged, at the most: 37 requests" in done.output
+    assert f"{NAME}, judged once: 10 requests" in done.output
+    assert f"{NAME}, judged, at the most: {57 * 5} requests" in done.output, "four repairs of each answer"
     once, most = json.loads(run("forecast", *judged, "--json").output)["environments"]
     assert 0 < once["usd"] < most["usd"]
+    judged += ["--set", "writer.repairs=0"]
+    unrepaired = json.loads(run("forecast", *judged, "--json").output)["environments"][1]
+    assert unrepaired["calls"] == 57 and unrepaired["usd"] * 5 < most["usd"]
     both = json.loads(run("forecast", *MODEL, *judged, "--json").output)["environments"]
-    assert [row["calls"] for row in both] == [1, 6, 9, 6 * 37], "each version may be judged"
+    assert [row["calls"] for row in both] == [1, 6, 10, 6 * 57], "each version may be judged"

@@ -312,13 +312,13 @@ def test_the_base_policy_plays_only_drafts_with_nothing_else_against_them(
     played: list[bool] = []
 
     def audit(
-        environment: Environment, *_: Any, base_policy: Any = None, **__: Any
+        environment: Environment, *_: Any, late_policy: Any = None, **__: Any
     ) -> list[EnvironmentCheck]:
         rows = _accepting(environment)
         if "_whole(" in environment.source:
-            assert base_policy is None
             rows[0] = rows[0].model_copy(update={"status": "fail", "evidence": "falls short"})
-        if base_policy is not None:
+        else:
+            assert late_policy() == "the base policy"
             played.append("# harder" in environment.source)
             easy = {
                 "check_id": "trace.pass_band",

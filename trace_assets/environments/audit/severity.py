@@ -156,7 +156,7 @@ class Rules(BaseModel):
     """Share of episodes in which an agent may be paid that a model has do without the capability."""
 
 
-RULES = Rules(version="5", severities=SEVERITIES)
+RULES = Rules(version="6", severities=SEVERITIES)
 """The policy of this version."""
 
 

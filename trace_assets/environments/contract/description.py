@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_assets.diagnosis.detectors.mutation import by_verb, describes_a_thing
+from trace_assets.diagnosis.detectors.policy_text import shown_policy
 from trace_assets.diagnosis.detectors.verbs import READING, deed
 from trace_assets.environments.contract.answers import Side, answered_calls, paired
 from trace_assets.environments.contract.json_schema import infer_schema
@@ -338,7 +339,7 @@ def contract_of(
     return TargetContract(
         target=name,
         tools=tuple(own),
-        policy=policy or _system_words(read),
+        policy=policy or shown_policy(read),
         results=tuple(result_shapes(own, read)),
         protocol=protocol,
         lengths=lengths_of(read),
@@ -373,9 +374,3 @@ def _usable(name: str, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
 
 def _order(trajectory: Trajectory) -> tuple[str, int, str]:
     return trajectory.task_id, trajectory.trial, trajectory.trajectory_id
-
-
-def _system_words(trajectories: Sequence[Trajectory]) -> str:
-    """Return the one system message that all trajectories begin with, else nothing."""
-    first = {t.messages[0].content or "" if t.messages[0].role == "system" else "" for t in trajectories}
-    return first.pop() if len(first) == 1 else ""
