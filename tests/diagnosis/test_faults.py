@@ -678,3 +678,18 @@ def test_what_all_runs_tell_may_be_learned_from_more_than_these() -> None:
     one = case(user("Cancel K4822."), agent("One moment."), told=TOLD)
     assert [row.rule for row in triage([one.trajectory], known=one.known)] == ["simulator_contradicts"]
     assert [row.rule for row in triage([one.trajectory])] == ["agent"]
+
+
+def test_a_records_words_are_looked_for_in_every_result() -> None:
+    """One that failed, or that tells of something else, ends the search in no run."""
+    red = '{"item": "A1", "color": "red", "note": "sold to a very long-winded customer of the old town"}'
+    other = ('{"item": "B2", "color": "blue"}', '{"item": "A1", "size": "large"}')
+    own = case(
+        ASKED,
+        *called("get_item", '{"error": "A1 is not there: try green"}'),
+        *called("get_item", other[0]),
+        *called("get_item", red),
+        *called("get_item", other[1]),
+    )
+    words = contradictions._words_of(own, "A1")
+    assert {"red", "large"} <= words and not {"blue", "green", "winded"} & words

@@ -139,6 +139,7 @@ class CrashLayer:
         seen: dict[int, Key],
     ) -> None:
         held: dict[str, Key] = {}
+        self._folders.add(own)
         with os.scandir(folder) as entries:
             for entry in entries:
                 found = entry.stat(follow_symlinks=False)
@@ -154,7 +155,8 @@ class CrashLayer:
     def _key(self, found: os.stat_result, seen: dict[int, Key]) -> Key:
         number = found.st_ino
         if number not in self._keys:
-            before = [key[1] for key in (*self._read, *self._synced_names) if key[0] == number]
+            used = {*self._read, *self._synced_names, *self._folders}
+            before = [key[1] for key in used if key[0] == number]
             self._keys[number] = (number, max(before, default=-1) + 1)
         seen[number] = self._keys[number]
         return self._keys[number]
@@ -183,6 +185,8 @@ class CrashLayer:
             if key in step.names or key in step.synced_names:
                 found[path] = None
                 self._leave(step, variant, key, path, found)
+            elif key in self._folders:  # removed since, but its name is on the disk as long as that is not
+                found[path] = None
             elif not ours or variant == "all":
                 found[path] = step.contents.get(key, b"")
             else:

@@ -273,6 +273,31 @@ def test_a_process_that_outlives_its_episode_costs_the_sandbox() -> None:
     assert box.dead
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_episode_that_is_over_is_looked_back_at(begun: bool) -> None:
+    box = sandbox(ok())
+    leaf = box.leaf()
+    if begun:
+        leaf.ask("reset", seed=1)
+    before = time.monotonic()
+    leaf.close()
+    assert set(box._parting) == ({leaf.session} if begun else set())
+    assert all(before + 1 < until < time.monotonic() + 60 for until in box._parting.values())
+    assert (box._look_back is not None) is begun
+    box.fail()
+
+
+def test_one_that_is_given_up_in_the_middle_has_until_its_deadline() -> None:
+    box = sandbox(ok(), direct=True)
+    leaf = box.leaf()
+    leaf.begin("reset", seed=1)
+    leaf.close()
+    assert box._parting[leaf.session] > time.monotonic() + CONFIG.deadline_seconds / 2
+    box.fail()
+    for one in box.channel.leaves:  # type: ignore[attr-defined]
+        one.close()
+
+
 @pytest.mark.parametrize(("alive", "lives"), [([], True), ([999], True), (None, False), (["1"], False)])
 def test_who_lives_is_told_strictly(alive: Any, lives: bool) -> None:
     box = sandbox(ok(alive))

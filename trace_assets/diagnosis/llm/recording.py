@@ -7,6 +7,7 @@ nothing is answered by what was said to another one.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import InputError
+from trace_assets.store.files import make_folder, sync_folder
 
 KIND = "trace-assets recording"
 _FIELDS = ("model", "messages", "temperature", "seed")
@@ -86,8 +88,7 @@ class Recording:
             return
         now = datetime.now(UTC).isoformat(timespec="seconds")
         row = {"prompt": key, "kind": kind, "model": body.get("model", ""), **said, "usage": usage, "at": now}
-        lines = [] if self.origin else [self._begin(now)]
-        self._append([*lines, row])
+        self._append(row, self.origin or self._begin(now))
         self._answers[key] = row
 
     def unrecorded(self, prompts: Sequence[tuple[str, str]]) -> str:
@@ -114,19 +115,25 @@ class Recording:
         self.origin = {"kind": KIND, "server": self._server, "begun": now, "version": made_by}
         return self.origin
 
-    def _append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    def _append(self, row: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+        """Write a line, and the first one where there is none: each answer was paid for."""
+        make_folder(self.path.parent)
         with self.path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # another process may be in the middle of a line
             file.seek(0)
             whole = file.read().rfind(b"\n") + 1
             file.truncate(whole)  # what follows is a line that a kill cut short
-            file.write(text.encode())
+            rows = (row,) if whole else (first, row)
+            file.write("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in rows).encode())
             file.flush()
             os.fsync(file.fileno())
+        if not whole:
+            sync_folder(self.path.parent)
 
     def _read(self) -> None:
         lines = self.path.read_bytes().split(b"\n")
+        if len(lines) == 1:  # a kill cut the first line short: nothing is recorded yet
+            return
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
