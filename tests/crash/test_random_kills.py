@@ -26,11 +26,7 @@ from trace_assets.study import Study
 from trace_assets.targets.template import write_template
 
 TASKS, TRIALS = 12, 2
-MADE = (
-    *("tasks", "trajectories", "triage", "suspect_tasks", "lucky_passes", "capability_dictionary", "labels"),
-    *("batch_capabilities", "lack_causes", "label_leak", "contrast", "selected_capabilities"),
-    *("failure_causes", "target_contract"),
-)
+MADE = ("tasks", "trajectories", "triage", "suspect_tasks", "lucky_passes", "target_contract")
 KILLS = 20
 
 
@@ -116,14 +112,14 @@ class Syncing:
 def syncing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Syncing]:
     folder = tmp_path_factory.mktemp("kills")
     write_template("library", folder / "library")
-    with LibraryServer(delay=0.05) as server:
+    with LibraryServer(delay=0.25) as server:
         one = Syncing(folder, server)
         began = time.monotonic()
         one.finish(folder / "undisturbed")
         one.seconds = time.monotonic() - began
         one.versions = one.tables(folder / "undisturbed")
         one.turns = {loan: asked // TRIALS for loan, asked in server.asked.items()}
-        assert len(one.turns) == TASKS and len(one.versions) > 8
+        assert len(one.turns) == TASKS and len(one.versions) > 4
         yield one
 
 
