@@ -165,7 +165,8 @@ def _finished(study: Study, name: str = "") -> Adapter | None:
 
     section, base = study.settings.training, base_checkpoint(study).base_id
     target = read_environment(study, name).environment_id if name else study.target.version
-    fingerprint = {"name": name or MIXED, "base": base, "target": target, "section": section.recipe()}
+    recipe = (section if name else section.unaided()).recipe()
+    fingerprint = {"name": name or MIXED, "base": base, "target": target, "section": recipe}
     return finished_run(_folder(study, name), fingerprint)
 
 
@@ -183,7 +184,8 @@ def _folder(study: Study, name: str = "") -> Path:
         warm = ["warm start"] if read_verdict(study, name).warm_start else []
         key = text_version(environment_id, base, section.recipe_version(), seeds, *warm)
     else:
-        key = text_version(study.target.version, base, section.recipe_version(), str(_budget(study)))
+        recipe = section.unaided().recipe_version()
+        key = text_version(study.target.version, base, recipe, str(_budget(study)))
     return study.home.models / "adapters" / f"{name or MIXED}-{key}"
 
 
@@ -287,7 +289,7 @@ def make_mixed(study: Study, on_point: OnPoint) -> tuple[Adapter, list[TrainingP
         target=study.target,
         base_dir=base_folder(study),
         base_id=base.base_id,
-        section=section,
+        section=section.unaided(),
         folder=folder,
         on_point=on_point,
         rollout_budget=_budget(study),

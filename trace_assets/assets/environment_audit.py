@@ -11,7 +11,7 @@ from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.scripted_rollouts import Played
 from trace_assets.environments.judge.asking import NO_VERDICT
-from trace_assets.environments.learnability import seed_outcomes
+from trace_assets.environments.learnability import only_dead, seed_outcomes
 from trace_assets.records import (
     Environment,
     EnvironmentCheck,
@@ -98,7 +98,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         study.store.write(outcomes, SeedOutcome, capability_id),
         permutation.fingerprint,  # other seeds are another audit
     )
-    accepted, reasons = verdict_of(checks)
+    accepted, _ = verdict_of(checks)
     counts = Counter(check.status for check in checks)
     exhibit = audit_exhibit(checks)
     return StageResult(
@@ -114,14 +114,25 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         pages=exhibit.pages,
         tables=exhibit.tables,
         checks=(
-            StageCheck(
-                "environment_accepted",
-                accepted,
-                "all required checks passed." if accepted else f"rejected: {'; '.join(reasons)}.",
-            ),
+            _accepted(study, checks),
             _judged(judge, checks),
         ),
     )
+
+
+def _accepted(study: Study, checks: Sequence[EnvironmentCheck]) -> StageCheck:
+    """Return whether the environment may be trained on.
+
+    In a later round one that is rejected only because the agent passes it too often, or never, is no failure:
+    that little is left to teach is how rounds end.
+    """
+    name, (accepted, reasons) = "environment_accepted", verdict_of(checks)
+    if accepted:
+        return StageCheck(name, True, "all required checks passed.")
+    if study.round > 1 and only_dead(checks):
+        left = f"nothing is left to teach here in round {study.round}"
+        return StageCheck(name, False, f"{left}: {'; '.join(reasons)}.", "warning")
+    return StageCheck(name, False, f"rejected: {'; '.join(reasons)}.")
 
 
 def samples_of(kept: Sequence[Played]) -> list[Sample]:

@@ -183,7 +183,7 @@ def _file(study: Study, capability_id: str) -> tuple[Path, Callable[[Trajectory]
         base_checkpoint(study).base_id,
         study.target.version,
         rule,
-        section.recipe_version(),
+        section.unaided().recipe_version(),
         json.dumps({name: getattr(section, name) for name in _KEYS}),
         seeds_fingerprint(study, environment_id),
     )

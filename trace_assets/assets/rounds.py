@@ -14,6 +14,7 @@ from trace_assets.errors import require_extra
 from trace_assets.evaluation.rounds import FOR_ALL, AgentChoice, choose_agent
 from trace_assets.records import (
     Capability,
+    EnvironmentVerdict,
     Evaluation,
     LedgerEntry,
     Round,
@@ -70,7 +71,7 @@ def write_round_agent(study: Study) -> StageResult:
         harmful=choice.harmful,
         training_rollouts=sum(one.rollouts for one in own.values()),
         warm_started=tuple(sorted(name for name, one in own.items() if one.demonstrations)),
-        detail=choice.detail,
+        detail="; ".join([choice.detail, *_untaught(study)]),
     )
     version = study.store.write([row], RoundAgent)
     shown: dict[str, Figure] = {"members": len(row.members), "n": row.n_tasks}
@@ -78,6 +79,16 @@ def write_round_agent(study: Study) -> StageResult:
         shown |= {"pass_rate": row.pass_rate, "delta": row.delta}
     check = StageCheck("agent_chosen", bool(row.members), f"{row.detail}.", "warning")
     return StageResult(version, 1, shown, checks=(check,))
+
+
+def _untaught(study: Study) -> list[str]:
+    """Return which capabilities were kept and have no environment that is trained on, and why."""
+    kept = {one.capability_id: one.name for one in study.store.read(SelectedCapability) if one.kept}
+    return [
+        f"{kept[one.capability_id]} is not taught: {', '.join(one.reasons)}"
+        for one in study.store.read(EnvironmentVerdict)
+        if one.capability_id in kept and not one.trained_on
+    ]
 
 
 def _figures(choice: AgentChoice) -> dict[str, float | int | None]:

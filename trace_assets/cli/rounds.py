@@ -49,9 +49,10 @@ def sync_rounds(
         whole = _added(whole, synced)
         if not _is_current(synced):
             return whole
-        *_, (last, _, why) = played_rounds(study)
+        *_, (last, agent, why) = played_rounds(study)
         if why:
-            _announce(console, f"round {last.round} is the last: {why}", quiet)
+            found = "" if agent.agent_id else f" ({agent.detail})"
+            _announce(console, f"round {last.round} is the last: {why}{found}", quiet)
             break
         now = begin_round(study, last.round + 1, last)
     from trace_assets.assets.rounds import rounds_now

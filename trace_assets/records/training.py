@@ -58,9 +58,9 @@ class Adapter(Record):
     rollouts: int
     """Training episodes used, those before GRPO included."""
     demonstrations: int = 0
-    """Episodes of the environment's oracle that its training began with; 0 where it began with GRPO."""
+    """Episodes of the environment's oracle that it learned from, before GRPO or in its groups."""
     warm_rollouts: int = 0
-    """Episodes played for these, and to find the tasks that are never solved; part of `rollouts`."""
+    """Episodes played before GRPO, to find tasks that are never solved and for these; part of `rollouts`."""
     scale: float = 1.0
     """What the adapters that it was trained on top of are multiplied by where it acts with them."""
     validation_before: float
@@ -108,6 +108,8 @@ class TrainingPoint(Record):
     """Share of groups with variance in the batch that was trained on, after dead ones were drawn anew."""
     redrawn_groups: int = 0
     """Groups that were played in the place of dead ones, live or not."""
+    demonstrations: int = 0
+    """Episodes of the environment's oracle in groups of which no other succeeded."""
     rollouts: int | None = None
     """Training episodes that the iteration spent: all groups, also broken episodes, second tries not."""
     loss: float | None = None

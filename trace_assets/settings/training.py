@@ -149,13 +149,13 @@ class Training(Section):
         {"accept_rejected", "pilot", "pilot_share", "pilot_steps", "pilot_rate", "pilot_tasks"}
         | {"pilot_search", "pilot_min_transfer", "pilot_hint", "wanted_signal", "redraws"}
         | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start", "mixed_rollouts"}
-        | {"mixed_always"}
+        | {"mixed_always", "demonstrate"}
     )
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
         | {"sampler_url", "sampler_command", "sampler_gpus", "report_to"}
     )
-    beforehand: ClassVar[frozenset[str]] = added - {"redraws", "sampler", "sampler_arguments"}
+    beforehand: ClassVar[frozenset[str]] = added - {"redraws", "sampler", "sampler_arguments", "demonstrate"}
     """Keys that decide whether something is trained, and not how."""
 
     lora_rank: int = Field(8, ge=1)
@@ -224,6 +224,10 @@ class Training(Section):
     """`when_dead`: where nearly all that fails lies in groups in which nothing succeeds, the environment's
     oracle demonstrates such tasks before GRPO, paid from the run's own rollouts. On the order desk this has
     not helped yet (docs/training.md)."""
+    demonstrate: bool = False
+    """In each group of which no episode succeeds the environment's oracle plays one in the place of the last:
+    of a success rate of 0 nothing is amplified. What is played for it comes out of the run's own rollouts.
+    Not where adapters are trained on the target itself, which has nobody to ask."""
     redraws: int = Field(0, ge=0, le=8)
     """How often an iteration draws other tasks in the place of groups without variance (DAPO's dynamic
     sampling). What that costs comes out of the run's own rollouts: it then ends some iterations earlier."""
@@ -297,6 +301,10 @@ class Training(Section):
             if len(reason.split()) < 2:
                 raise ValueError(f"say in a few words why '{name}' is trained on a rejected environment")
         return value
+
+    def unaided(self) -> Training:
+        """Return the settings of a training in which no oracle is asked, as on the target itself."""
+        return self.model_copy(update={"demonstrate": False})
 
     def recipe(self) -> dict[str, Any]:
         """Return the values that decide how an adapter is trained; later keys only where they are set."""

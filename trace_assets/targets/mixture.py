@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trace_assets.errors import InputError
-from trace_assets.records import Split, Task, ToolSpec
+from trace_assets.records import Message, Split, Task, ToolSpec
 from trace_assets.store.content import text_version
-from trace_assets.targets.protocol import Episode, Target
+from trace_assets.targets.protocol import Episode, Solving, Target
 from trace_assets.targets.timing import Prepares
 
 
@@ -95,6 +95,17 @@ class Mixture:
         for part in self._parts:
             if isinstance(part, Prepares):
                 part.prepare([task for task in tasks if self._part_of(task) is part])
+
+    def oracle(self, task: Task) -> Sequence[Message]:
+        """Have a task solved where it belongs.
+
+        Raises:
+            InputError: The task is of none of the parts, or of one that cannot solve its own.
+        """
+        part = self._part_of(task)
+        if not isinstance(part, Solving):
+            raise InputError(f"{part.name} has no oracle to demonstrate with.")
+        return part.oracle(task)
 
     def _part_of(self, task: Task) -> Target:
         try:

@@ -75,8 +75,8 @@ def distilled_section(section: Training) -> Training:
     """Return the settings of the distillation: as many episodes an iteration, of more tasks."""
     batch = section.tasks_per_iteration * section.group_size
     if batch % GROUP:
-        return section.model_copy(update={"redraws": 0})
-    return section.model_copy(
+        return section.unaided().model_copy(update={"redraws": 0})
+    return section.unaided().model_copy(
         update={"tasks_per_iteration": batch // GROUP, "group_size": GROUP, "redraws": 0}
     )
 

@@ -21,6 +21,7 @@ from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
 from trace_assets.training.checkpoints import Workplace, adapter_id, lora_tensors, read_curve, write_adapter
 from trace_assets.training.consolidation import Teacher
+from trace_assets.training.demonstrations import demonstrating
 from trace_assets.training.distributed import join_peers
 from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
@@ -159,13 +160,14 @@ def train_adapter(
                 concurrency=section.concurrency,
                 peers=peers,
             ) as player,
+            demonstrating(player, base_dir, section, warm_start or section.demonstrate) as shown,
         ):
             warm, rows = (WarmStart(0, 0, 0), list[Row]())
             finished_warm = peers.once(lambda: stored_warm_start(workplace.path)) if warm_start else None
             if finished_warm is not None:
                 warm = finished_warm
-            elif warm_start:
-                warm, rows = find_demonstrations(player, plan, base_dir, section)
+            elif warm_start and shown is not None:
+                warm, rows = find_demonstrations(player, shown, plan, section)
             plan = shortened(plan, warm.rollouts)
             run = Run(
                 name=name,
@@ -179,6 +181,7 @@ def train_adapter(
                 on_point=on_point,
                 bar=bar,
                 teacher=teacher,
+                demonstrations=shown if section.demonstrate else None,
             )
             before = peers.once(lambda: workplace.stored_rate("before"))
             if before is None:
@@ -206,7 +209,7 @@ def train_adapter(
         iterations=len(points),
         best_iteration=best,
         rollouts=spent,
-        demonstrations=warm.demonstrations,
+        demonstrations=warm.demonstrations + run.shown,
         warm_rollouts=warm.rollouts,
         validation_before=before.rate,
         validation_before_low=before.interval[0],

@@ -80,6 +80,7 @@ def pilot_section(section: Training) -> Training:
             "processes": 1,  # it is played in the step's own process
             "shard": False,
             "redraws": 0,  # every step has the same rollouts: what is compared are the steps
+            "demonstrate": False,
         }
     )
 

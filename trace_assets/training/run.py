@@ -34,6 +34,7 @@ from trace_assets.training.checkpoints import (
     lora_state,
 )
 from trace_assets.training.consolidation import Teacher
+from trace_assets.training.demonstrations import Demonstrations
 from trace_assets.training.distributed import Peers
 from trace_assets.training.episodes import Player, Row, is_dead, redraw, to_row
 from trace_assets.training.fsdp import DividedTrainer
@@ -69,6 +70,7 @@ class Run:
         on_point: Told of each point as it is made.
         bar: Advanced once an iteration.
         teacher: Whose distributions are learned; None learns from rewards.
+        demonstrations: Have groups completed in which nothing succeeds; None leaves them as they are.
     """
 
     def __init__(
@@ -85,8 +87,9 @@ class Run:
         on_point: Callable[[TrainingPoint], None] | None,
         bar: Bar,
         teacher: Teacher | None = None,
+        demonstrations: Demonstrations | None = None,
     ) -> None:
-        self.teacher = teacher
+        self.teacher, self.demonstrations = teacher, demonstrations
         self.name, self.section, self.plan, self.compare_on = name, section, plan, compare_on
         self.player, self.policy, self.workplace = player, policy, workplace
         self.peers: Peers = player.peers
@@ -226,17 +229,22 @@ class Run:
         rows = self._play(tasks, f"training iteration {iteration}")
         # What says how well the policy does is what was drawn first: what follows is chosen by its outcome.
         self._batch = batch_figures(rows, self.plan.group_size)
-        spent = self.plan.batch
+        spent, size = self.plan.batch, self.plan.group_size
+        if self.demonstrations is not None:
+            batch = f"training iteration {iteration}, demonstrations"
+            rows, shown = self.demonstrations.complete(rows, tasks, size, batch)
+            spent += shown
+            self._batch |= {"live_groups": live_share(rows, size), "demonstrations": shown}
         if self.section.redraws:
             redrawn = redraw(
                 rows,
                 self.plan,
                 lambda again, batch: self._play(again, f"training iteration {iteration}, {batch}"),
                 rounds=self.section.redraws,
-                affordable=(self._left() - spent) // self.plan.group_size,
+                affordable=(self._left() - spent) // size,
                 seed=f"{self.section.seed}/redraw/{iteration}",
             )
-            rows, spent = redrawn.rows, spent + redrawn.drawn * self.plan.group_size
+            rows, spent = redrawn.rows, spent + redrawn.drawn * size
             self._batch |= {"live_groups": redrawn.live, "redrawn_groups": redrawn.drawn}
         self._batch["rollouts"] = spent
         self._last = iteration == self.plan.iterations or self._left() - spent < self.plan.batch
@@ -258,6 +266,11 @@ class Run:
     def _play(self, tasks: Sequence[Task], batch: str) -> list[Row]:
         played = self.player.play(tasks, batch)
         return [to_row(rollout.trajectory, rollout.tokens, self._filler) for rollout in played]
+
+    @property
+    def shown(self) -> int:
+        """Episodes of the oracle among them."""
+        return sum(point.demonstrations for point in self.curve.points)
 
     @property
     def rollouts(self) -> int:
@@ -359,6 +372,12 @@ def batch_figures(rows: Sequence[Row], group_size: int) -> dict[str, Any]:
         "dead_groups": sum(dead) / len(dead),
         "live_groups": 1 - sum(dead) / len(dead),
     }
+
+
+def live_share(rows: Sequence[Row], group_size: int) -> float:
+    """Return the share of groups with variance."""
+    live = [not is_dead(rows[start : start + group_size]) for start in range(0, len(rows), group_size)]
+    return sum(live) / len(live)
 
 
 def _episode_reward(episode_reward: list[float | None], **_: Any) -> list[float | None]:

@@ -13,21 +13,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from trace_assets.errors import InputError, Unavailable
-from trace_assets.policies.chat_template import ChatTemplate, as_chat
-from trace_assets.policies.hermes import render_message
-from trace_assets.policies.protocol import Conversation, Reply
-from trace_assets.policies.token_policy import Sampled, Spoken, TokenPolicy
-from trace_assets.records import Message, Task
-from trace_assets.rollouts.episode import Rollout, Trial, sampling_seed
+from trace_assets.rollouts.episode import Rollout
 from trace_assets.settings import Training
 from trace_assets.store.files import replacing_file
-from trace_assets.training.episodes import Player, Row, episode_seed, to_row
+from trace_assets.training.demonstrations import Demonstrations
+from trace_assets.training.episodes import Player, Row, to_row
 from trace_assets.training.plan import Plan
 
 TRIALS = 2
@@ -45,15 +40,6 @@ RATE = 0.5
 CHUNK = 16
 """Episodes of a forward pass, where the settings name no number."""
 BATCH = "demonstrations"
-
-
-@runtime_checkable
-class Demonstrates(Protocol):
-    """A target that can solve its own tasks."""
-
-    def oracle(self, task: Task) -> Sequence[Message]:
-        """Return the assistant messages that solve a task."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -77,86 +63,15 @@ class WarmStart:
     after: float | None = None
 
 
-class Demonstrator(TokenPolicy):
-    """Says what the oracle says, as the model would write it: token ids by the model's own template.
-
-    Args:
-        model_dir: The model folder.
-        scripts: Seed of the conversation to the messages that solve its task.
-        max_new_tokens: As of the policy that learns from it: a longer message would be one it cannot write.
-    """
-
-    def __init__(
-        self, model_dir: Path | str, scripts: Mapping[int, Sequence[Message]], *, max_new_tokens: int
-    ) -> None:
-        super().__init__(model_dir, max_new_tokens=max_new_tokens, name="oracle")
-        self._scripts = scripts
-
-    async def act(self, conversation: Conversation) -> Reply:
-        """Write the next message of the script; an empty one that ends the episode where there is none."""
-        spoken = self._open.get(conversation.conversation_id)
-        if spoken is None:
-            spoken = self._open[conversation.conversation_id] = Spoken(conversation)
-        script, said = self._scripts[conversation.seed], spoken.replies
-        message = script[said] if said < len(script) else Message(role="assistant", content="")
-        fresh = spoken.unread(self.template)
-        ids = written_ids(self.template, conversation, message)
-        if len(ids) > self.max_new_tokens or len(spoken.trace.ids) + len(fresh) + len(ids) > self.max_context:
-            return Reply(message, overflow=True)
-        spoken.listen(fresh)
-        for token in ids:
-            spoken.write(token, 0.0)
-        return spoken.reply(self.template, ended=True)
-
-    async def _sample(
-        self, ids: Sequence[int], *, seed: int, adapter: str | None, max_tokens: int
-    ) -> Sampled:
-        raise Unavailable("a demonstrator samples nothing")
-
-    def _identity(self) -> Any:
-        return "oracle"
-
-
-def written_ids(template: ChatTemplate, conversation: Conversation, message: Message) -> list[int]:
-    """Return the ids of an assistant message as the model would write it, its end-of-turn token included.
-
-    Raises:
-        InputError: What the template writes cannot be read back as the message.
-    """
-    tokenizer, end = template.tokenizer, template.decode([template.end_id])
-
-    def render(messages: Sequence[Message], prompt: bool) -> str:
-        text: str = tokenizer.apply_chat_template(
-            [as_chat(one) for one in messages],
-            tools=[tool.openai() for tool in conversation.tools] or None,
-            tokenize=False,
-            add_generation_prompt=prompt,
-        )
-        return text
-
-    asked, whole = render(conversation.messages, True), render([*conversation.messages, message], False)
-    own = whole.removeprefix(asked).partition(end)[0] if whole.startswith(asked) else ""
-    for text in (own, render_message(message)):  # a template may rewrite what it was asked behind
-        read, malformed = template.read_reply(text, 0, conversation.tools, end)
-        calls = [(call.name, call.arguments) for call in read.tool_calls]
-        same = calls == [(call.name, call.arguments) for call in message.tool_calls]
-        if not malformed and same and (read.content or "") == (message.content or "").strip():
-            return [*tokenizer.encode(text, add_special_tokens=False), template.end_id]
-    raise InputError(
-        f"the chat template of {tokenizer.name_or_path} writes an assistant message in a form that cannot be "
-        "read back; nothing can be demonstrated to this model: set training.warm_start = 'never'."
-    )
-
-
 def find_demonstrations(
-    player: Player, plan: Plan, model_dir: Path | str, section: Training
+    player: Player, demonstrations: Demonstrations, plan: Plan, section: Training
 ) -> tuple[WarmStart, list[Row]]:
     """Play some tasks, and have those that are never solved demonstrated.
 
     Args:
         player: Plays with the base model's weights.
+        demonstrations: Have tasks of its target solved.
         plan: The run's budget and tasks.
-        model_dir: The base model's folder, for its template.
         section: The training settings.
 
     Returns:
@@ -164,14 +79,8 @@ def find_demonstrations(
         them.
 
     Raises:
-        InputError: The target cannot solve its own tasks.
         Unavailable: Too many episodes broke.
     """
-    target = player.target
-    if not isinstance(target, Demonstrates):
-        raise InputError(
-            f"{target.name} has no oracle to demonstrate with; set training.warm_start = 'never'."
-        )
     wanted = max(1, min(len(plan.pool), SEARCHED * plan.batch // TRIALS))
     tasks = random.Random(f"{section.seed}/warm start").sample(list(plan.pool), wanted)
     played = player.play([task for task in tasks for _ in range(TRIALS)], "warm start")
@@ -185,22 +94,7 @@ def find_demonstrations(
     spent = len(played) + len(never)
     if not never:
         return WarmStart(len(tasks), 0, spent), []
-    # An episode that breaks is played once more, with another seed.
-    scripts = {
-        sampling_seed(Trial(task=task, trial=row, seed=episode_seed(player.seed, batch, row))): solved
-        for row, (task, solved) in enumerate((task, target.oracle(task)) for task in never)
-        for batch in (BATCH, f"{BATCH}, second try")
-    }
-    demonstrator = Demonstrator(model_dir, scripts, max_new_tokens=section.max_new_tokens)
-    with Player(
-        target,
-        demonstrator,
-        seed=player.seed,
-        max_turns=player.max_turns,
-        concurrency=player.concurrency,
-        peers=player.peers,
-    ) as teacher:
-        shown = teacher.play(never, BATCH)
+    shown = demonstrations.show(never, BATCH)
     taught = learnable(shown)
     # What it does already is rehearsed: one success at each other task.
     own = [one for group in groups for one in group if one.trajectory.success]

@@ -74,7 +74,7 @@ class OneAdapter(ABC):
                 target=target,
                 base_dir=base_folder(study),
                 base_id=base_checkpoint(study).base_id,
-                section=study.settings.training,
+                section=study.settings.training.unaided(),
                 folder=folder,
                 rollout_budget=world.budget,
             )

@@ -1,0 +1,199 @@
+"""Episodes of an environment's own oracle, in the token ids that the policy would have written.
+
+Where a policy never succeeds nothing is amplified; the oracle knows how. Its episodes are learned before GRPO
+(`trace_assets.training.warm_start`), or within it: each group of which no episode succeeds is given one, in
+the place of its last. There it is an episode like the others, with the reward that the environment pays it,
+so it weighs what a success that rare would have weighed; and once the policy finds one itself, none is shown.
+
+Importing this module loads no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.chat_template import ChatTemplate, as_chat
+from trace_assets.policies.hermes import render_message
+from trace_assets.policies.protocol import Conversation, Reply
+from trace_assets.policies.token_policy import Sampled, Spoken, TokenPolicy
+from trace_assets.records import Message, Task
+from trace_assets.rollouts.episode import Rollout, Trial, sampling_seed
+from trace_assets.settings import Training
+from trace_assets.targets.protocol import Solving
+from trace_assets.training.episodes import Player, Row, episode_seed, to_row
+
+
+class Demonstrator(TokenPolicy):
+    """Says what the oracle says, as the model would write it: token ids by the model's own template.
+
+    No sampler drew its tokens, so their log-probabilities are no numbers.
+
+    Args:
+        model_dir: The model folder.
+        max_new_tokens: As of the policy that learns from it: a longer message would be one it cannot write.
+
+    Attributes:
+        scripts: Seed of a conversation to the messages that solve its task.
+    """
+
+    def __init__(self, model_dir: Path | str, *, max_new_tokens: int) -> None:
+        super().__init__(model_dir, max_new_tokens=max_new_tokens, name="oracle")
+        self.scripts: Mapping[int, Sequence[Message]] = {}
+
+    async def act(self, conversation: Conversation) -> Reply:
+        """Write the next message of the script; an empty one that ends the episode where there is none."""
+        spoken = self._open.get(conversation.conversation_id)
+        if spoken is None:
+            spoken = self._open[conversation.conversation_id] = Spoken(conversation)
+        script, said = self.scripts[conversation.seed], spoken.replies
+        message = script[said] if said < len(script) else Message(role="assistant", content="")
+        fresh = spoken.unread(self.template)
+        ids = written_ids(self.template, conversation, message)
+        if len(ids) > self.max_new_tokens or len(spoken.trace.ids) + len(fresh) + len(ids) > self.max_context:
+            return Reply(message, overflow=True)
+        spoken.listen(fresh)
+        for token in ids:
+            spoken.write(token, math.nan)
+        return spoken.reply(self.template, ended=True)
+
+    async def _sample(
+        self, ids: Sequence[int], *, seed: int, adapter: str | None, max_tokens: int
+    ) -> Sampled:
+        raise Unavailable("a demonstrator samples nothing")
+
+    def _identity(self) -> Any:
+        return "oracle"
+
+
+def written_ids(template: ChatTemplate, conversation: Conversation, message: Message) -> list[int]:
+    """Return the ids of an assistant message as the model would write it, its end-of-turn token included.
+
+    Raises:
+        InputError: What the template writes cannot be read back as the message.
+    """
+    tokenizer, end = template.tokenizer, template.decode([template.end_id])
+
+    def render(messages: Sequence[Message], prompt: bool) -> str:
+        text: str = tokenizer.apply_chat_template(
+            [as_chat(one) for one in messages],
+            tools=[tool.openai() for tool in conversation.tools] or None,
+            tokenize=False,
+            add_generation_prompt=prompt,
+        )
+        return text
+
+    asked, whole = render(conversation.messages, True), render([*conversation.messages, message], False)
+    own = whole.removeprefix(asked).partition(end)[0] if whole.startswith(asked) else ""
+    for text in (own, render_message(message)):  # a template may rewrite what it was asked behind
+        read, malformed = template.read_reply(text, 0, conversation.tools, end)
+        calls = [(call.name, call.arguments) for call in read.tool_calls]
+        same = calls == [(call.name, call.arguments) for call in message.tool_calls]
+        if not malformed and same and (read.content or "") == (message.content or "").strip():
+            return [*tokenizer.encode(text, add_special_tokens=False), template.end_id]
+    raise InputError(
+        f"the chat template of {tokenizer.name_or_path} writes an assistant message in a form that cannot be "
+        "read back; nothing can be demonstrated to this model: set training.warm_start = 'never'."
+    )
+
+
+def demonstrating(
+    player: Player, model_dir: Path | str, section: Training, wanted: bool
+) -> AbstractContextManager[Demonstrations | None]:
+    """Return what has tasks solved by the oracle, where that is wanted, and else nothing."""
+    return Demonstrations(player, model_dir, section) if wanted else nullcontext()
+
+
+class Demonstrations:
+    """Has tasks of a player's target solved by its oracle.
+
+    Args:
+        player: Who learns from it; seeds, turns and peers are its.
+        model_dir: The base model's folder, for its template.
+        section: The training settings.
+
+    Raises:
+        InputError: The target cannot solve its own tasks.
+    """
+
+    def __init__(self, player: Player, model_dir: Path | str, section: Training) -> None:
+        target = player.target
+        if not isinstance(target, Solving):
+            raise InputError(
+                f"{target.name} has no oracle to demonstrate with; set training.warm_start = 'never' and "
+                "training.demonstrate = false."
+            )
+        self._target, self._seed = target, player.seed
+        self._demonstrator = Demonstrator(model_dir, max_new_tokens=section.max_new_tokens)
+        self._player = Player(
+            player.target,
+            self._demonstrator,
+            seed=player.seed,
+            max_turns=player.max_turns,
+            concurrency=player.concurrency,
+            peers=player.peers,
+        )
+
+    def __enter__(self) -> Demonstrations:
+        self._player.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._player.__exit__(kind, error, trace)
+
+    def show(self, tasks: Sequence[Task], batch: str) -> list[Rollout]:
+        """Play one episode of every task as the oracle does.
+
+        Args:
+            tasks: The tasks.
+            batch: Name of the batch, see `Player.play`.
+
+        Raises:
+            InputError: A demonstration cannot be written by the model's template.
+            Unavailable: More than half of the episodes broke twice.
+        """
+        # An episode that breaks is played once more, with another seed.
+        self._demonstrator.scripts = {
+            sampling_seed(Trial(task=task, trial=row, seed=episode_seed(self._seed, name, row))): solved
+            for row, (task, solved) in enumerate((task, self._target.oracle(task)) for task in tasks)
+            for name in (batch, f"{batch}, second try")
+        }
+        return self._player.play(tasks, batch)
+
+    def complete(
+        self, rows: Sequence[Row], tasks: Sequence[Task], size: int, batch: str
+    ) -> tuple[list[Row], int]:
+        """Put a demonstration in the place of the last episode of every group in which none succeeded.
+
+        A group that was not judged at all is left alone, and so is one whose demonstration the environment
+        does not call a success.
+
+        Args:
+            rows: Episodes, group after group.
+            tasks: Theirs, likewise.
+            size: Episodes a group.
+            batch: Name of the batch.
+
+        Returns:
+            The rows, and how many demonstrations were played.
+        """
+        hopeless = [
+            start
+            for start in range(0, len(rows), size)
+            if {row.success for row in rows[start : start + size]} - {None} == {False}
+        ]
+        if not hopeless:
+            return list(rows), 0
+        completed = list(rows)
+        for start, one in zip(hopeless, self.show([tasks[start] for start in hopeless], batch), strict=True):
+            row = to_row(one.trajectory, one.tokens, 0)
+            if row.success and any(row.own):
+                completed[start + size - 1] = row
+        return completed, len(hopeless)
