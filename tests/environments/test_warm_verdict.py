@@ -14,9 +14,11 @@ from trace_assets.store import Home
 from trace_assets.study import Study
 
 
-def verdict(folder: Path, *failed: str, never: int = 10, asked: str = "when_dead") -> EnvironmentVerdict:
+def verdict(
+    folder: Path, *failed: str, never: int = 10, asked: str = "warm_start=when_dead"
+) -> EnvironmentVerdict:
     """Return the verdict on an environment of 30 seeds, of which some never succeed and the others mostly."""
-    study = Study(Home.open(folder), load_settings(None, [f"training.warm_start={asked}"]))
+    study = Study(Home.open(folder), load_settings(None, [f"training.{asked}"]))
     environment = Environment(environment_id="e", capability_id="c", target="t", writer="test", source="pass")
     study.store.write([environment], Environment, "c")
     checks = [
@@ -56,8 +58,14 @@ def test_dead_groups_alone_do_not_reject_where_demonstrations_come_first(tmp_pat
     assert row.warm_reason.startswith("80 of 100 failures lie at the 10 of 30 seeds")
 
 
+def test_nor_where_they_come_in_the_groups_themselves(tmp_path: Path) -> None:
+    row = verdict(tmp_path, "trace.dead_groups", asked="demonstrate=true")
+    assert row.accepted and row.reasons == ()
+    assert not row.warm_start and not row.warm_reason, "training begins with GRPO all the same"
+
+
 def test_they_are_not_asked_for_by_themselves(tmp_path: Path) -> None:
-    row = verdict(tmp_path, "trace.dead_groups", asked="never")
+    row = verdict(tmp_path, "trace.dead_groups", asked="warm_start=never")
     assert not row.accepted and not row.warm_start
 
 

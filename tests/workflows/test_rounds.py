@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from trace_assets.assets.adapter import _budget, mixed_is_due
+from trace_assets.assets.environment_audit import accepted_check
 from trace_assets.assets.evaluation import write_evaluation
 from trace_assets.assets.rounds import rounds_now, write_rounds
+from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.errors import InputError
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.scope import Scope
-from trace_assets.records import BaseCheckpoint, Round, RoundAgent
+from trace_assets.records import BaseCheckpoint, EnvironmentCheck, Round, RoundAgent
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import ROUND_FILE, Study
@@ -180,6 +182,39 @@ def test_rounds_are_noted_down_with_what_was_taken(tmp_path: Path) -> None:
     assert [(row.round, row.place, row.last) for row in rows] == [(1, "", False), (2, "rounds/2", True)]
     assert "below rounds.min_gain" in rows[1].detail and "another follows" in rows[0].detail
     assert [check.passed for check in result.checks] == [True]
+
+
+def checks_failing(*failed: str) -> list[EnvironmentCheck]:
+    return [
+        EnvironmentCheck(
+            environment_id="e",
+            capability_id="c",
+            check_id=name,
+            level="statistical",
+            status="fail" if name in failed else "pass",
+            severity=severity,
+            evidence="seen",
+        )
+        for name, severity in SEVERITIES.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failed", "number", "severity"),
+    [
+        (("trace.pass_band",), 2, "warning"),
+        (("trace.pass_band", "trace.dead_groups"), 2, "warning"),
+        (("trace.pass_band",), 1, "error"),
+        (("trace.pass_band", "semantic.verifier_determinism"), 2, "error"),
+    ],
+)
+def test_an_environment_with_nothing_left_to_teach_is_an_error_in_the_first_round_alone(
+    tmp_path: Path, failed: tuple[str, ...], number: int, severity: str
+) -> None:
+    study = Study(Home.open(tmp_path), load_settings(None, []), round=number)
+    found = accepted_check(study, checks_failing(*failed))
+    assert (found.passed, found.severity) == (False, severity)
+    assert accepted_check(study, checks_failing()).passed
 
 
 @pytest.mark.parametrize(

@@ -114,13 +114,13 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
         pages=exhibit.pages,
         tables=exhibit.tables,
         checks=(
-            _accepted(study, checks),
+            accepted_check(study, checks),
             _judged(judge, checks),
         ),
     )
 
 
-def _accepted(study: Study, checks: Sequence[EnvironmentCheck]) -> StageCheck:
+def accepted_check(study: Study, checks: Sequence[EnvironmentCheck]) -> StageCheck:
     """Return whether the environment may be trained on.
 
     In a later round one that is rejected only because the agent passes it too often, or never, is no failure:

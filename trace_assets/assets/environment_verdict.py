@@ -57,9 +57,10 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
                 False,
                 [*(f"rewards_recomputed: {one.detail}" for one in unconfirmed), *reasons],
             )
-    warm = _warm_start(study, capability_id, written)
-    if warm and checks and not accepted and only_dead(checks) and not unconfirmed:
+    hopeless = _hopeless(study, capability_id, written)
+    if hopeless and checks and not accepted and only_dead(checks) and not unconfirmed:
         accepted, reasons = True, []  # what is wrong with it is what demonstrations are for
+    warm = hopeless if study.settings.training.warm_start == "when_dead" else ""
     row = EnvironmentVerdict(
         capability_id=capability_id,
         environment_id=written[0].environment_id if written else "",
@@ -91,9 +92,10 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
     )
 
 
-def _warm_start(study: Study, capability_id: str, written: list[Environment]) -> str:
-    """Return why training begins with demonstrations; empty where it begins with GRPO."""
-    if study.settings.training.warm_start == "never" or not written:
+def _hopeless(study: Study, capability_id: str, written: list[Environment]) -> str:
+    """Return why GRPO alone would learn next to nothing; empty where it would, or nobody demonstrates."""
+    section = study.settings.training
+    if not written or (section.warm_start == "never" and not section.demonstrate):
         return ""
     outcomes = [
         one
