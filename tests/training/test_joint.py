@@ -12,7 +12,7 @@ from trace_assets.assets import joint_adapters
 from trace_assets.errors import InputError
 from trace_assets.evaluation.arms import arm_of
 from trace_assets.evaluation.choice import CANDIDATES
-from trace_assets.records import Adapter, Split, Task
+from trace_assets.records import Adapter, Message, Split, Task
 from trace_assets.settings import Training, load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study
@@ -70,6 +70,16 @@ def test_a_mixture_refuses_what_it_cannot_tell_apart(words: ModuleType) -> None:
     mixture = Mixture("one", [named(words, "one")])
     with pytest.raises(InputError, match="of no part of 'one'"):
         mixture.episode(words.WordTarget().tasks("discovery")[0], seed=0)
+
+
+def test_a_mixture_has_each_task_solved_where_it_belongs(words: ModuleType) -> None:
+    one, two = named(words, "one"), named(words, "two")
+    one.oracle = lambda task: [Message(role="assistant", content=task.payload["word"])]
+    mixture = Mixture("both", [one, two])
+    first, second = mixture.tasks("discovery")[:2]
+    assert [message.content for message in mixture.oracle(first)] == [first.payload["word"]]
+    with pytest.raises(InputError, match="two has no oracle to demonstrate with"):
+        mixture.oracle(second)
 
 
 def test_joint_spends_what_it_is_given_on_all_parts(words: ModuleType, base: Path, tmp_path: Path) -> None:

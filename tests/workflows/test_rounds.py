@@ -10,12 +10,19 @@ import pytest
 from trace_assets.assets.adapter import _budget, mixed_is_due
 from trace_assets.assets.environment_audit import accepted_check
 from trace_assets.assets.evaluation import write_evaluation
-from trace_assets.assets.rounds import rounds_now, write_rounds
+from trace_assets.assets.rounds import rounds_now, write_round_agent, write_rounds
 from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.errors import InputError
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.scope import Scope
-from trace_assets.records import BaseCheckpoint, EnvironmentCheck, Round, RoundAgent
+from trace_assets.records import (
+    BaseCheckpoint,
+    EnvironmentCheck,
+    EnvironmentVerdict,
+    Round,
+    RoundAgent,
+    SelectedCapability,
+)
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import ROUND_FILE, Study
@@ -182,6 +189,28 @@ def test_rounds_are_noted_down_with_what_was_taken(tmp_path: Path) -> None:
     assert [(row.round, row.place, row.last) for row in rows] == [(1, "", False), (2, "rounds/2", True)]
     assert "below rounds.min_gain" in rows[1].detail and "another follows" in rows[0].detail
     assert [check.passed for check in result.checks] == [True]
+
+
+def test_a_round_that_taught_nothing_says_what_it_left_and_why(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    study = study_in(tmp_path, THREE)
+    come_to(study, "")
+    kept = SelectedCapability(
+        capability_id="c", target="t", name="go on", kept=True, rank=1, reason="most", verdict="kept",
+        marginal_coverage=0.5, expected_cost=1.0,
+    )  # fmt: skip
+    study.store.write([kept], SelectedCapability)
+    verdict = EnvironmentVerdict(
+        capability_id="c", environment_id="e", accepted=False, reasons=("trace.pass_band: .93",)
+    )
+    study.store.write([verdict], EnvironmentVerdict, "c")
+    write_round_agent(study)
+    (row,) = study.store.read(RoundAgent)
+    assert row.members == () and row.detail.endswith("; go on is not taught: trace.pass_band: .93")
+    taught = verdict.model_copy(update={"accepted": True, "reasons": ()})
+    study.store.write([taught], EnvironmentVerdict, "c")
+    write_round_agent(study)
+    assert study.store.read(RoundAgent)[0].detail == "no adapter may be chosen"
 
 
 def checks_failing(*failed: str) -> list[EnvironmentCheck]:
