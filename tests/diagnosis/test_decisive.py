@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.diagnosis.detectors.dialogues import ASK, CLOSED, agent, call
 from trace_assets.diagnosis.decisive import RULES, Decisive
-from trace_assets.records import Capability, ExpectedAction, Label, Message, Task, Trajectory
+from trace_assets.records import Capability, Check, ExpectedAction, Label, Message, Task, Trajectory
 
 WANTED = (ExpectedAction(name="refund_item", arguments={"order": "K4821"}),)
 READ = call("get_order", CLOSED, order="K4821")
@@ -44,6 +44,19 @@ def test_the_first_call_that_is_not_expected_decides() -> None:
     one = run("r", ASK, READ, CANCEL, RIGHT, CANCEL, agent("done"))
     assert found(one) == 3
     assert found(one, rules=RULES - {"expected"}) == len(one.messages) - 1
+
+
+def test_where_nothing_is_expected_the_first_change_decides_a_wrong_state() -> None:
+    wrong = (Check(name="db", kind="state", passed=False),)
+    one = run("r", ASK, READ, CANCEL, RIGHT, agent("done")).model_copy(update={"checks": wrong})
+    assert found(one, tasks={}) == 3
+    assert found(one, tasks={}, rules=RULES - {"written"}) == len(one.messages) - 1
+    assert found(one, tasks={}, lacks=[lack("write_against_state", 5)]) == 5, "a lack names another call"
+    told = one.model_copy(update={"checks": (Check(name="told", kind="communicate", passed=False),)})
+    assert found(told, tasks={}) == len(one.messages) - 1, "the state was right"
+    refused = call("cancel_order", "no", error=True, order="K4821")
+    none = run("r", ASK, READ, refused, HANDED, agent("no")).model_copy(update={"checks": wrong})
+    assert found(none, tasks={}) == 5, "nothing was changed: it was handed over"
 
 
 def test_an_altered_call_decides_and_a_refused_or_the_users_does_not() -> None:

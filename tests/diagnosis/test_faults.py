@@ -270,6 +270,34 @@ def test_what_is_no_outage(last: Message) -> None:
     assert outage(case(ASKED, last)) is None
 
 
+NOTICES = [
+    "You're out of extra usage, it resets at 3:30pm",
+    "Usage limit reached.",
+    "You exceeded your quota",
+]
+NOTICES += [
+    "Rate limit exceeded",
+    "Your credit balance is too low to go on",
+    "The model is currently overloaded",
+]
+
+
+@pytest.mark.parametrize("text", NOTICES)
+def test_a_notice_of_the_models_service_in_place_of_an_answer(text: str) -> None:
+    assert outage(case(ASKED, agent(text))) == ("infrastructure", "outage", (1,), text)
+    called_it = calls(("get", {}), content=text)
+    assert outage(case(ASKED, called_it)) is None, "it acts, so it speaks for itself"
+    assert outage(case(ASKED, agent(text), user("And now?"))) is None, "somebody went on"
+    assert outage(case(ASKED, agent(f"{text} {'So it is. ' * 30}"))) is None, "it explains something"
+
+
+def test_an_agent_may_speak_of_limits_that_its_user_has() -> None:
+    asks = user("Why is my internet slow? How much usage is left?")
+    assert outage(case(asks, agent("Usage limit reached."))) is None
+    look = called("get_usage", '{"usage": 9}')
+    assert outage(case(ASKED, *look, agent("You have exceeded your usage."))) is None
+
+
 def test_an_error_of_another_kind_and_no_messages_are_no_outage() -> None:
     assert outage(case(ASKED, error="ValueError: 7")) is None
     assert outage(case()) is None

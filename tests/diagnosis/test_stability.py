@@ -101,6 +101,18 @@ def test_a_pool_picks_what_successes_show_and_one_of_twins() -> None:
     assert twins(pool.codes)[0].tolist() == [True, True, False, False]
 
 
+def test_what_a_good_part_of_the_failures_lack_is_picked_where_no_success_was_tried_on_it() -> None:
+    failed = np.arange(40) < 20
+    often = np.where(np.arange(40) < 9, LACKING, NA).astype(np.int8)
+    often[9] = PRESENT
+    seldom = np.where(np.arange(40) < 1, LACKING, NA).astype(np.int8)
+    seldom[10:12] = PRESENT
+    harmless = often.copy()
+    harmless[39] = LACKING  # one success lacks it too
+    assert pool_of(np.stack([often, seldom])).pick(~failed, failed, Discovery(min_support=1)) == [0]
+    assert pool_of(harmless[None]).pick(~failed, failed, Discovery(min_support=1)) == []
+
+
 def test_what_cannot_be_tested_is_not_considered() -> None:
     failed = np.arange(40) < 20
     codes = np.where(failed, LACKING, NA).astype(np.int8)

@@ -60,6 +60,50 @@ def test_what_was_not_told_is_the_agents(said: str, checks: Sequence[Check]) -> 
     assert ruling(told(said, *checks)).rule != "literal_demand"
 
 
+def answered(
+    text: str, *outputs: str, told_form: str = "", kind: str = "communicate", detail: str = ""
+) -> str:
+    """Return the rule for an answer in a run that was judged by its answer alone."""
+    known = task(told=f"How many seats has course C-101? {told_form}")
+    known = {name: one.model_copy(update={"expected_outputs": outputs}) for name, one in known.items()}
+    last = run(checks=[asked_for(detail, kind=kind)])
+    messages = (last.messages[0], Message(role="assistant", content=text))
+    (row,) = triage([last.model_copy(update={"messages": messages, "n_messages": 2})], tasks=known)
+    return row.rule
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [
+        ('DONE(["Course C-101 has 14.0 seats in all, as of 2031-03-10"])', ("14",)),
+        ("The course begins at 2031-03-11T09:00 and has 14 seats.", ("14.0", "2031-03-11T09:00")),
+    ],
+)
+def test_a_right_answer_in_a_sentence_was_told(text: str, outputs: tuple[str, ...]) -> None:
+    assert answered(text, *outputs) == "literal_demand"
+    assert answered(text, *outputs, kind="judge") == "literal_demand"
+    assert answered(text, *outputs, kind="state", detail="answer mismatch") == "literal_demand"
+    assert answered(text, *outputs, kind="state") == "agent", "nothing says that the answer was judged"
+    assert answered(text, *outputs, told_form="The answer should be an integer.") == "agent"
+    assert answered(text, *outputs, told_form="The answer should be [-1] where there is none.") != "agent"
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [
+        ('DONE(["Course C-101 has 15 seats in all"])', ("14",)),  # another number
+        ("14.", ("14",)),  # the bare value: the judge must mean something else
+        ("The course has 14 seats in all.", ("14", "Tuesday")),  # one is missing
+        ("The course has 14 seats in all.", ("a",)),  # too short to look for
+        ("The course has 14 seats in all.", ()),  # nothing is known
+    ],
+)
+def test_an_answer_that_does_not_hold_what_is_wanted_is_the_agents(
+    text: str, outputs: tuple[str, ...]
+) -> None:
+    assert answered(text, *outputs) == "agent"
+
+
 def looked(*calls: tuple[str, dict[str, str], str], checks: Sequence[Check] = ()) -> Trajectory:
     return run(*calls, checks=tuple(checks) or (asked_for("get_member", kind="action"),))
 

@@ -4,8 +4,8 @@
 run on them: by gpt-4o (tau-bench, airline), Gemini 2.5 flash (tau2, airline) and Gemma 3 27B (a dozen small
 desks in Spanish); and in a second round by Claude Haiku 4.5 and Sonnet 4.6 (tau2's retail, alone, in Claude
 Code), two agents on tau2's airline and several models on a FHIR server (MedAgentBench). Each was read whole
-by one reader, a strong general model that knew nothing of this program. The runs are published by others and no
-part of this repository; `docs/truth.md` says where they come from.
+by one reader, a strong general model that knew nothing of this program. The runs are published by others and
+no part of this repository; `docs/truth.md` says where they come from.
 """
 
 from __future__ import annotations

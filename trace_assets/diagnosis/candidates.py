@@ -20,6 +20,8 @@ from trace_assets.settings import Discovery
 
 MIN_NORM = 3
 """Relevant successful trajectories that a norm must rest on."""
+UNTESTED = 0.1
+"""Share of the failures that lack what no success was tried on, from which it is told of."""
 MERGE_OVERLAP = 0.9
 """Two candidates are one when their labels agree on this share of the trajectories either is relevant to."""
 
@@ -122,7 +124,9 @@ class Pool:
         """Return the rows that become candidates, the best first.
 
         A finding is picked when successful trajectories for whose task it is relevant mostly show it (the
-        family's norm). Those that cover more failures and fewer successes come first.
+        family's norm). Where hardly any success was one that needed it, and none lacks it, it is picked when
+        a good part of the failures lack it: it cannot be tested, but somebody should read it. Those that
+        cover more failures and fewer successes come first.
 
         Args:
             passed: Which trajectories passed; one that is neither was not judged.
@@ -136,6 +140,7 @@ class Pool:
         norms = np.array([self.detectors[row].norm for row in rows])
         normal = (shown + missed >= MIN_NORM) & (shown >= norms * (shown + missed))
         covered = (codes[:, failed] == LACKING).sum(axis=1) / max(1, int(failed.sum()))
+        normal |= (shown + missed < MIN_NORM) & (missed == 0) & (covered >= UNTESTED)
         score = covered - missed / max(1, int(passed.sum()))
         order = rows[normal][np.argsort(-score[normal], kind="stable")]
         return [int(row) for row in order[: section.max_candidates]]

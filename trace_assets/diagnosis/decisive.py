@@ -21,9 +21,10 @@ STREAK = 3
 """Equal calls at the end of a run, with equal answers, from which it was stuck there."""
 CALLS = frozenset({"forbidden_call", "wrong_value", "missing_question"})
 """Mistakes whose evidence is a call that should not have been made as it was."""
-RULES = frozenset({"expected", "harmless", "named_call", "stuck", "handed_over"})
+RULES = frozenset({"expected", "harmless", "named_call", "written", "stuck", "handed_over"})
 """What can be left out, to see what it adds: expected actions, their excuse by what passed runs do, calls
-that lacks name, the place where a run got stuck, the call that handed it over."""
+that lacks name, the first change where nothing is said of what is expected, the place where a run got stuck,
+the call that handed it over."""
 _MISTAKES = {family.name: family.mistake for family in FAMILIES}
 
 
@@ -32,8 +33,9 @@ class Decisive:
 
     In this order: the first call of the agent that changed something otherwise than is expected, passing over
     what passed runs do unharmed unless a lack names that very call; where the task says nothing, the call
-    that a lack names; the second of the equal calls in which the run got stuck; the call that handed the case
-    over with something undone; the agent's last message, its last chance.
+    that a lack names, or the first one that changed anything when the state is what was judged wrong; the
+    second of the equal calls in which the run got stuck; the call that handed the case over with something
+    undone; the agent's last message, its last chance.
 
     Args:
         trajectories: All runs of the target, passed ones too.
@@ -77,6 +79,10 @@ class Decisive:
             points = [index for index, _ in named if index in calls]
             if points:
                 return points[0]
+            if "written" in self._rules and _state_failed(one):
+                made = [step.index for step in transcript.steps if self._changes(step)]
+                if made:
+                    return made[0]
         else:
             accused = {index for index, _ in named}
             wrong = [
@@ -87,6 +93,9 @@ class Decisive:
             if wrong:
                 return min(wrong)
         return self._end(transcript)
+
+    def _changes(self, step: Step) -> bool:
+        return step.tool in self._writes and not (step.by_user or step.failed or hands_over(step.tool))
 
     def _end(self, transcript: Transcript) -> int:
         """Return where a run in which nothing wrong was done was given up."""
@@ -142,6 +151,10 @@ class Decisive:
             rows = self.differences(run)
             otherwise.update({part for row in rows if row.message is not None for part in _parts(row)})
         return frozenset(part for part, count in otherwise.items() if count >= HARMLESS * used[part[1]])
+
+
+def _state_failed(one: Trajectory) -> bool:
+    return any(check.kind == "state" and check.gates and check.passed is False for check in one.checks)
 
 
 def _parts(row: ActionDiff) -> list[tuple[str, str, str]]:

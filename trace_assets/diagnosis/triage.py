@@ -30,6 +30,7 @@ from trace_assets.diagnosis.attribution.script import contradiction, denied_stat
 from trace_assets.diagnosis.attribution.simulator import never_stopped, out_of_part, stopped_first, stuck
 from trace_assets.diagnosis.attribution.strictness import another_look, literal_demand
 from trace_assets.diagnosis.attribution.told import told_otherwise, untold
+from trace_assets.diagnosis.attribution.unasked import unsaid_option
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.records import Trajectory, Triage
 from trace_assets.stats.intervals import wilson
@@ -53,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     users_choice,
     told_otherwise,
     untold,
+    unsaid_option,
     denied_state,
     lost_write,
     agents_end,

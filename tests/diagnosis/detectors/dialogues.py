@@ -415,6 +415,23 @@ CASES = [
         "PRESENT",
         (11,),
     ),
+    (
+        "call_in_prose",
+        {"marks": ["GET", "DONE"]},
+        [ASK, agent("I look it up.\nGET http://a.example/orders/K4821")],
+        "LACKING",
+        (1,),
+    ),
+    (
+        "call_in_prose",
+        {"marks": ["GET", "DONE"]},
+        [ASK, agent('It is sent.\nDONE("K4821")')],
+        "LACKING",
+        (1,),
+    ),
+    ("call_in_prose", {"marks": ["GET", "DONE"]}, [ASK, agent('DONE("GET it")')], "PRESENT", (1,)),
+    ("call_in_prose", {"marks": ["GET"]}, [ASK, agent("Fine.\nGET well soon.")], "PRESENT", (1,)),
+    ("call_in_prose", {"marks": ["GET"]}, [ASK], "NA", ()),
     ("empty_turn", {}, [ASK, agent("")], "LACKING", (1,)),
     ("empty_turn", {}, [ASK, agent("hello")], "PRESENT", (1,)),
     # A rule of several conditions: one of them is enough.

@@ -18,6 +18,7 @@ from tests.diagnosis.detectors.dialogues import (
     user,
 )
 from trace_assets.diagnosis.detectors import Corpus
+from trace_assets.diagnosis.detectors.call_in_prose import CallInProse
 from trace_assets.diagnosis.detectors.protocol import Finding, Proposal
 from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
 from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
@@ -485,3 +486,13 @@ def test_a_rule_of_the_state_alone_is_not_divided_by_words() -> None:
         )
     ]
     assert {one.args.get("unless") for one in WriteAgainstState().propose(corpus(*same))} == {None}
+
+
+def test_a_call_in_prose_is_proposed_by_what_runs_call_and_how_they_close() -> None:
+    clean = [[ASK, call("GET", url="http://a.example/o/K1"), agent('DONE(["K1"])')] for _ in range(6)]
+    spoilt = [[ASK, agent('It is K1.\nDONE(["K1"])')], [ASK, agent("First:\nGET http://a.example/o/K1")]]
+    (made,) = CallInProse().propose(corpus(*clean, *spoilt, spoilt[0]))
+    assert made.args == {"marks": ["DONE", "GET"]}
+    assert CallInProse().propose(corpus(*clean, *spoilt)) == [], "two runs are no habit"
+    few = [[ASK, agent('DONE(["K1"])')], *([ASK, agent("Bye.")] for _ in range(6))]
+    assert CallInProse().propose(corpus(*few, *[spoilt[0]] * 3)) == [], "a word of few runs is no mark"

@@ -35,6 +35,20 @@ _OUTAGE = re.compile(
     r"name resolution|cuda out of memory)\b",
     re.IGNORECASE,
 )
+_ACCOUNT = re.compile(
+    r"\b(?:out of (?:extra |your )?(usage|credits?|quota|tokens?)"
+    r"|(usage|rate|request|token|spend(?:ing)?|daily|weekly|monthly|hourly|session)[ -]limit\w* "
+    r"(?:is |was |has been |have been )?(?:reached|exceeded|hit)"
+    r"|(?:reached|exceeded|hit|over) (?:your|the|its) (?:\w+ )?(usage|rate|request|token|quota|spend)\w*"
+    r"|(quota) (?:is |was |has been )?(?:exceeded|exhausted|used up)"
+    r"|(credit) balance is too low"
+    r"|(?:server|model|service|api) (?:is )?(?:currently |temporarily )?(overloaded)"
+    r"|api (error)\b)",
+    re.IGNORECASE,
+)
+"""What a model's service says of an account in place of an answer, and the word for what it is about."""
+_BRIEF = 200
+"""Letters of such a notice at most."""
 _CUT = re.compile(r"[A-Za-z0-9,;:(\[{\"'-]$")
 _LONG = 60
 """Characters from which a last message without an end mark counts as cut off."""
@@ -66,10 +80,21 @@ def outage(case: Case) -> Ruling | None:
     if last is None or last.role not in ("assistant", "system") or last.tool_calls:
         return None
     text = last.content or ""
+    if len(text) <= _BRIEF and (spent := _ACCOUNT.search(text)) and not _spoken_of(case, spent):
+        return Ruling("infrastructure", "outage", (case.transcript.last,), text)
     told = text.lstrip().lower().startswith(("error", "http", '{"error', "exception"))
     if told and _OUTAGE.search(text[:400]):
         return Ruling("infrastructure", "outage", (case.transcript.last,), text[:300])
     return None
+
+
+def _spoken_of(case: Case, notice: re.Match[str]) -> bool:
+    """Tell whether anything before speaks of what a notice is about: then the agent may as well."""
+    word = next(one for one in notice.groups() if one).lower()
+    return any(
+        word in f"{one.content or ''} {[call.arguments for call in one.tool_calls]}".lower()
+        for one in case.messages[:-1]
+    )
 
 
 def agents_end(case: Case) -> Ruling:

@@ -6,7 +6,7 @@ Each needs that nothing else failed: what was changed is as it should be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
@@ -14,28 +14,78 @@ from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.records import Check
 
 _NUMBER = re.compile(r"(?<![\w.,-])[$€£]?\s?(\d+(?:[,\u202f ]\d{3})*(?:\.\d+)?)(?![\w-]|[.,]\d)")
+_ANSWER = re.compile(
+    r"\b(?:answer|output|response)s?\b.{0,20}\b(?:mismatch|differ|wrong|incorrect|not equal)", re.I
+)
+"""What a verdict says when it was about the answer."""
+_FORM = re.compile(
+    r"\b(?:integer|numeric|number only|only (?:the|a|one) (?:number|value|word|name)|format|in the form|json|"
+    r"bare|single (?:word|number|value)|as an? (?:number|list)|"
+    r"answer (?:should|must|has to) be (?![\"'\[(\d-]))",
+    re.IGNORECASE,
+)
+"""Words of a task that says in what form to answer."""
+_WORDS = re.compile(r"[^\W\d_]{2,}")
+_SENTENCE = 4
+"""Words from which an answer is more than a value."""
+_SHORT = 4
+"""Signs from which a text can be looked for among words."""
 _DIGITS = re.compile(r"\d{5,}\Z")
 _ONE_NUMBER = re.compile(r"\D{0,3}?(\d+(?:,\d{3})*(?:\.\d+)?)\D{0,3}\Z")
 
 
 def literal_demand(case: Case) -> Ruling | None:
-    """All that failed is that a number was not told in the very signs that the judge looks for: it was told.
+    """All that failed is that something was not told in the very signs that the judge looks for.
 
-    Such as `960.0`, of which the agent said `$960`.
+    Such as `960.0`, of which the agent said `$960`, or an answer in a sentence where the value alone is
+    wanted and nobody said so.
     """
     failed = _failed(case)
-    if not failed or any(one.kind != "communicate" for one in failed):
+    if not failed:
         return None
-    told = dict(_numbers_told(case))
-    evidence: list[int] = []
-    wanted = [_wanted_number(one) for one in failed]
-    for number in wanted:
-        if number is None or number not in told:
-            return None
-        evidence.append(told[number])
-    values = ", ".join(f"{number:g}" for number in wanted if number is not None)
+    found = _signs_missing(case, failed) or _answer_in_words(case, failed)
+    if not found:
+        return None
+    values = ", ".join(found)
     detail = f"the judge looks for other signs than those in which the agent told {values}"
-    return Ruling("ground_truth", "literal_demand", tuple(sorted(set(evidence))), detail)
+    return Ruling("ground_truth", "literal_demand", tuple(sorted(set(found.values()))), detail)
+
+
+def _signs_missing(case: Case, failed: Sequence[Check]) -> dict[str, int]:
+    """Return the numbers that the failed checks look for with the messages that tell them; all or none."""
+    if any(one.kind != "communicate" for one in failed):
+        return {}
+    told = dict(_numbers_told(case, range(len(case.messages))))
+    wanted = [_wanted_number(one) for one in failed]
+    if any(number is None or number not in told for number in wanted):
+        return {}
+    return {f"{number:g}": told[number] for number in wanted if number is not None}
+
+
+def _answer_in_words(case: Case, failed: Sequence[Check]) -> dict[str, int]:
+    """Return the expected outputs, when the last answer has all of them among words; all or none.
+
+    Where the task says in what form to answer, another form is the agent's doing.
+    """
+    outputs = [one for one in case.task.expected_outputs if one.strip()] if case.task else []
+    last = case.transcript.last_of_agent()
+    if not outputs or not case.messages or case.messages[last].role != "assistant":
+        return {}
+    if not all(one.kind in ("communicate", "judge") or _ANSWER.search(one.detail) for one in failed):
+        return {}
+    asked = "\n".join(one.content or "" for one in case.messages if one.role == "user")
+    if _FORM.search(f"{case.instruction}\n{asked}"):
+        return {}
+    said = case.messages[last].content or ""
+    words = normal(said)
+    told = dict(_numbers_told(case, (last,)))
+    for one in outputs:
+        number = _ONE_NUMBER.match(one.strip())
+        if number is not None and float(number[1].replace(",", "")) in told:
+            continue
+        if number is not None or len(one.strip()) < _SHORT or not _shows({normal(one)}, words, frozenset()):
+            return {}
+    return dict.fromkeys(outputs, last) if len(_WORDS.findall(said)) >= _SENTENCE else {}
 
 
 def another_look(case: Case) -> Ruling | None:
@@ -94,7 +144,7 @@ def _named(arguments: object) -> frozenset[str]:
     )
 
 
-def _shows(names: frozenset[str], result: str, objects: frozenset[str]) -> bool:
+def _shows(names: Set[str], result: str, objects: frozenset[str]) -> bool:
     """Tell whether a look was at some objects, or showed them."""
     text = normal(result)
     return names <= objects or all(
@@ -108,9 +158,10 @@ def _wanted_number(check: Check) -> float | None:
     return float(found[1].replace(",", "")) if found else None
 
 
-def _numbers_told(case: Case) -> Iterator[tuple[float, int]]:
-    """Yield every number that the agent told its user, with the message."""
-    for place, message in enumerate(case.messages):
+def _numbers_told(case: Case, places: Iterable[int]) -> Iterator[tuple[float, int]]:
+    """Yield every number that the agent told its user in some messages, with the message."""
+    for place in places:
+        message = case.messages[place]
         if message.role == "assistant" and message.content:
             for found in _NUMBER.finditer(message.content):
                 yield float(re.sub(r"[,\u202f ]", "", found[1])), place

@@ -5,6 +5,7 @@ One family a file. To add one, write a class that fits `protocol.Detector` and n
 
 from __future__ import annotations
 
+from trace_assets.diagnosis.detectors.call_in_prose import CallInProse
 from trace_assets.diagnosis.detectors.claim_without_write import ClaimWithoutWrite
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
@@ -68,6 +69,7 @@ FAMILIES: tuple[Detector, ...] = (
     UnrecoveredError(),
     IdleLoop(),
     EmptyTurn(),
+    CallInProse(),
 )
 """Every family. Of two candidates with the same labels the one whose family comes first is kept.
 

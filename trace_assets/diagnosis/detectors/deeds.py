@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from trace_assets.diagnosis.detectors.values import command_line, program_of
 from trace_assets.diagnosis.detectors.verbs import READING, WRITING, deed, spoken
@@ -29,6 +29,10 @@ _CALLED_LAST = re.compile(r"(?:\.|\A|= ?)([a-z_]{3,24})\(")
 """What a line of code calls: a method, or a function that the line begins with."""
 _DEED = re.compile(r"[A-Za-z]+(?:[_-][A-Za-z]+){0,3}\Z")
 _METHOD = re.compile(r"(?:get|post|put|patch|delete)\Z", re.IGNORECASE)
+_REQUEST = re.compile(r"(?:https?[_-]?)?(get|post|put|patch|delete)(?:[_-]?request)?\Z", re.IGNORECASE)
+"""Tools that are a method of the web."""
+_BODY = frozenset({"body", "data", "headers", "json", "params", "payload", "query"})
+"""Arguments of a request beside its place."""
 PATHS = frozenset({"path", "url", "endpoint", "route", "uri"})
 """Arguments that name a place on the web."""
 _SUBCOMMANDS = frozenset(
@@ -82,6 +86,8 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
     ('turn_on_light', 'pay')
     >>> told_apart("request", {"method": "POST", "url": "https://a.example/v1/orders/17/cancel"})
     'cancel_orders'
+    >>> told_apart("GET", {"url": "http://a.example/farm/Cow?tag=C-12"})
+    'get_farm_cow'
     >>> told_apart("click", {"bid": "g9"}, ["[g2] textbox 'Street'\n[g9] button 'Save address'"])
     'save_address'
     """
@@ -97,7 +103,8 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
         return str(called[-1])
     if (program := program_of(arguments)) and re.fullmatch(r"[\w.+-]{1,24}", program):
         return _of_program(program, arguments)
-    method = str(lower.get("method", ""))
+    own = _REQUEST.match(tool)
+    method = str(lower.get("method", own[1] if own else ""))
     path = next((str(lower[name]) for name in sorted(PATHS & lower.keys())), "")
     if path and _METHOD.match(method):
         return _of_path(method.lower(), _parts(path))
@@ -162,19 +169,28 @@ def _of_path(method: str, parts: list[str]) -> str:
 
 
 def named_in_path(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the identifiers that stand in a path, by the part before them.
+    """Return what stands in a request's path and behind it: identifiers by the part before them, the query.
 
-    >>> named_in_path({"method": "GET", "path": "/v2/orders/OT-13/lines"})
-    {'order': 'OT-13'}
+    >>> named_in_path({"method": "GET", "path": "/v2/orders/OT-13/lines?sort=date"})
+    {'order': 'OT-13', 'sort': 'date'}
+    >>> named_in_path({"url": "http://a.example/farm/Cow?tag=C-12"}), named_in_path({"path": "a/b-1"})
+    ({'tag': 'C-12'}, {})
     """
     path = next((str(value) for name, value in arguments.items() if name.lower() in PATHS), "")
-    if not any(name.lower() == "method" for name in arguments):
+    lower = {name.lower() for name in arguments}
+    if "method" not in lower and not ("://" in path and lower <= PATHS | _BODY):
         return {}
-    parts = urlsplit(path).path.strip("/").split("/")
+    try:
+        place = urlsplit(path)
+    except ValueError:
+        return {}
     return {
-        before.removesuffix("s"): one
-        for before, one in pairwise(parts)
-        if _DEED.match(before) and any(character.isdigit() for character in one)
+        **{
+            before.removesuffix("s"): one
+            for before, one in pairwise(place.path.strip("/").split("/"))
+            if _DEED.match(before) and any(character.isdigit() for character in one)
+        },
+        **{name.lstrip("_"): value for name, value in parse_qsl(place.query) if name.strip("_")},
     }
 
 

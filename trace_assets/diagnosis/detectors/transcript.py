@@ -5,6 +5,7 @@ Nothing here knows the outcome: a `Transcript` is made of messages alone.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -325,11 +326,15 @@ class Transcript:
 
 
 def printed(text: str) -> str:
-    """Return what a program printed, out of the envelope with its exit code.
+    r"""Return what a program printed, out of the envelope with its exit code; JSON by itself.
 
     >>> printed('{"exitCode": 1, "stdout": "freeze: on"}'), printed('{"output": 3}')
     ('freeze: on', '{"output": 3}')
+    >>> printed('The server answers:\n{"output": 3}. Go on, or finish.'), printed("Note: [sic] {x}")
+    ('{"output": 3}', 'Note: [sic] {x}')
     """
+    if introduced := _INTRODUCED.match(text):
+        return _first_value(text[introduced.end() :]) or text
     if not text.startswith("{") or "std" not in text:
         return text
     try:
@@ -338,6 +343,21 @@ def printed(text: str) -> str:
         return text
     parts = [value.get(name) for name in ("stdout", "stderr")]
     return "\n".join(one for one in parts if isinstance(one, str) and one) or text
+
+
+_INTRODUCED = re.compile(r"[^\n{\[\"]{1,80}:\s*(?=[{\[])")
+_DECODER = json.JSONDecoder()
+_BEHIND = 200
+"""Characters that may stand behind JSON that was introduced."""
+
+
+def _first_value(text: str) -> str:
+    """Return the JSON with which a text begins, empty where it is none or much stands behind it."""
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return ""
+    return text[:end] if value and len(text) - end <= _BEHIND else ""
 
 
 def _named_in_call(arguments: Mapping[str, Any]) -> Iterator[Any]:

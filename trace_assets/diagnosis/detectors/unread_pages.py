@@ -14,6 +14,7 @@ MIN_USES = 3
 _GOES_ON = re.compile(
     r"\b(?:next|next_?(?:page|cursor|token|link)(?:_?token)?|continuation_?token|end_?cursor)\"? ?[:=] ?"
     r"\"?(?!null|none|false|true|0\b)[\w/]+[\w=/.:-]*\"? ?(?=[,}\n]|\Z)|"
+    r"\brel(?:ation)?\"? ?[:=] ?\"next\"|"
     r"\b(?:has_?more|has_?next(?:_?page)?|(?:is_?)?truncated)\"? ?[:=] ?\"?(?:true|yes)|"
     r"(?:\.\.\.|…|\band) ?\d+ more\b|\bmore results\b|"
     r"\b\d+ more (?:lines?|rows?|results?|items?|above|below)\b",
@@ -75,6 +76,8 @@ def goes_on(text: str) -> bool:
     [True, False]
     >>> goes_on("page 1 of 3"), goes_on("page 3 of 3"), goes_on("(40 more lines below)")
     (True, False, True)
+    >>> goes_on('{"link": [{"relation": "next", "url": "http://a.example/p?page=2"}]}')
+    True
     """
     if found := _PAGE_OF.search(text):
         return int(found[1]) < int(found[2])

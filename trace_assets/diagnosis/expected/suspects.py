@@ -34,7 +34,7 @@ from trace_assets.diagnosis.expected.forbidden import (
     past_object,
     protected_field,
 )
-from trace_assets.diagnosis.expected.unknowable import agreed_otherwise, told_nowhere
+from trace_assets.diagnosis.expected.unknowable import agreed_otherwise, not_to_be_had, told_nowhere
 from trace_assets.records import SuspectTask, Trajectory
 
 ALIKE = 3
@@ -188,6 +188,7 @@ DOUBTERS: tuple[Doubter, ...] = (
     clauses_broken,
     told_nowhere,
     agreed_otherwise,
+    not_to_be_had,
     refused_demand,
     done_and_failed,
     not_granted,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
 from trace_assets.diagnosis.expected.doubt import Doubt
 from trace_assets.diagnosis.expected.facts import Facts, is_number, names_number
 from trace_assets.records import ExpectedAction
 
+_DIGITS = 5
+"""Digits from which a number names something."""
 MIN_RUNS = 3
 """Runs of a task, by at least two policies, which made the call and all gave another value."""
 
@@ -48,6 +51,45 @@ def agreed_otherwise(facts: Facts, task_id: str) -> Iterator[Doubt]:
             f"{len(given)} runs gave {agreed:g}, as they were told or shown"
         )
         yield Doubt("wrong", "agreed_otherwise", detail, (place,), (name,))
+
+
+_TO_BE_HAD = frozenset({"available", "is_available", "availability", "in_stock", "is_in_stock", "stock"})
+"""Fields that say whether something can be had."""
+_NOT = frozenset(
+    {"false", "no", "none", "0", "0.0", "unavailable", "out of stock", "sold out", "not available"}
+)
+
+
+def not_to_be_had(facts: Facts, task_id: str) -> Iterator[Doubt]:
+    """An expected call takes something that every look shows as not available, and no record holds it.
+
+    What somebody has already (a line of an order) may be sold out since, and be returned all the same.
+    """
+    if any(one.success for one in facts.of_task[task_id]):
+        return
+    for place, action in facts.expected_writes(task_id):
+        for path, value in leaves(action.arguments):
+            wanted = normal(value)
+            if not looks_like_id(value) and not (wanted.isdigit() and len(wanted) >= _DIGITS):
+                continue
+            shown = [
+                thing
+                for thing in facts.things(task_id)
+                if any(isinstance(own, str | int) and normal(own) == wanted for own in thing.values())
+            ]
+            states = [_to_be_had(thing) for thing in shown]
+            if states and all(state is False for state in states):
+                name = path.partition(".")[0]
+                detail = (
+                    f"{action.name} is to take {spoken(name)} {value}: every look shows it as not available"
+                )
+                yield Doubt("wrong", "not_to_be_had", detail, (place,), (name,))
+
+
+def _to_be_had(thing: Mapping[str, Any]) -> bool | None:
+    """Return whether a record says that it can be had; None when it does not say."""
+    said = [value for name, value in thing.items() if name.lower() in _TO_BE_HAD]
+    return None if len(said) != 1 else str(said[0]).lower() not in _NOT
 
 
 def _missed_values(facts: Facts, task_id: str) -> Iterator[tuple[int, ExpectedAction, str, Any, list[Any]]]:
