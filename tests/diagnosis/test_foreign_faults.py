@@ -521,6 +521,13 @@ def test_a_hand_over_is_missed_where_it_is_judged(wanted: ExpectedAction, judged
     assert ruling(talk(*words, checks=(check,)), wanted).fault == fault
 
 
+def test_what_was_tried_and_refused_is_nothing_that_the_user_did_not_wait_for() -> None:
+    refused = call(0, "cancel_course", {"course_id": "C-1"}, "Error: there is no such course", error=True)
+    end = (said("assistant", "Shall I cancel half of it?"), said("user", "Yes. ###STOP###"))
+    assert ruling(talk(HELLO, *end), CANCEL).rule == "simulator_stopped_first"
+    assert ruling(talk(HELLO, *refused, *end), CANCEL).fault == "agent"
+
+
 def test_a_first_message_that_ends_the_conversation() -> None:
     one = talk(said("assistant", "Hello!"), said("user", "Please cancel C-101. ###STOP###"))
     assert ruling(one, CANCEL).rule == "simulator_stopped_first"

@@ -72,8 +72,6 @@ _CLOSING_WORDS = re.compile(
 REPEATS = 3
 """Equal messages in a row from which a simulated user counts as stuck."""
 _SHOWN = 400
-_TRIED = 2
-"""Refusals of a tool from which the user had waited for it long enough."""
 
 
 class _End(NamedTuple):
@@ -169,9 +167,9 @@ def _users_own(message: Message) -> bool:
 
 
 def _was_refused(case: Case, tool: str) -> bool:
-    """Tell whether the agent had tried a tool again and again, and it refused: the user had waited for it."""
+    """Tell whether the agent had tried a tool, and it refused: the user had waited for it."""
     calls = case.transcript.calls(tool)
-    return len(calls) >= _TRIED and all(step.failed for step in calls)
+    return bool(calls) and all(step.failed for step in calls)
 
 
 def _missing_writes(case: Case) -> list[str] | None:
