@@ -79,3 +79,13 @@ def test_killed_workers_among_them_are_put_right_once_and_begin_again_once(
     run.take(list(run.running), lambda: mended.append(True), home)
     assert mended == [True, True] and run.over == {one}
     assert "died twice (killed by signal 9)" in run.done.outcomes[-1].error
+
+
+def test_an_environment_that_a_model_writes_is_made_beside_others(run: _Run, looks: Looks) -> None:
+    light = SimpleNamespace(tags={"light": "true"})
+    looks.nodes = {"environment": light, "contrast": light, "adapter": SimpleNamespace(tags={})}  # type: ignore[attr-defined]
+    for writer in ("recipe", "model", "auto"):
+        synthesis = SimpleNamespace(writer=writer)
+        run.study = SimpleNamespace(settings=SimpleNamespace(synthesis=synthesis))  # type: ignore[assignment]
+        assert run._is_quick(Item("environment", "c")) == (writer == "recipe")
+        assert run._is_quick(Item("contrast", "t")) and not run._is_quick(Item("adapter", "c"))

@@ -147,9 +147,10 @@ def sync(
     place of played episodes, trained weights or paid answers, `ask` is asked, once before anything begins,
     and once more where it shows only later.
 
-    An item runs when nothing before it is due any more: settings and light items in this process, all others
-    in processes of their own. What failed is not tried again in the same call, and what depends on it is held
-    back; everything else goes on. An item that another process is making (a run of the UI) is left to it.
+    An item runs when nothing before it is due any more: settings and light items in this process, all others,
+    and environments that a model writes, in processes of their own. What failed is not tried again in the
+    same call, and what depends on it is held back; everything else goes on. An item that another process is
+    making (a run of the UI) is left to it.
 
     Args:
         definitions: The graph.
@@ -261,8 +262,14 @@ class _Run:
             if step.item not in busy
             and not step.waits_for
             and not step.held_by
-            and heavy != ("light" in self.planner.nodes[step.item.asset].tags or _is_setting(step.item))
+            and heavy != self._is_quick(step.item)
         ]
+
+    def _is_quick(self, item: Item) -> bool:
+        """Whether an item is made in this process: what a model writes takes minutes, so side by side."""
+        if item.asset == "environment" and self.study.settings.synthesis.writer != "recipe":
+            return False
+        return "light" in self.planner.nodes[item.asset].tags or _is_setting(item)
 
     def is_asked(self, item: Item) -> bool:
         """Whether an item is made also in the place of what it holds finished."""

@@ -92,6 +92,12 @@ class WriterServer(Analyst):
     counts what the other has spent. Which model is asked is said in `[synthesis]`.
     """
 
+    timeout_seconds: float = Field(1800.0, gt=0)
+    """As for the analyst; a whole module takes as long as many answers."""
+    reply_tokens: int = Field(32768, ge=64)
+    """As for the analyst; modules took 16,000 tokens, and reasoning counts too. A server that allows less is
+    asked for less."""
+
 
 class TriageSection(Section):
     """To whom failures are put down."""

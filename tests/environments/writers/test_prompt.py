@@ -60,6 +60,29 @@ def test_a_contract_is_shortened_until_it_fits_and_what_fidelity_is_measured_wit
     assert json.loads(large)["phrasing"] and "reference" not in json.loads(large)
 
 
+def test_values_that_name_somebody_are_shown_as_shapes_and_states_as_they_are(
+    contract: TargetContract,
+) -> None:
+    names = [f"Mia_{letter}{letter.lower()}" for letter in "ABCDEFGHIJKLM"]
+    schema = {
+        "type": "object",
+        "properties": {
+            "status": {"type": "string", "enum": ["delivered", "pending", "500ml"]},
+            "email": {"type": "string", "enum": ["mia@example.org"]},
+            "name": {"type": "string", "examples": names},
+            "order": {"type": ["null", "string"], "enum": ["#W2378156", "gift", None]},
+        },
+    }
+    shape = contract.results[0].model_copy(update={"json_schema": schema})
+    shown = shown_contract(contract.model_copy(update={"results": (shape,)}), 50_000)
+    properties = json.loads(shown)["results"][0]["json_schema"]["properties"]
+    assert properties["status"]["enum"] == ["delivered", "pending", "500ml"]
+    assert properties["email"] == {"type": "string", "like": ["aaa@aaaaaaa.aaa"]}
+    assert properties["name"] == {"type": "string", "like": ["Aaa_Aa"]}
+    assert properties["order"]["enum"] == ["gift", None] and properties["order"]["like"] == ["#A9999999"]
+    assert "example.org" not in shown and "2378156" not in shown
+
+
 def test_excerpts_contrast_lack_and_presence_and_hold_nothing_held_out(
     trajectories: list[Trajectory], labels: list[Label]
 ) -> None:

@@ -238,6 +238,10 @@ def test_what_is_not_said_for_the_writer_is_as_for_the_analyst() -> None:
     assert (section.base_url, section.cap_usd, section.retries) == ("http://a/v1", 3.0, 1)
     other = load_settings(None, ["analyst.base_url=http://a/v1", "writer.base_url=http://w/v1"])
     assert other.writer_server.base_url == "http://w/v1"
+    assert (section.reply_tokens, plain.analyst.reply_tokens) == (32768, 8192), "a module is long"
+    assert section.timeout_seconds > plain.analyst.timeout_seconds
+    short = load_settings(None, ["analyst.reply_tokens=500", "analyst.timeout_seconds=5"]).writer_server
+    assert (short.reply_tokens, short.timeout_seconds) == (500, 5.0)
 
 
 WORK = """

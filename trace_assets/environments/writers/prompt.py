@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
+from trace_assets.environments.audit.fidelity_results import MOST_STATES
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.records import CapabilitySpec, FailedCheck, Label, Message, Trajectory
 
@@ -21,6 +22,8 @@ LONGEST_EVIDENCE = 600
 """Characters of a failed check's evidence: hostile code may have written it."""
 _LISTS = (24, 12, 6, 3, 1)
 """How many entries of long lists are shown, until the contract fits."""
+FEW_SHAPES = 4
+"""Shapes of values that are shown in the place of the values."""
 _WITHHELD = frozenset({"reference", "n_trajectories"})
 """Parts of a contract that a writer is not shown: episodes kept for measuring fidelity among them."""
 
@@ -68,7 +71,7 @@ def instructions(contract: TargetContract, tokens: int) -> str:
 def shown_contract(contract: TargetContract, tokens: int) -> str:
     """Return a contract without tools and policy as JSON, long lists shortened until it fits a budget."""
     whole = {
-        name: value
+        name: _without_names(value)
         for name, value in contract.model_dump(mode="json").items()
         if name not in {"tools", "policy"} | _WITHHELD
     }
@@ -78,6 +81,49 @@ def shown_contract(contract: TargetContract, tokens: int) -> str:
         if estimate_tokens(text) <= tokens:
             return text
     return text[: 4 * tokens] + " [... cut off]"
+
+
+def _without_names(value: Any) -> Any:
+    """Return a contract's part with the values of schemas that name somebody or something as shapes.
+
+    Values that hold an address or four digits, and those of lists too long to be states, are people's and
+    things' own: a writer needs to know how they are built, not what they are.
+    """
+    if isinstance(value, list):
+        return [_without_names(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _without_names(one) for name, one in value.items()}
+    for name in ("enum", "examples"):
+        given = found.get(name)
+        if isinstance(given, list) and all(one is None or isinstance(one, str) for one in given):
+            many = len(given) > MOST_STATES
+            private = [one for one in given if one and (many or _names_something(one))]
+            if private:
+                found[name] = [one for one in given if one not in private]
+                found["like"] = sorted({*found.get("like", ()), *map(_shape, private)})[:FEW_SHAPES]
+                if not found[name]:
+                    del found[name]
+    return found
+
+
+def _names_something(text: str) -> bool:
+    """Tell whether a value is an address, or has as many digits as numbers of people and things have.
+
+    >>> [_names_something(one) for one in ("in transit", "500ml", "mia@example.org", "#W2378156")]
+    [False, False, True, True]
+    """
+    return "@" in text or sum(char.isdigit() for char in text) >= 4
+
+
+def _shape(text: str) -> str:
+    """Return a value with its letters and digits masked.
+
+    >>> _shape("Mia_Li_3668 <mia@example.org>")
+    'Aaa_Aa_9999 <aaa@aaaaaaa.aaa>'
+    """
+    masked = ("9" if c.isdigit() else "A" if c.isupper() else "a" if c.isalpha() else c for c in text)
+    return "".join(masked)
 
 
 def _shortened(value: Any, most: int) -> Any:
