@@ -214,3 +214,24 @@ def test_bytes_between_two_requests_are_seen_before_the_second(channel: str) -> 
     with pytest.raises((ProtocolError, Died)):
         asked.leaf.ask("step") if channel == "own stream" else asked.box.ping()
     assert asked.box.dead
+
+
+def test_what_an_earlier_episode_still_says_reaches_no_later_one() -> None:
+    """Each has a stream of its own, and that of the earlier one is closed with it."""
+    played = Played(ok())
+    box = Sandbox(Container(), played, True, CONFIG)
+    early = box.leaf()
+    early.begin("reset", seed=1)
+    number = json.loads(played.leaves[0].makefile("rb").readline())["id"]
+    early.close()
+    late = box.leaf()
+    late.begin("reset", seed=2)
+    assert json.loads(played.leaves[1].makefile("rb").readline())["id"] == number, "ids are an episode's own"
+    with pytest.raises(OSError, match=r"pipe|reset"):
+        played.leaves[0].sendall(reply(number) * 1000)
+        played.leaves[0].sendall(reply(number))
+    played.leaves[1].sendall(reply(number, '"ok":"late"'))
+    assert late.finish() == "late" and not box.dead
+    box.fail()
+    for one in played.leaves:
+        one.close()

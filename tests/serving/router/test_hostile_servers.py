@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -330,3 +331,19 @@ def test_a_crowd_of_slow_and_broken_clients_keeps_nobody_out(
         for _ in range(20):
             assert status(exchange(address, request(GOOD))) == 200
     assert status(exchange(address, request(GOOD))) == 200
+
+
+def test_a_record_that_cannot_be_written_keeps_no_client_waiting(
+    server: PretendServer, start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, record = start(server.url), tmp_path / "decisions.jsonl"
+    assert ask(url).status_code == 200 and record.read_text().count("\n") == 1
+    record.unlink()
+    record.mkdir()
+    assert [ask(url).status_code for _ in range(3)] == [200] * 3
+    said = [one.getMessage() for one in caplog.records if "cannot be recorded" in one.getMessage()]
+    assert said == [f"decisions cannot be recorded in {record} (Is a directory)"], (
+        "once, until it works again"
+    )
+    record.rmdir()
+    assert ask(url).status_code == 200 and record.read_text().count("\n") == 1

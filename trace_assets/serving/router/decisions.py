@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import math
 import os
 import time
@@ -26,6 +27,7 @@ from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store.content import text_version
 from trace_assets.untrusted.json_text import check_cost
 
+_log = logging.getLogger(__name__)
 REMEMBERED = 10_000
 """Openings; one that is forgotten is decided again, the same way."""
 
@@ -98,6 +100,7 @@ class Decisions:
         self.models = {choice: models[choice] for choice in (*decider.choices, *sorted(self._sums))}
         self._record, self._remembered = record, remembered
         self._known: OrderedDict[str, Decision] = OrderedDict()
+        self._unrecorded = 0
         if record is not None:
             try:
                 record.parent.mkdir(parents=True, exist_ok=True)
@@ -156,12 +159,23 @@ class Decisions:
                 "remembered": remembered,
             }
         )
-        # One write to a file opened for appending: lines of several processes do not mix.
-        file = os.open(self._record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(file, line.encode() + b"\n")
-        finally:
-            os.close(file)
+            _append(self._record, line.encode() + b"\n")
+        except OSError as error:  # a full disk, a folder that was removed: conversations go on without
+            if not self._unrecorded:
+                _log.warning("decisions cannot be recorded in %s (%s)", self._record, error.strerror)
+            self._unrecorded += 1
+        else:
+            self._unrecorded = 0
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Write in one go, to a file opened for appending: lines of several processes do not mix."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, line)
+    finally:
+        os.close(file)
 
 
 # Who decides in the proxy: a router that was fitted, or the served base model by its labels' logits.
