@@ -17,7 +17,7 @@ from trace_assets.settings import Training, load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study
 from trace_assets.targets.mixture import Mixture
-from trace_assets.training.joint import train_joining, train_joint, train_sequential, train_together
+from trace_assets.training.joint import train_joining, train_joint, train_sequential
 
 pytest.importorskip("trl")
 
@@ -93,8 +93,19 @@ def test_joint_spends_what_it_is_given_on_all_parts(words: ModuleType, base: Pat
 def test_where_all_is_asked_for_at_once_one_adapter_spends_all(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
-    adapter, curve = train_together(
-        named(words, "all"), base, "base", SECTION, tmp_path / "t", rollout_budget=32, environment_id="e"
+    from trace_assets.training.grpo import train_adapter
+
+    adapter, curve = train_adapter(
+        name="together",
+        kind="together",
+        capability_id=None,
+        environment_id="e",
+        target=named(words, "all"),
+        base_dir=base,
+        base_id="base",
+        section=SECTION,
+        folder=tmp_path / "t",
+        rollout_budget=32,
     )
     assert (adapter.kind, adapter.name, adapter.environment_id) == ("together", "together", "e")
     assert (adapter.rollouts, len(curve)) == (32, 2)

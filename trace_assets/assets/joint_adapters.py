@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from trace_assets.assets.adapter import CHECKS, parity_of, read_adapters
 from trace_assets.assets.asset import asset
@@ -16,6 +17,7 @@ from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.writers.writer import write_together
 from trace_assets.errors import InputError, require_extra
+from trace_assets.evaluation.arms import JOINT, SEQUENTIAL, TOGETHER
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import Adapter, Environment, InterferencePart, TrainingPoint
 from trace_assets.report.asset_report.training import adapter_exhibit
@@ -34,15 +36,7 @@ from trace_assets.resources.sandbox import (
 from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.training.joint import (
-    JOINT,
-    SEQUENTIAL,
-    TOGETHER,
-    train_joining,
-    train_joint,
-    train_sequential,
-    train_together,
-)
+from trace_assets.training.joint import train_joining, train_joint, train_sequential
 
 OnPoint = Callable[[TrainingPoint], None]
 PART = "joint_adapters"
@@ -175,6 +169,8 @@ def make_joint(
         on_point: Told of each iteration as it is made.
         together: For `together` and `joining`: where several capabilities are needed at once.
     """
+    from trace_assets.training.grpo import train_adapter
+
     section, base = study.settings.training, base_checkpoint(study)
     members = members_of_sum(study) if kind == JOINING else {}
     environments = {name: read_environment(study, name) for name in members or names}
@@ -185,63 +181,43 @@ def make_joint(
     ids = {name: one.environment_id for name, one in environments.items()}
     budget = len(names) * section.iterations * section.tasks_per_iteration * section.group_size
     folder = _folder(study, kind, ids | {name: one.adapter_id for name, one in members.items()})
+    common: dict[str, Any] = {
+        "base_dir": base_folder(study),
+        "base_id": base.base_id,
+        "section": section,
+        "folder": folder,
+        "rollout_budget": budget,
+        "path": study.home.relative(folder),
+        "on_point": on_point,
+    }
     with ExitStack() as stack:
         targets = {
             name: stack.enter_context(training_target(study, one)) for name, one in environments.items()
         }
         if kind == JOINING:
+            whole = {name: whole_adapter(study, one) for name, one in members.items()}
+            parts = [*ids.values(), *(one.adapter_id for one in members.values())]
             made = train_joining(
                 targets,
                 {JOINING} & targets.keys(),
-                {name: whole_adapter(study, one) for name, one in members.items()},
-                base_folder(study),
-                base.base_id,
-                section,
-                folder,
-                study.home.models,
-                rollout_budget=budget,
-                environment_id=text_version(
-                    *sorted([*ids.values(), *(one.adapter_id for one in members.values())])
-                ),
-                path=study.home.relative(folder),
-                on_point=on_point,
+                whole,
+                models=study.home.models,
+                environment_id=text_version(*sorted(parts)),
+                **common,
             )
         elif kind == TOGETHER:
-            made = train_together(
-                targets[TOGETHER],
-                base_folder(study),
-                base.base_id,
-                section,
-                folder,
-                rollout_budget=budget,
+            made = train_adapter(
+                name=TOGETHER,
+                kind="together",
+                capability_id=None,
                 environment_id=ids[TOGETHER],
-                path=study.home.relative(folder),
-                on_point=on_point,
+                target=targets[TOGETHER],
+                **common,
             )
         elif kind == JOINT:
-            made = train_joint(
-                targets,
-                base_folder(study),
-                base.base_id,
-                section,
-                folder,
-                rollout_budget=budget,
-                environment_id=text_version(*sorted(ids.values())),
-                path=study.home.relative(folder),
-                on_point=on_point,
-            )
+            made = train_joint(targets, environment_id=text_version(*sorted(ids.values())), **common)
         else:
-            made = train_sequential(
-                targets,
-                base_folder(study),
-                base.base_id,
-                section,
-                folder,
-                rollout_budget=budget,
-                environment_ids=ids,
-                path=study.home.relative(folder),
-                on_point=on_point,
-            )
+            made = train_sequential(targets, environment_ids=ids, **common)
     enter(study, folder)
     return made
 

@@ -24,7 +24,6 @@ from trace_assets.targets.protocol import Target
 
 JOINT = "joint"
 SEQUENTIAL = "sequential"
-TOGETHER = "together"
 PHASES = "phases"
 """Folder beside a sequence's last adapter, with those that it went through."""
 
@@ -73,59 +72,6 @@ def train_joint(
         capability_id=None,
         environment_id=environment_id,
         target=Mixture(JOINT, [environments[name] for name in sorted(environments)]),
-        base_dir=base_dir,
-        base_id=base_id,
-        section=section,
-        folder=folder,
-        rollout_budget=rollout_budget,
-        path=path,
-        on_point=on_point,
-    )
-
-
-def train_together(
-    environment: Target,
-    base_dir: Path | str,
-    base_id: str,
-    section: Training,
-    folder: Path,
-    *,
-    rollout_budget: int,
-    environment_id: str | None = None,
-    path: str | None = None,
-    on_point: OnPoint | None = None,
-) -> tuple[Adapter, list[TrainingPoint]]:
-    """Train one adapter in the environment that asks for all capabilities at once.
-
-    What has to be done together is seen together there, and each of them is part of it: no sum has to hold,
-    and none of what one adapter breaks for another.
-
-    Args:
-        environment: Where all of them are needed.
-        base_dir: Folder of the base model.
-        base_id: Its content hash.
-        section: The training settings.
-        folder: Where the PEFT folder shall be.
-        rollout_budget: Training episodes in all.
-        environment_id: What stands for the environment in the record; None takes its version.
-        path: What the record shall say of where the folder is.
-        on_point: Told of each iteration.
-
-    Returns:
-        The adapter and its curve.
-
-    Raises:
-        InputError: As `train_adapter`.
-        Unavailable: As `train_adapter`.
-    """
-    from trace_assets.training.grpo import train_adapter
-
-    return train_adapter(
-        name=TOGETHER,
-        kind="together",
-        capability_id=None,
-        environment_id=environment_id,
-        target=environment,
         base_dir=base_dir,
         base_id=base_id,
         section=section,
