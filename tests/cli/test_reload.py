@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.answering import Answer, AnsweringServer
-from trace_assets.cli import pipeline
-from trace_assets.cli.pipeline import LOCATION, reload_definitions, reloading
+from trace_assets.cli import ui
+from trace_assets.cli.ui import LOCATION, reload_definitions, reloading
 
 
 class Page(AnsweringServer):
@@ -37,7 +37,7 @@ class Page(AnsweringServer):
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
-    monkeypatch.setattr(pipeline, "EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(ui, "EVERY_SECONDS", 0.02)
     with Page() as made:
         yield made
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from trace_assets.assets import adapter_validation
 from trace_assets.assets import evaluation as stage
 from trace_assets.assets.routing import Permitted, permitted_sets
 from trace_assets.errors import InputError
@@ -32,9 +33,9 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     def compose(base: Path, members: dict[str, Path], folder: Path, **more: Any) -> tuple[str, Path]:
         return "id", folder / "-".join(sorted(members))
 
-    monkeypatch.setattr(stage, "read_adapters", lambda study: rows)
-    monkeypatch.setattr(stage, "whole_adapter", lambda study, one: tmp_path / one.name)
-    monkeypatch.setattr(stage, "base_folder", lambda study: tmp_path / "base")
+    monkeypatch.setattr(adapter_validation, "read_adapters", lambda study: rows)
+    monkeypatch.setattr(adapter_validation, "whole_adapter", lambda study, one: tmp_path / one.name)
+    monkeypatch.setattr(adapter_validation, "base_folder", lambda study: tmp_path / "base")
     monkeypatch.setattr(composition, "compose_adapters", compose)
     return Study.open(tmp_path / "home", overrides=["targets.test_tasks=6", "targets.options.desk=b"])
 
@@ -92,13 +93,13 @@ def test_with_fewer_than_two_adapters_or_switched_off_nothing_applies_and_it_is_
         ),
     )
     assert "is off" in stage._compose(off, may(), [], [])[1]
-    assert stage._validate_sums(off, NAMES) == ([], [])
+    assert adapter_validation._validate_sums(off, NAMES) == ([], [])
 
 
 def test_a_sum_that_no_server_holds_is_refused_and_the_router_takes_a_smaller_set(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage, "largest_rank", lambda extra: 16)
+    monkeypatch.setattr(adapter_validation, "largest_rank", lambda extra: 16)
     section = study.settings.evaluation.model_copy(update={"engine": "vllm"})
     served = Study(study.home, study.settings.model_copy(update={"evaluation": section}))
     found, said = stage._compose(served, may(), routes(study, multi=0.5, cancel=0.3, window=0.2), [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.assets import evaluation, routing
+from trace_assets.assets import adapter_validation, routing
 from trace_assets.errors import InputError
 from trace_assets.records import CompositionChoice, Interference, SetEffect, SetRule
 from trace_assets.routing.sets import models_for
@@ -29,11 +29,11 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         (tmp_path / name).mkdir()
         (tmp_path / name / "adapter_config.json").write_text('{"r": 24}' if "sum" in name else '{"r": 8}')
     rows = [SimpleNamespace(name=name, kind="capability", adapter_id=f"{name}-content") for name in NAMES]
-    for module in (evaluation, routing):
+    for module in (adapter_validation, serve):
         monkeypatch.setattr(module, "read_adapters", lambda study: rows)
-    for place in (evaluation, routing, serve):
+    for place in (adapter_validation, serve):
         monkeypatch.setattr(place, "whole_adapter", lambda study, one: tmp_path / one.name)
-    for place in (evaluation, serve):
+    for place in (adapter_validation, serve):
         monkeypatch.setattr(place, "base_folder", lambda study: tmp_path / "base")
     monkeypatch.setattr(routing, "usable_adapters", lambda study: list(NAMES))
     monkeypatch.setattr(serve, "served_adapters", lambda study: {f"{row.name}@1": row for row in rows})
@@ -47,7 +47,7 @@ def changed(study: Study, **serving: Any) -> Study:
 
 
 def test_every_pair_and_the_whole_are_served_under_names_of_their_content(study: Study) -> None:
-    served, refused = routing.served_sums(study)
+    served, refused = serve.served_sums(study)
     assert set(served) == {"cancel+multi", "cancel+window", "multi+window", "cancel+multi+window"}
     assert not refused and len(set(served.values())) == 4
     identity = composition.composition_id(["multi-content", "cancel-content"])
@@ -60,12 +60,12 @@ def test_every_pair_and_the_whole_are_served_under_names_of_their_content(study:
 
 def test_none_are_served_unless_asked_for(study: Study) -> None:
     off = changed(study, compose=False)
-    assert routing.served_sums(off) == ({}, [])
+    assert serve.served_sums(off) == ({}, [])
     assert set(serve.launch_of(off).adapters) == {f"{name}@1" for name in NAMES}
 
 
 def test_what_goes_beyond_the_servers_rank_is_refused_with_the_reason(study: Study) -> None:
-    served, refused = routing.served_sums(changed(study, extra=("--max-lora-rank", "16")))
+    served, refused = serve.served_sums(changed(study, extra=("--max-lora-rank", "16")))
     assert "cancel+multi+window" not in served and len(served) == 3
     assert len(refused) == 1 and "has rank 24, and what serves it takes 16 at most" in refused[0]
 
@@ -156,7 +156,7 @@ def test_the_server_holds_the_sums_that_validation_let_act_at_the_scale_that_it_
         effect("cancel+multi+window", "cancel", alone=False, served=False),
     ]
     study.store.write(rows, SetEffect)
-    whole = routing.served_sums(study)[0]
+    whole = serve.served_sums(study)[0]
     assert set(whole) == {"cancel+multi"}
     may = routing.permitted(study)
     assert (may.alone, may.choices) == (["multi", "window"], list(NAMES)) and may.rule.scale == 1.0
@@ -166,7 +166,7 @@ def test_the_server_holds_the_sums_that_validation_let_act_at_the_scale_that_it_
     study.store.write(
         [SetRule(cost=0.02, scale=0.5, chosen=True, several=9, n_tasks=9, n_trials=9, **figures)], SetRule
     )
-    half = routing.served_sums(study)[0]
+    half = serve.served_sums(study)[0]
     assert set(half) == {"cancel+multi"} and half != whole, "another scale is another content"
     assert routing.permitted(study).rule == (0.02, 0.5)
 
@@ -210,27 +210,27 @@ def oppose(study: Study, one: str, other: str) -> None:
 def test_unless_told_the_server_holds_what_validation_chose(study: Study, arm: str, served: set[str]) -> None:
     choose(study, arm)
     unset = changed(study, compose=None)
-    assert set(routing.served_sums(unset)[0]) == served
-    assert routing.released_arm(unset) == arm
+    assert set(serve.served_sums(unset)[0]) == served
+    assert serve.released_arm(unset) == arm
     off = changed(study, compose=False)
-    assert routing.served_sums(off) == ({}, [])
-    assert routing.released_arm(off) == (arm if arm in ("joint", "together") else "routed")
+    assert serve.served_sums(off) == ({}, [])
+    assert serve.released_arm(off) == (arm if arm in ("joint", "together") else "routed")
 
 
 def test_opposed_capabilities_are_never_served_together(study: Study) -> None:
     choose(study, "composed")
     oppose(study, "cancel", "window")
-    served, refused = routing.served_sums(study)
+    served, refused = serve.served_sums(study)
     assert set(served) == {"cancel+multi", "multi+window"}
     assert refused == ["they pull apart."] * 2
-    folders, why = evaluation.sums_of(study, [("cancel", "window"), ("cancel", "multi")], None)
+    folders, why = adapter_validation.sums_of(study, [("cancel", "window"), ("cancel", "multi")], None)
     assert set(folders) == {"cancel+multi"} and why == ["they pull apart."]
-    assert evaluation.allowed_sets(study, NAMES) == [("cancel", "multi"), ("multi", "window")]
+    assert adapter_validation.allowed_sets(study, NAMES) == [("cancel", "multi"), ("multi", "window")]
 
 
 def test_a_router_that_chooses_an_adapter_which_is_gone_is_told(study: Study) -> None:
     with pytest.raises(InputError, match=r"chooses the adapter 'gone'.*--select routing"):
-        evaluation.sums_of(study, [("cancel", "gone")], None)
+        adapter_validation.sums_of(study, [("cancel", "gone")], None)
 
 
 def test_what_answers_follows_what_is_released() -> None:

@@ -15,7 +15,7 @@ pytestmark = [
 psutil = pytest.importorskip("psutil")
 
 from tests.serving.test_vllm import CANCEL, launch_in  # noqa: E402
-from trace_assets.assets import evaluation  # noqa: E402
+from trace_assets.assets.adapter_validation import play_split  # noqa: E402
 from trace_assets.assets.base_model import write_base_model  # noqa: E402
 from trace_assets.assets.tasks import write_tasks  # noqa: E402
 from trace_assets.assets.trajectories import write_batch  # noqa: E402
@@ -76,7 +76,7 @@ def test_rollouts_and_arms_are_played_by_vllm(tmp_path: Path) -> None:
 
     base = study.store.read(BaseCheckpoint)[0]
     study.store.write([an_adapter(base, launch.adapters[CANCEL])], Adapter, "mixed")
-    rows, trajectories = evaluation._play(study, "test", None, None)
+    rows, trajectories = play_split(study, "test", None, None)
     assert {row.arm for row in rows} == {"base", "mixed_grpo"}
     assert len(rows) == 2 * 2 * 6 and not [row for row in rows if row.fault is not None]
     spoken = {

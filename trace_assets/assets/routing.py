@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import asset
 from trace_assets.assets.curriculum import taught
-from trace_assets.assets.interference import opposed
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import InputError, require_extra
-from trace_assets.evaluation.arms import BASE as BASE_ARM
-from trace_assets.evaluation.arms import COMPOSED, ROUTED, SINGLES, SUM, choice_of, oracle_choice
-from trace_assets.evaluation.choice import chosen_arm
+from trace_assets.evaluation.arms import choice_of, oracle_choice
 from trace_assets.evaluation.non_inferiority import acceptance, excluded
 from trace_assets.evaluation.set_effects import admitted
 from trace_assets.evaluation.set_effects import sentence as effects_sentence
@@ -23,7 +20,6 @@ from trace_assets.records import (
     NO_ADAPTER,
     Adapter,
     Capability,
-    CompositionChoice,
     Evaluation,
     Label,
     NoHarm,
@@ -38,7 +34,7 @@ from trace_assets.records import (
 from trace_assets.report.asset_report.composition import effects_exhibit
 from trace_assets.report.asset_report.training import routing_exhibit
 from trace_assets.report.data import shown_names
-from trace_assets.resources.model_files import whole_adapter, whole_router
+from trace_assets.resources.model_files import whole_router
 from trace_assets.resources.policy import base_folder
 from trace_assets.routing.router import RoutingExample
 from trace_assets.routing.scores import examples_of_trials, routing_trials, score
@@ -48,18 +44,14 @@ from trace_assets.routing.sets import (
     candidate_sets,
     joined,
     members_of,
-    models_for,
     one_alone,
     set_name,
 )
-from trace_assets.serving.server import BASE, largest_rank, served_name
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
-from trace_assets.training.composition import composition_id, refusal
 
 if TYPE_CHECKING:
     from trace_assets.routing.classifier import ClassifierRouter
-    from trace_assets.serving.router.app import RouterName, ServedRouting
 
 
 def usable_adapters(study: Study) -> list[str]:
@@ -184,7 +176,7 @@ def write_routing(study: Study) -> StageResult:
     classifier.save(study.home.models / "router")
     tasks = list(study.target.tasks("test"))
     asked, said = _ask_base_model(study, choices, tasks)
-    routes = _settled(study, [*classifier.route(tasks), *asked], alone)
+    routes = settled(study, [*classifier.route(tasks), *asked], alone)
     wanted = oracle_choice([row for row in validation if _usable(row.arm, alone)], tasks)
     fitted_on = examples(study, choices)
     called_for = {example.task_id: example.choice for example in fitted_on}
@@ -312,7 +304,7 @@ def tried_rules(
     )
 
 
-def _settled(study: Study, routes: Sequence[Route], alone: Sequence[str]) -> list[Route]:
+def settled(study: Study, routes: Sequence[Route], alone: Sequence[str]) -> list[Route]:
     """Let each route's one choice be one that may act alone."""
     cost = study.settings.routing.unneeded_cost
     return [
@@ -356,108 +348,9 @@ def routes_of(study: Study, tasks: Sequence[Task]) -> list[Route]:
     """
     may = permitted(study)
     if study.settings.routing.router == "label_logits":
-        return _settled(study, _ask_base_model(study, may.choices, list(tasks))[0], may.alone)
+        return settled(study, _ask_base_model(study, may.choices, list(tasks))[0], may.alone)
     require_extra("torch", "train", "routing")
     from trace_assets.routing.classifier import load_classifier
 
     routes = load_classifier(whole_router(study), base_folder(study)).route(list(tasks))
-    return _settled(study, routes, may.alone)
-
-
-def released_arm(study: Study) -> str:
-    """Return which way of putting adapters together is served: what validation chose.
-
-    `serving.compose` decides against it where it is set: false keeps sums away, true serves them.
-    """
-    asked, arm = study.settings.serving.compose, chosen_arm(study.store.read(CompositionChoice))
-    if asked is True and arm in (ROUTED, BASE_ARM):
-        return COMPOSED
-    return ROUTED if asked is False and arm in (COMPOSED, SUM) else arm
-
-
-def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
-    """Return which sums of adapters this study's server holds beside the adapters themselves.
-
-    Args:
-        study: The study; where neither validation nor `serving.compose` is for it there are none.
-
-    Returns:
-        Choice, such as `cancel+window`, to the name it is served by, which follows from the members' content;
-        and why others are not served.
-    """
-    served: dict[str, str] = {}
-    refused: list[str] = []
-    arm, may = released_arm(study), permitted(study)
-    if arm not in (COMPOSED, SUM):
-        return served, refused
-    own = {row.name: row for row in read_adapters(study)}
-    most = largest_rank(study.settings.serving.extra)
-    apart = opposed(study)
-    for members in may.sets if arm == COMPOSED else candidate_sets(may.choices)[-1:]:
-        why = " ".join(reason for pair, reason in apart.items() if pair <= set(members))
-        if why or (why := refusal({name: whole_adapter(study, own[name]) for name in members}, most)):
-            refused.append(why)
-        else:
-            together = JOINING in members
-            identity = composition_id(
-                [own[name].adapter_id for name in members if name != JOINING],
-                own[JOINING].scale if together else may.rule.scale,
-                [own[JOINING].adapter_id] if together else [],
-            )
-            served[set_name(members)] = served_name("sum", identity)
-    return served, refused
-
-
-def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRouting:
-    """Return what a router proxy in front of this study's server is told.
-
-    Args:
-        study: The study.
-        router: Which router; None takes the one of the settings.
-    """
-    from trace_assets.routing.label_logits import option_lines
-    from trace_assets.serving.router.app import ServedRouting
-
-    may = permitted(study)
-    choices = may.choices
-    named = {row.capability_id: row for row in study.store.read(Capability)}
-    served = {row.name: served_name(row.name, row.adapter_id) for row in read_adapters(study)}
-    singles = {name: served[name] for name in SINGLES if name in served}
-    return ServedRouting(
-        router=router or study.settings.routing.router,
-        options=option_lines([named[name] for name in choices]),
-        models=models_for(
-            released_arm(study),
-            {name: served[name] for name in choices},
-            served_sums(study)[0],
-            singles,
-            BASE,
-            summed_only=set(choices) - set(may.alone),
-        ),
-        fitted=whole_router(study),
-        base=base_folder(study),
-        unneeded_cost=study.settings.routing.unneeded_cost,
-        set_cost=may.rule.cost,
-    )
-
-
-def route_text(study: Study, text: str) -> Route:
-    """Say where a task would be sent.
-
-    Raises:
-        InputError: No router was fitted yet.
-    """
-    require_extra("torch", "train", "routing")
-    from trace_assets.routing.classifier import load_classifier
-
-    folder = whole_router(study)
-    if not folder.is_dir():
-        raise InputError(
-            "no router was fitted yet; run `trace sync --select routing` (or `trace demo`) first."
-        )
-    task = Task(task_id="text", target="", task_batch="", instruction=text)
-    if not text.strip():
-        raise InputError("the task text is empty; give the first user message.")
-    return _settled(study, load_classifier(folder, base_folder(study)).route([task]), permitted(study).alone)[
-        0
-    ]
+    return settled(study, routes, may.alone)

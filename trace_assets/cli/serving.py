@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_assets.assets.routing import served_sums
 from trace_assets.cli.options import (
     Config,
     DryRun,
@@ -32,7 +31,7 @@ from trace_assets.records import ServedParity
 from trace_assets.serving.server import ModelServer, find_vllm
 from trace_assets.store.files import Home
 from trace_assets.study import Study
-from trace_assets.workflows.serve import check_served, launch_of, log_file
+from trace_assets.workflows.serve import check_served, launch_of, log_file, served_sums
 
 if TYPE_CHECKING:
     from trace_assets.serving.router.app import ServedRouting
@@ -195,7 +194,7 @@ def route(
     as_json: Json = False,
 ) -> None:
     """Say which adapter a task would be sent to, with probabilities; "none" is the base model."""
-    from trace_assets.assets.routing import route_text
+    from trace_assets.workflows.serve import route_text
 
     decision = route_text(open_study(config, overrides, writable=False, whole=True), text)
     if as_json:
@@ -269,7 +268,7 @@ def router(
 def _of_study(
     which: Literal["classifier", "label_logits"] | None, config: Path | None, overrides: list[str] | None
 ) -> ServedRouting:
-    from trace_assets.assets.routing import routing_of_study
+    from trace_assets.workflows.serve import routing_of_study
 
     return routing_of_study(open_study(config, overrides), which)
 

@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, holder
+from trace_assets.system.machine import through_proxies
 from trace_assets.system.processes import ask_to_end_with_parent
 from trace_assets.workflows.made_with import live_in_use
 
@@ -29,6 +31,14 @@ LOG = "ui.log"
 """In the Dagster home: what its services say."""
 STOP_SECONDS = 60.0
 """How long its services may take to end."""
+LOCATION = "trace_assets.definitions"
+"""The code location's name when it is loaded with `dagster dev -m`."""
+MUTATION = """
+mutation Reload($name: String!) {
+  reloadRepositoryLocation(repositoryLocationName: $name) { __typename }
+}
+"""
+EVERY_SECONDS = 1.0
 
 
 def ui(
@@ -38,7 +48,6 @@ def ui(
     overrides: Set = None,
 ) -> None:
     """Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is seen at once."""
-    from trace_assets.cli.pipeline import reloading
     from trace_assets.orchestration.instance import prepare_instance, register_batches
     from trace_assets.study import CONFIG_VARIABLE
 
@@ -178,3 +187,52 @@ def _ended(process: subprocess.Popen[bytes], log: Path) -> Unavailable:
     return Unavailable(
         f"Dagster ended with exit code {process.returncode}{': ' + said[:300] if said else ''}; see {log}."
     )
+
+
+@contextmanager
+def reloading(page: str, settings: Path | None) -> Iterator[None]:
+    """Reload the code location of a page whenever a settings file changes, until the body ends.
+
+    Of an edit that cannot be read the page shows the error; the next edit is tried again.
+
+    Args:
+        page: The page's address, such as http://127.0.0.1:3000.
+        settings: The file; None, or a file that does not exist, is watched for nothing.
+    """
+    if settings is None or not settings.is_file():
+        yield
+        return
+    stop = threading.Event()
+    seen = _content(settings)  # before the thread runs: an edit in between must not be missed
+    thread = threading.Thread(target=_watch, args=(page, settings, seen, stop), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(EVERY_SECONDS + 1)
+
+
+def reload_definitions(page: str) -> bool:
+    """Have a page read its definitions anew; tell whether it heard. What is wrong with them it shows."""
+    import httpx
+
+    query = {"query": MUTATION, "variables": {"name": LOCATION}}
+    with suppress(httpx.HTTPError):
+        answer = httpx.post(f"{page}/graphql", json=query, timeout=120, trust_env=through_proxies(page))
+        return answer.is_success
+    return False
+
+
+def _watch(page: str, settings: Path, seen: bytes | None, stop: threading.Event) -> None:
+    while not stop.wait(EVERY_SECONDS):
+        now = _content(settings)
+        if now is not None and now != seen and reload_definitions(page):
+            seen = now
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None  # an editor is putting another file in its place

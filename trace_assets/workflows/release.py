@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.routing import permitted, released_arm
+from trace_assets.assets.routing import permitted
 from trace_assets.environments.exports.package import FORMS, Subject, export_environment
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.evaluation.arms import SINGLES
@@ -55,7 +55,7 @@ from trace_assets.store.manifest import Entry
 from trace_assets.study import Study
 from trace_assets.targets.seeds import SeedPermutation
 from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
-from trace_assets.workflows.serve import launch_of, served_adapters, sum_folders
+from trace_assets.workflows.serve import launch_of, released_arm, served_adapters, sum_folders
 
 MODEL_FILES = (
     "config.json",

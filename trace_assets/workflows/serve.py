@@ -1,27 +1,134 @@
-"""The base model and its accepted adapters on a server, and the gate: does it say the same?"""
+"""What a study serves: the base model, its accepted adapters and their sums; and does it say the same?"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.adapter_validation import sums_of
-from trace_assets.assets.routing import permitted, released_arm, served_sums
+from trace_assets.assets.interference import opposed
+from trace_assets.assets.routing import permitted, settled
 from trace_assets.errors import InputError, TraceError, require_extra
-from trace_assets.evaluation.arms import SINGLES
+from trace_assets.evaluation.arms import BASE as BASE_ARM
+from trace_assets.evaluation.arms import COMPOSED, ROUTED, SINGLES, SUM
+from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.evaluation.non_inferiority import acceptance
-from trace_assets.records import Adapter, ServedParity
-from trace_assets.resources.model_files import whole_adapter
+from trace_assets.records import Adapter, Capability, CompositionChoice, Route, ServedParity, Task
+from trace_assets.resources.model_files import whole_adapter, whole_router
 from trace_assets.resources.policy import base_folder
-from trace_assets.routing.sets import JOINING, members_of
+from trace_assets.routing.sets import JOINING, candidate_sets, members_of, models_for, set_name
 from trace_assets.serving.server import BASE, Launch, largest_rank, served_name
 from trace_assets.study import Study
 from trace_assets.system.progress import progress
 from trace_assets.training.checkpoints import adapter_id
+from trace_assets.training.composition import composition_id, refusal
+
+if TYPE_CHECKING:
+    from trace_assets.serving.router.app import RouterName, ServedRouting
 
 EXACT = 1e-3
 SHORT_FLOATS = 0.25
 """Nats: bfloat16 keeps 8 bits, so a logit near 10 moves by a few hundredths at a time."""
+
+
+def released_arm(study: Study) -> str:
+    """Return which way of putting adapters together is served: what validation chose.
+
+    `serving.compose` decides against it where it is set: false keeps sums away, true serves them.
+    """
+    asked, arm = study.settings.serving.compose, chosen_arm(study.store.read(CompositionChoice))
+    if asked is True and arm in (ROUTED, BASE_ARM):
+        return COMPOSED
+    return ROUTED if asked is False and arm in (COMPOSED, SUM) else arm
+
+
+def served_sums(study: Study) -> tuple[dict[str, str], list[str]]:
+    """Return which sums of adapters this study's server holds beside the adapters themselves.
+
+    Args:
+        study: The study; where neither validation nor `serving.compose` is for it there are none.
+
+    Returns:
+        Choice, such as `cancel+window`, to the name it is served by, which follows from the members' content;
+        and why others are not served.
+    """
+    served: dict[str, str] = {}
+    refused: list[str] = []
+    arm, may = released_arm(study), permitted(study)
+    if arm not in (COMPOSED, SUM):
+        return served, refused
+    own = {row.name: row for row in read_adapters(study)}
+    most = largest_rank(study.settings.serving.extra)
+    apart = opposed(study)
+    for members in may.sets if arm == COMPOSED else candidate_sets(may.choices)[-1:]:
+        why = " ".join(reason for pair, reason in apart.items() if pair <= set(members))
+        if why or (why := refusal({name: whole_adapter(study, own[name]) for name in members}, most)):
+            refused.append(why)
+        else:
+            together = JOINING in members
+            identity = composition_id(
+                [own[name].adapter_id for name in members if name != JOINING],
+                own[JOINING].scale if together else may.rule.scale,
+                [own[JOINING].adapter_id] if together else [],
+            )
+            served[set_name(members)] = served_name("sum", identity)
+    return served, refused
+
+
+def routing_of_study(study: Study, router: RouterName | None = None) -> ServedRouting:
+    """Return what a router proxy in front of this study's server is told.
+
+    Args:
+        study: The study.
+        router: Which router; None takes the one of the settings.
+    """
+    from trace_assets.routing.label_logits import option_lines
+    from trace_assets.serving.router.app import ServedRouting
+
+    may = permitted(study)
+    choices = may.choices
+    named = {row.capability_id: row for row in study.store.read(Capability)}
+    served = {row.name: served_name(row.name, row.adapter_id) for row in read_adapters(study)}
+    singles = {name: served[name] for name in SINGLES if name in served}
+    return ServedRouting(
+        router=router or study.settings.routing.router,
+        options=option_lines([named[name] for name in choices]),
+        models=models_for(
+            released_arm(study),
+            {name: served[name] for name in choices},
+            served_sums(study)[0],
+            singles,
+            BASE,
+            summed_only=set(choices) - set(may.alone),
+        ),
+        fitted=whole_router(study),
+        base=base_folder(study),
+        unneeded_cost=study.settings.routing.unneeded_cost,
+        set_cost=may.rule.cost,
+    )
+
+
+def route_text(study: Study, text: str) -> Route:
+    """Say where a task would be sent.
+
+    Raises:
+        InputError: No router was fitted yet.
+    """
+    require_extra("torch", "train", "routing")
+    from trace_assets.routing.classifier import load_classifier
+
+    folder = whole_router(study)
+    if not folder.is_dir():
+        raise InputError(
+            "no router was fitted yet; run `trace sync --select routing` (or `trace demo`) first."
+        )
+    task = Task(task_id="text", target="", task_batch="", instruction=text)
+    if not text.strip():
+        raise InputError("the task text is empty; give the first user message.")
+    return settled(study, load_classifier(folder, base_folder(study)).route([task]), permitted(study).alone)[
+        0
+    ]
 
 
 def served_adapters(study: Study) -> dict[str, Adapter]:

@@ -20,7 +20,6 @@ import pytest
 
 from tests.serving.release.conftest import make_study
 from tests.serving.router.pretend_server import PretendServer
-from trace_assets.assets.routing import routing_of_study
 from trace_assets.errors import InputError
 from trace_assets.records import Adapter, BaseCheckpoint
 from trace_assets.report.data import ReportData
@@ -29,6 +28,7 @@ from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store import folder_version
 from trace_assets.system.machine import free_port
 from trace_assets.workflows.release import write_release
+from trace_assets.workflows.serve import routing_of_study
 
 UNNEEDED = 0.3
 """Of an adapter; not the default."""
