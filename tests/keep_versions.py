@@ -1,7 +1,8 @@
 """Let edited code go on under the versions of an earlier commit: `python tests/keep_versions.py COMMIT`.
 
 For whoever has edited code in a way that leaves every result as it was (moved, renamed, split) and has shown
-it by the tests. What was made by the code of COMMIT is then up to date. `--only NAME` keeps some alone.
+it by the tests. What was made by the code of COMMIT is then up to date. `--only NAME` keeps some alone;
+what else was kept stays.
 """
 
 from __future__ import annotations
@@ -37,17 +38,34 @@ def versions_at(commit: str) -> dict[str, str]:
     return found
 
 
-def kept(before: dict[str, str], content: dict[str, str], only: list[str]) -> dict[str, dict[str, str]]:
+def kept(
+    before: dict[str, str], content: dict[str, str], only: list[str], known: dict[str, dict[str, str]]
+) -> dict[str, dict[str, str]]:
     """Return what `code_versions.json` shall hold.
 
-    >>> kept({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "4", "c": "5"}, ["b"])
+    Args:
+        before: Name to the version that it had.
+        content: Name to the hash of its code today.
+        only: Names that go on under those versions; empty for all. Others stay as `known` has them.
+        known: What the file holds.
+
+    >>> kept({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "4", "c": "5"}, ["b"], {})
     {'b': {'content': '4', 'version': '2'}}
+    >>> kept({"a": "1", "b": "2"}, {"a": "3", "b": "4"}, ["b"], {"a": {"content": "3", "version": "1"}})
+    {'a': {'content': '3', 'version': '1'}, 'b': {'content': '4', 'version': '2'}}
     """
-    return {
+    found = {
         name: {"content": content[name], "version": version}
-        for name, version in sorted(before.items())
+        for name, version in before.items()
         if name in content and content[name] != version and (not only or name in only)
     }
+    if only:
+        found |= {
+            name: row
+            for name, row in known.items()
+            if name not in only and row["content"] == content.get(name)
+        }
+    return dict(sorted(found.items()))
 
 
 def main() -> None:
@@ -62,7 +80,8 @@ def main() -> None:
     from trace_assets.code_versions import DECIDED_BY, KEPT, OTHERS, content_hash
 
     content = {name: content_hash(*names) for name, names in {**DECIDED_BY, **OTHERS}.items()}
-    found = kept(versions_at(given.commit), content, given.only)
+    known = json.loads(KEPT.read_text(encoding="utf-8"))
+    found = kept(versions_at(given.commit), content, given.only, known)
     KEPT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"{len(found)} of {len(content)} go on under the versions of {given.commit}: {', '.join(found)}")
 

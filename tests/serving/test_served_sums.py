@@ -29,7 +29,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         (tmp_path / name).mkdir()
         (tmp_path / name / "adapter_config.json").write_text('{"r": 24}' if "sum" in name else '{"r": 8}')
     rows = [SimpleNamespace(name=name, kind="capability", adapter_id=f"{name}-content") for name in NAMES]
-    for module in (adapter_validation, serve):
+    for module in (adapter_validation, routing, serve):
         monkeypatch.setattr(module, "read_adapters", lambda study: rows)
     for place in (adapter_validation, serve):
         monkeypatch.setattr(place, "whole_adapter", lambda study, one: tmp_path / one.name)
