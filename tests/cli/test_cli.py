@@ -12,6 +12,8 @@ import pytest
 
 from tests.orchestration.simulations import simulation_file
 from trace_assets.cli.main import main
+from trace_assets.errors import InputError
+from trace_assets.study import Study
 
 
 def trace(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -131,6 +133,33 @@ def test_the_help_swallows_no_brackets(
 ) -> None:
     assert trace(monkeypatch, "sync", "--help") == 0
     assert capsys.readouterr().out.count("asset[partition]") == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "single_arms"),
+    [
+        (["--rounds", "2"], ("joint",)),
+        (["--rounds", "1"], ()),
+        (["--rounds", "2", "--set", "training.single_arms=[]"], ()),
+        (["--rounds", "2", "--desk", "b"], ("together", "joint", "joining", "consolidated")),
+    ],
+)
+def test_the_demo_in_rounds_also_trains_one_adapter_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str], single_arms: tuple[str, ...]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    found: list[Study] = []
+
+    def look(study: Study) -> bool:
+        found.append(study)
+        raise InputError("seen")
+
+    monkeypatch.setattr("trace_assets.cli.forecast.needs_sandbox", look)
+    assert trace(monkeypatch, "demo", *asked) == 2
+    (study,) = found
+    assert study.settings.training.single_arms == single_arms
+    assert study.settings.rounds.most == int(asked[1])
 
 
 def test_the_demo_refuses_a_desk_that_there_is_none_of(

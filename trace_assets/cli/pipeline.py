@@ -152,7 +152,8 @@ def demo(
         int,
         typer.Option(
             help="Play so many rounds at most: what was taught is the next one's base model. The same as "
-            "--set rounds.most=2, which later commands on this home need too."
+            "--set rounds.most=2, and on desk a training.single_arms=joint (sums lose some of what was "
+            "taught); later commands on this home need both too."
         ),
     ] = 0,
     require_docker: RequireDocker = False,
@@ -179,7 +180,8 @@ def demo(
         several = [] if desk == "a" else [single_arms, "training.pilot=warn"]
         overrides = [*several, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
     if rounds:
-        overrides = [*(overrides or []), f"rounds.most={rounds}"]
+        for_all = ['training.single_arms=["joint"]'] if rounds > 1 and desk in ("", "a") else []
+        overrides = [*for_all, *(overrides or []), f"rounds.most={rounds}"]
     study = open_study(config, overrides)
     if study.settings.targets.name == EMBEDDED:  # a desk that there is none of is said before all else
         desk_named(study.settings.targets)
