@@ -12,12 +12,10 @@ LOOKING = (
     "sql",
     "sql trajectories",
     "show x",
-    "plan",
     "plan --gap 0.3",
-    "sync --dry-run",
     "settings",
     "contract",
-    "doctor --quick",
+    *(pytest.param(one, marks=pytest.mark.ci) for one in ("plan", "sync --dry-run", "doctor --quick")),
 )
 
 

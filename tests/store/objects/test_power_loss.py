@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.durability.crash_layer import VARIANTS, CrashLayer, lay
 from tests.store.objects.homes import Watched, contents, make_home, write
 from trace_assets.store.files import Home
@@ -11,7 +13,7 @@ from trace_assets.store.objects.download import copy_down
 from trace_assets.store.objects.remote import RemoteHome
 from trace_assets.store.objects.upload import copy_up
 
-STATES = 24
+STATES = 16
 
 
 def states(layer: CrashLayer, name: str, first: int = 0) -> list[tuple[str, dict[str, bytes | None]]]:
@@ -44,6 +46,7 @@ def test_a_first_fetch_is_whole_or_is_not_there(tmp_path: Path) -> None:
     assert contents(layer.root / "back") == whole, "a finished command is on the disk"
 
 
+@pytest.mark.ci
 def test_a_copy_that_follows_its_home_is_the_old_one_or_the_new(tmp_path: Path) -> None:
     home, bucket = make_home(tmp_path / "home"), Watched()
     copy_up(home, RemoteHome(bucket))
