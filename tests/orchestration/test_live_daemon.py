@@ -19,7 +19,7 @@ import pytest
 from simulations import simulation_file
 
 import trace_assets
-from trace_assets.cli.pipeline import reload_definitions
+from trace_assets.cli.ui import reload_definitions
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.store import Home
 
