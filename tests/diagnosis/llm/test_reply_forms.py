@@ -405,9 +405,26 @@ def test_a_ruling_in_every_form_is_read_at_once(text: str) -> None:
     assert (answer.fault, answer.evidence) == ("user_simulator", [4])
 
 
+@pytest.mark.parametrize(
+    ("word", "party"),
+    [
+        ("ground_truth", "ground_truth"),
+        ("The ground truth", "ground_truth"),
+        ("grader", "ground_truth"),
+        ("Infrastructure", "infrastructure"),
+        ("harness", "infrastructure"),
+        ("tools", "environment"),
+    ],
+)
+def test_every_party_can_be_named(word: str, party: str) -> None:
+    answer, complaints = TRIAGE.read(json.dumps({"rationale": "So.", "evidence": [4], "fault": word}))
+    assert complaints == [] and answer is not None and answer.fault == party
+
+
 def test_nobody_is_accused_without_evidence() -> None:
     assert TRIAGE.read('{"rationale": "It left.", "evidence": [77], "fault": "environment"}')[0] is None
     assert TRIAGE.read('{"rationale": "Both.", "evidence": [1], "fault": "agent or user"}')[0] is None
+    assert TRIAGE.read('{"rationale": "So.", "evidence": [], "fault": "ground_truth"}')[0] is None
     assert TRIAGE.read('{"fault": "agent"}')[0] is not None
 
 

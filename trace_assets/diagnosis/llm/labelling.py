@@ -21,12 +21,18 @@ from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
-from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context, difference_lines, failed_checks
+from trace_assets.diagnosis.llm.context import (
+    MOST_DIFFS,
+    NOTHING_KNOWN,
+    Context,
+    difference_lines,
+    failed_checks,
+)
 from trace_assets.diagnosis.llm.reading import id_of
 from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.transcript import View, view
+from trace_assets.diagnosis.llm.transcript import View, one_line, view
 from trace_assets.diagnosis.triage import SECOND_LOOK, Ruling
-from trace_assets.records import ActionDiff, Capability, Label, ShownTranscript, Trajectory
+from trace_assets.records import ActionDiff, Capability, Fault, Label, ShownTranscript, Trajectory
 from trace_assets.settings import Labels
 from trace_assets.system.progress import progress
 
@@ -346,7 +352,7 @@ class FaultAnswer(Answer):
 
     rationale: str
     evidence: list[int]
-    fault: Literal["agent", "user_simulator", "environment"]
+    fault: Fault
 
 
 class ModelTriage:
@@ -432,6 +438,8 @@ def triage_question(
     shown = view(trajectory, tokens, blind=False)
     known = [f"the run ended as '{trajectory.stop}'", *failed_checks(trajectory)]
     known += difference_lines(diffs, told is not None and told.has_expected)
+    if told is not None:
+        known += [f"expected to be told: {one_line(one)}" for one in told.expected_outputs[:MOST_DIFFS]]
     instruction = (told.instruction if told is not None else "").strip()[:LONGEST_TASK]
     return Question(
         kind="triage",

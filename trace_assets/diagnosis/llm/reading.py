@@ -47,6 +47,11 @@ _WORDS_OF = {
     ),
     "user_simulator": ("user simulator", "user", "simulated user", "simulator", "the user"),
     "environment": ("environment", "env", "tool", "tools", "the environment"),
+    "ground_truth": (
+        *("ground truth", "the ground truth", "task", "the task", "expectation", "expected actions"),
+        *("grader", "the grader", "judge"),
+    ),
+    "infrastructure": ("infrastructure", "the infrastructure", "infra", "serving", "harness"),
     "agent": ("agent", "the agent", "assistant"),
     "yes": ("yes", "true", "y"),
     "no": ("no", "false", "n"),
