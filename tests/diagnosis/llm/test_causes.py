@@ -25,6 +25,7 @@ from trace_assets.diagnosis.llm.labelling import (
 from trace_assets.diagnosis.llm.merging import merge
 from trace_assets.diagnosis.llm.transcript import view
 from trace_assets.diagnosis.selection import select_matrix
+from trace_assets.diagnosis.triage import FAULTS
 from trace_assets.records import (
     ActionDiff,
     Capability,
@@ -107,7 +108,12 @@ def test_every_question_tells_policy_tools_and_clock_and_labels_nothing_of_the_e
     labelling = label_question(Labels(model="m"), view(one, 1000), [capability("c")], 1, CONTEXT)
     discovery, _ = discovery_question(Discovery(model="m"), batch, 1000, KNOWN)
     task = Task(
-        task_id="x/1", target="x", task_batch="b", instruction="Say that you are ill", has_expected=True
+        task_id="x/1",
+        target="x",
+        task_batch="b",
+        instruction="Say that you are ill",
+        has_expected=True,
+        expected_outputs=("$12",),
     )
     looking = triage_question("m", one, 1000, task, [DIFF], CONTEXT)
     causes = cause_question(
@@ -121,9 +127,10 @@ def test_every_question_tells_policy_tools_and_clock_and_labels_nothing_of_the_e
         assert len(question.system) < 8000, "long descriptions are cut"
     for told in (discovery.user, looking.user, causes.user):
         assert 'done and not expected: cancel(id="R9") (message 1)' in told and "That was wrong" in told
-    assert "Say that you are ill" in looking.user
+    assert "Say that you are ill" in looking.user and 'expected to be told: "$12"' in looking.user
+    assert all(f"- `{party}`:" in looking.system for party in FAULTS)
     whole = labelling.system + labelling.user
-    assert not any(words in whole for words in ("That was wrong", "R9", "not expected", "you are ill"))
+    assert not any(words in whole for words in ("That was wrong", "R9", "not expected", "you are ill", "$12"))
     assert "Do not guess the outcome" in labelling.system
     for question in (discovery, looking, causes):
         assert "guess the outcome" not in question.system, "it would contradict itself"
