@@ -151,12 +151,27 @@ def test_a_study_is_found_further_up_and_files_stay_where_they_were_meant(
     assert trace(monkeypatch, "settings", "selection", "--json") == 0
     values = {row["key"]: row["value"] for row in json.loads(capsys.readouterr().out)}
     assert values["min_gap"] == 0.33
-    assert (tmp_path / "study" / ".trace").is_dir() and not (below / ".trace").exists()
+    assert not (tmp_path / "study" / ".trace").exists() and not (below / ".trace").exists(), "it only looked"
     for name in ("TRACE_HOME", "TRACE_CONFIG", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(below)
     assert trace(monkeypatch, "sql", "one.sql", "-o", "one.csv", "--format", "csv") == 0
     assert (below / "one.csv").read_text().split() == ["one", "1"]
+    for name in ("TRACE_HOME", "TRACE_CONFIG", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(below)
+    (below / "run.jsonl").write_text(
+        json.dumps(
+            {
+                "target": "x",
+                "task_id": "x/1",
+                "success": True,
+                "messages": [{"role": "user", "content": "Hi"}],
+            }
+        )
+    )
+    assert trace(monkeypatch, "ingest", "run.jsonl") == 0, capsys.readouterr().err
+    assert (tmp_path / "study" / ".trace").is_dir() and not (below / ".trace").exists()
 
 
 def test_leases_move_in_the_study_further_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
