@@ -17,6 +17,8 @@ VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
 SECOND = FOLDER / "second"
+FRAME = "frame.py"
+"""What all modules of a set end with, if they share it: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
 
 
@@ -37,9 +39,11 @@ class Unforeseen:
     folder: Path = FOLDER
 
     def source(self) -> str:
-        """Return the module."""
+        """Return the module, whole."""
         kind = "broken" if self.kind == "broken" else "sound"
-        return (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
+        own = (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
+        frame = self.folder / FRAME
+        return f"{own}\n\n{frame.read_text(encoding='utf-8')}" if frame.is_file() else own
 
     def subject(self, judge: Judge | None = None) -> Subject:
         """Return it as a check is handed it.
