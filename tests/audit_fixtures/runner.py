@@ -11,7 +11,7 @@ from trace_assets.environments.audit.adversarial import messy, say
 from trace_assets.environments.audit.battery import audit
 from trace_assets.environments.audit.check import MAX_TURNS, Sizes
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from trace_assets.environments.audit.severity import RULES, Rules
+from trace_assets.environments.audit.severity import RULES, SEVERITIES, Rules
 from trace_assets.environments.contract.description import TargetContract, extract_contract
 from trace_assets.environments.contract.protocol import Reference
 from trace_assets.policies.protocol import Conversation, Reply
@@ -181,6 +181,22 @@ def record(source: str, base: str) -> Environment:
     return Environment(
         environment_id=text_version(source), capability_id=base, target=base, writer="zoo", source=source
     )
+
+
+def checks_failing(*failed: str) -> list[EnvironmentCheck]:
+    """Return an audit's findings of which all but some pass."""
+    return [
+        EnvironmentCheck(
+            environment_id="e",
+            capability_id="c",
+            check_id=name,
+            level="statistical",
+            status="fail" if name in failed else "pass",
+            severity=severity,
+            evidence="seen",
+        )
+        for name, severity in SEVERITIES.items()
+    ]
 
 
 # A walk through the zoo: does every check see its fault, and nothing else, in this sandbox?

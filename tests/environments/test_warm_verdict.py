@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit_fixtures.runner import checks_failing
 from trace_assets.assets.environment_verdict import write_verdict
-from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.records import Environment, EnvironmentCheck, EnvironmentVerdict, SeedOutcome
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
@@ -21,19 +21,7 @@ def verdict(
     study = Study(Home.open(folder), load_settings(None, [f"training.{asked}"]))
     environment = Environment(environment_id="e", capability_id="c", target="t", writer="test", source="pass")
     study.store.write([environment], Environment, "c")
-    checks = [
-        EnvironmentCheck(
-            environment_id="e",
-            capability_id="c",
-            check_id=name,
-            level="statistical",
-            status="fail" if name in failed else "pass",
-            severity=severity,
-            evidence="seen",
-        )
-        for name, severity in SEVERITIES.items()
-    ]
-    study.store.write(checks, EnvironmentCheck, "c")
+    study.store.write(checks_failing(*failed), EnvironmentCheck, "c")
     outcomes = [
         SeedOutcome(
             capability_id="c",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.records import Adapter, Message, Task, TrainingPoint
+from trace_assets.records import Adapter, Task, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.training.episodes import Player, Row
 
@@ -19,36 +18,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 pytestmark = pytest.mark.train
-
-NEVER = {"red": "w7", "blue": "w8"}
-"""Words that are asked for, and the ones wanted then, which the base model never says."""
-
-
-def taught(words: ModuleType) -> Any:
-    class Taught(words.WordTarget):  # type: ignore[misc, name-defined]
-        """Wants another word in two of five tasks; its oracle knows which."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.asked: list[str] = []
-            self.answers = NEVER
-
-        def episode(self, task: Task, *, seed: int) -> Any:
-            episode = super().episode(task, seed=seed)
-            ask, episode.word = episode.word, NEVER.get(episode.word, episode.word)
-
-            async def reset() -> Sequence[Message]:
-                return [Message(role="user", content=f"say {ask}")]
-
-            episode.reset = reset
-            return episode
-
-        def oracle(self, task: Task) -> list[Message]:
-            word = task.payload["word"]
-            self.asked.append(word)
-            return [Message(role="assistant", content=self.answers.get(word, word))]
-
-    return Taught()
 
 
 def section(words: ModuleType, **changes: Any) -> Training:
@@ -62,7 +31,7 @@ def made(
 ) -> tuple[Adapter, list[TrainingPoint]]:
     folder = tmp_path_factory.mktemp("shown") / "words"
     done: tuple[Adapter, list[TrainingPoint]] = words.train(
-        base, folder, target=taught(words), section=section(words)
+        base, folder, target=words.Taught(), section=section(words)
     )
     return done
 
@@ -72,12 +41,12 @@ def test_what_never_succeeds_is_shown_and_learned(
 ) -> None:
     adapter, points = made
     alone, _ = words.train(
-        base, tmp_path / "alone", target=taught(words), section=section(words, demonstrate=False)
+        base, tmp_path / "alone", target=words.Taught(), section=section(words, demonstrate=False)
     )
     assert alone.demonstrations == 0
     assert alone.validation_after <= 0.6 + 1e-9, "three words of five are all that GRPO alone can reach"
     assert adapter.validation_after > 0.65, "more than the three words that GRPO alone can reach"
-    assert points[0].demonstrations >= len(NEVER)
+    assert points[0].demonstrations >= len(words.NEVER)
     assert points[-1].demonstrations < points[0].demonstrations, "what is done by itself is shown no more"
 
 
@@ -96,7 +65,7 @@ def test_interrupted_it_ends_the_same(
         if point.iteration == 3:
             raise KeyboardInterrupt
 
-    arguments = {"target": taught(words), "section": section(words)}
+    arguments = {"target": words.Taught(), "section": section(words)}
     with pytest.raises(KeyboardInterrupt):
         words.train(base, tmp_path / "words", on_point=stop, **arguments)
     adapter, points = words.train(base, tmp_path / "words", **arguments)
@@ -105,7 +74,7 @@ def test_interrupted_it_ends_the_same(
 
 
 def test_where_all_sometimes_succeeds_nobody_is_asked(words: ModuleType, base: Path, tmp_path: Path) -> None:
-    target = taught(words)
+    target = words.Taught()
     target.episode = words.WordTarget().episode  # wants the word that is asked for, which is often said
     adapter, points = words.train(
         base, tmp_path / "words", target=target, section=section(words, iterations=2, group_size=64)
@@ -155,7 +124,7 @@ def completed(
 def test_only_the_last_episode_of_a_hopeless_group_gives_way(
     words: ModuleType, base: Path, groups: tuple[list[Task], list[Row]]
 ) -> None:
-    target, (tasks, played) = taught(words), groups
+    target, (tasks, played) = words.Taught(), groups
     found, count = completed(words, base, target, groups)
     assert count == 2 and target.asked == [tasks[0].payload["word"], tasks[6].payload["word"]]
     replaced = [
@@ -170,7 +139,7 @@ def test_only_the_last_episode_of_a_hopeless_group_gives_way(
 def test_a_demonstration_that_fails_is_booked_and_not_learned(
     words: ModuleType, base: Path, groups: tuple[list[Task], list[Row]]
 ) -> None:
-    target = taught(words)
+    target = words.Taught()
     target.answers = dict.fromkeys(words.WORDS, "w1")
     found, count = completed(words, base, target, groups)
     assert (count, found) == (2, groups[1])

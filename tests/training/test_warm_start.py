@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,33 +16,10 @@ pytest.importorskip("trl")
 
 pytestmark = pytest.mark.train
 
-NEVER = {"red": "w7", "blue": "w8"}
-"""Words that are asked for, and the ones wanted then, which the base model never says."""
-
 
 @pytest.fixture(scope="module")
 def target(words: ModuleType) -> Any:
-    class Taught(words.WordTarget):  # type: ignore[misc, name-defined]
-        """Wants another word in two of five tasks; its oracle knows which."""
-
-        asked: list[str] = []
-
-        def episode(self, task: Task, *, seed: int) -> Any:
-            episode = super().episode(task, seed=seed)
-            ask, episode.word = episode.word, NEVER.get(episode.word, episode.word)
-
-            async def reset() -> Sequence[Message]:
-                return [Message(role="user", content=f"say {ask}")]
-
-            episode.reset = reset
-            return episode
-
-        def oracle(self, task: Task) -> list[Message]:
-            self.asked.append(task.payload["word"])
-            word = task.payload["word"]
-            return [Message(role="assistant", content=NEVER.get(word, word))]
-
-    return Taught()
+    return words.Taught()
 
 
 def section(words: ModuleType, **changes: Any) -> Any:
@@ -65,8 +41,8 @@ def test_what_never_succeeds_is_demonstrated_and_learned(
     warm: tuple[Adapter, list[TrainingPoint]], words: ModuleType, base: Path, target: Any, tmp_path: Path
 ) -> None:
     adapter, _ = warm
-    assert set(NEVER) <= set(target.asked), "a word that is never said was not demonstrated"
-    assert adapter.demonstrations >= len(NEVER)
+    assert set(words.NEVER) <= set(target.asked), "a word that is never said was not demonstrated"
+    assert adapter.demonstrations >= len(words.NEVER)
     cold, _ = words.train(base, tmp_path / "cold", target=target, section=section(words))
     assert cold.demonstrations == cold.warm_rollouts == 0
     assert cold.validation_after <= 0.6 + 1e-9, "three words of five are all that GRPO alone can reach"

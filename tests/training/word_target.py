@@ -82,6 +82,34 @@ class WordTarget:
         return WordEpisode(task.payload["word"], self.breaks(task, seed))
 
 
+NEVER = {"red": "w7", "blue": "w8"}
+"""Words that are asked for, and the ones wanted then, which the base model never says."""
+
+
+class Taught(WordTarget):
+    """Wants another word in two of five tasks; its oracle knows which."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.answers = NEVER
+
+    def episode(self, task: Task, *, seed: int) -> Any:
+        episode = super().episode(task, seed=seed)
+        ask, episode.word = episode.word, NEVER.get(episode.word, episode.word)
+
+        async def reset() -> Sequence[Message]:
+            return [Message(role="user", content=f"say {ask}")]
+
+        episode.reset = reset  # type: ignore[method-assign]
+        return episode
+
+    def oracle(self, task: Task) -> list[Message]:
+        word = task.payload["word"]
+        self.asked.append(word)
+        return [Message(role="assistant", content=self.answers.get(word, word))]
+
+
 def write_base(folder: Path, head_dim: int = 16) -> Path:
     """Write the base model: 20 thousand parameters, taught to answer with the word or any other."""
     import torch

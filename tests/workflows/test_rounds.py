@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit_fixtures.runner import checks_failing
 from trace_assets.assets.adapter import _budget, mixed_is_due
 from trace_assets.assets.environment_audit import accepted_check
 from trace_assets.assets.evaluation import write_evaluation
 from trace_assets.assets.rounds import rounds_now, write_round_agent, write_rounds
-from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.errors import InputError
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.scope import Scope
 from trace_assets.records import (
     BaseCheckpoint,
-    EnvironmentCheck,
     EnvironmentVerdict,
     Round,
     RoundAgent,
@@ -211,21 +210,6 @@ def test_a_round_that_taught_nothing_says_what_it_left_and_why(tmp_path: Path) -
     study.store.write([taught], EnvironmentVerdict, "c")
     write_round_agent(study)
     assert study.store.read(RoundAgent)[0].detail == "no adapter may be chosen"
-
-
-def checks_failing(*failed: str) -> list[EnvironmentCheck]:
-    return [
-        EnvironmentCheck(
-            environment_id="e",
-            capability_id="c",
-            check_id=name,
-            level="statistical",
-            status="fail" if name in failed else "pass",
-            severity=severity,
-            evidence="seen",
-        )
-        for name, severity in SEVERITIES.items()
-    ]
 
 
 @pytest.mark.parametrize(
