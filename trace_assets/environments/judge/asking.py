@@ -11,6 +11,7 @@ from typing import Literal
 from trace_assets.diagnosis.llm.request import A, Answer
 from trace_assets.environments.audit.check import Finding, Judge, NotJudged, Subject
 from trace_assets.environments.audit.scripted_rollouts import Action, Played
+from trace_assets.environments.judge.looks import Look, further_looks
 from trace_assets.environments.judge.material import (
     Episode,
     Material,
@@ -71,6 +72,17 @@ def shown_of(subject: Subject) -> Material:
 def elsewhere(subject: Subject) -> Material | None:
     """Return the same with episodes that are not shown otherwise; None where there are too few."""
     return other_material(subject, shown_of(subject))
+
+
+def further_looks_of(subject: Subject) -> list[tuple[Episode, list[Look]]]:
+    """Return the episodes that a judge is shown with looks that their oracles did not make, played once."""
+    known = subject.kept.get("further looks")
+    if not isinstance(known, list):
+        episodes = shown_of(subject).episodes
+        others = [one.best for one in episodes]
+        known = [(one, further_looks(subject.probe, one.best, others)) for one in episodes]
+        subject.kept["further looks"] = known
+    return known
 
 
 def asked(subject: Subject, judge: Judge, question: JudgeQuestion[A]) -> A:

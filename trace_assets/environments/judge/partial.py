@@ -15,6 +15,7 @@ from trace_assets.environments.judge.asking import (
     asked,
     by_model,
     elsewhere,
+    further_looks_of,
     is_paid,
     played,
     shown_of,
@@ -22,7 +23,6 @@ from trace_assets.environments.judge.asking import (
 from trace_assets.environments.judge.looks import (
     Difference,
     differences,
-    further_looks,
     looks_of,
     shown_look,
 )
@@ -276,9 +276,8 @@ def _facts(one: Played) -> set[str]:
 
 def _ways(subject: Subject, judge: Judge) -> list[Way]:
     material = shown_of(subject)
-    others = [one.best for one in material.episodes]
-    looks = [(one.number, further_looks(subject.probe, one.best, others)) for one in material.episodes]
-    shown = [(number, "\n".join(map(shown_look, more))) for number, more in looks if more]
+    looks = further_looks_of(subject)
+    shown = [(one.number, "\n".join(map(shown_look, more))) for one, more in looks if more]
     return asked(subject, judge, partly_question(material, shown, judge.model)).ways
 
 
@@ -333,13 +332,11 @@ def coherent(subject: Subject, judge: Judge) -> Finding:
     asked.
     """
     material = shown_of(subject)
-    others = [one.best for one in material.episodes]
     bound = "no records that contradict each other"
     found: dict[tuple[str, ...], Difference] = {}
     shown: Episode | None = None
-    for one in material.episodes:
-        looks = [*looks_of(subject.probe, one.best), *further_looks(subject.probe, one.best, others)]
-        for row in differences(subject.probe, looks):
+    for one, more in further_looks_of(subject):
+        for row in differences(subject.probe, [*looks_of(subject.probe, one.best), *more]):
             found.setdefault(row.kind, row)
             shown = shown or one
     n = len(material.episodes)
