@@ -33,7 +33,7 @@ from trace_assets.records import (
 from trace_assets.report.asset_report.training import harm_exhibit
 from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter
-from trace_assets.resources.policy import base_folder, open_vllm
+from trace_assets.resources.policy import base_folder, open_evaluation_vllm
 from trace_assets.routing.sets import JOINING, candidate_sets, members_of, set_name
 from trace_assets.serving.server import largest_rank
 from trace_assets.store.content import text_version
@@ -214,17 +214,9 @@ def _limits(study: Study) -> Limits:
 
 def _engine(study: Study, adapters: Mapping[str, Path]) -> PolicyMaker | None:
     """Return what makes vLLM's engine with all adapters, None for the transformers engine."""
-    section, limits = study.settings.evaluation, _limits(study)
-    if section.engine == "transformers":
+    if study.settings.evaluation.engine == "transformers":
         return None
-    return lambda: open_vllm(
-        study,
-        section,
-        adapters,
-        max_new_tokens=limits.max_new_tokens,
-        concurrency=limits.concurrency,
-        seed=section.seed,
-    )
+    return lambda: open_evaluation_vllm(study, adapters)
 
 
 def sums_of(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from trace_assets.formats.chat import dict_of
 from trace_assets.formats.openai_chat import first_row, read_conversation, read_rows
 from trace_assets.formats.problem import UNUSABLE, Problem, batch_of
 from trace_assets.formats.reading import Reading
@@ -132,7 +133,7 @@ def _trajectory(path: Path, number: int, document: Mapping[str, Any]) -> tuple[T
             "agent": trajectory.agent or _text(agent.get("name")),
             "agent_args": {
                 **({"version": agent["version"]} if agent.get("version") else {}),
-                **_dict(agent.get("extra")),
+                **dict_of(agent.get("extra")),
             },
             "metadata": {**trajectory.metadata, **about},
             "messages": said,
@@ -145,7 +146,7 @@ def _messages(steps: list[Any]) -> Iterator[dict[str, Any]]:
     for number, step in enumerate(steps, 1):
         if not isinstance(step, dict) or step.get("source") not in _ROLES:
             raise ValueError(f"step {number} has no 'source' system, user or agent")
-        extra = _dict(step.get("extra"))
+        extra = dict_of(step.get("extra"))
         calls = step.get("tool_calls") or []
         said = step.get("message")
         yield {
@@ -158,11 +159,11 @@ def _messages(steps: list[Any]) -> Iterator[dict[str, Any]]:
             or extra.get("tool_calls"),
             "reasoning": step.get("reasoning_content"),
             "requestor": extra.get("requestor"),
-            **_dict(extra.get("tool")),
-            "metadata": _dict(extra.get("metadata")),
+            **dict_of(extra.get("tool")),
+            "metadata": dict_of(extra.get("metadata")),
         }
         for result in (step.get("observation") or {}).get("results") or []:
-            about = _dict(result.get("extra"))
+            about = dict_of(result.get("extra"))
             yield {
                 "role": "tool",
                 "tool_call_id": result.get("source_call_id")
@@ -171,7 +172,7 @@ def _messages(steps: list[Any]) -> Iterator[dict[str, Any]]:
                 "is_error": about.get("is_error", False),
                 "name": about.get("tool_name"),
                 "requestor": about.get("requestor"),
-                "metadata": _dict(about.get("metadata")),
+                "metadata": dict_of(about.get("metadata")),
             }
 
 
@@ -190,25 +191,21 @@ def _beside(path: Path) -> dict[str, Any]:
             trial = read_json(stream.read(_VERDICT), _VERDICT * 100)
     except (ValueError, OSError):
         return {}
-    verdict = _dict(_dict(trial).get("verifier_result"))
-    rewards = _dict(verdict.get("rewards"))
+    verdict = dict_of(dict_of(trial).get("verifier_result"))
+    rewards = dict_of(verdict.get("rewards"))
     found = {
         "reward": rewards.get("reward", next(iter(rewards.values()), None)),
         "scores": rewards or None,
-        "task_id": _dict(trial).get("task_name"),
-        "error": _dict(_dict(trial).get("exception_info")).get("exception_message"),
+        "task_id": dict_of(trial).get("task_name"),
+        "error": dict_of(dict_of(trial).get("exception_info")).get("exception_message"),
     }
     return {key: value for key, value in found.items() if value is not None}
 
 
 def _sum(steps: list[Any], name: str) -> float | None:
-    values = [_dict(step.get("metrics")).get(name) for step in steps if isinstance(step, dict)]
+    values = [dict_of(step.get("metrics")).get(name) for step in steps if isinstance(step, dict)]
     numbers = [value for value in values if isinstance(value, int | float)]
     return sum(numbers) if numbers else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str | None:

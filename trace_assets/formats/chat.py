@@ -36,6 +36,11 @@ MOST_CALLS = 10_000
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
 
 
+def dict_of(value: Any) -> dict[str, Any]:
+    """Return a value that is an object, an empty one in the place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def first_words(messages: tuple[Message, ...]) -> str:
     """Return what the user said first: what was asked, as far as a conversation tells."""
     return next((one.content for one in messages if one.role == "user" and one.content), "")

@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trace_assets.formats.chat import dict_of
 from trace_assets.formats.openai_chat import read_conversation, read_rows, tokens
 from trace_assets.formats.problem import UNUSABLE, VERDICTS, Problem, batch_of, begins_session
 from trace_assets.formats.reading import Reading
@@ -73,7 +74,7 @@ def _trajectory(
     answers = _answers(lines)
     batch = batch_of(path)
     place = _last(lines, "cwd").replace("\\", "/").rstrip("/").rpartition("/")[2]
-    used = [_dict(answer.get("usage")) for answer in answers.values()]
+    used = [dict_of(answer.get("usage")) for answer in answers.values()]
     row = {
         "target": f"claude_code:{place or batch}",
         "model": _model(answers.values()),
@@ -250,7 +251,7 @@ def _broken(lines: Sequence[Mapping[str, Any]]) -> str | None:
     if last is None or not _failed(last):
         return None
     text = _text(last["message"].get("content"))
-    said = " ".join(str(_dict(part).get("text") or "") for part in text) if isinstance(text, list) else text
+    said = " ".join(str(dict_of(part).get("text") or "") for part in text) if isinstance(text, list) else text
     return ": ".join(str(one) for one in (last.get("error"), said) if one) or "the server gave no answer"
 
 
@@ -267,10 +268,6 @@ def _sum(used: Sequence[Mapping[str, Any]], *names: str) -> int | None:
 
 def _last(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     return next((str(row[name]) for row in reversed(rows) if isinstance(row.get(name), str)), "")
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 # The verdicts that lie beside sessions.

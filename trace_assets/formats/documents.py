@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from trace_assets.formats.chat import dict_of
 from trace_assets.formats.openai_chat import not_json, read_rows
 from trace_assets.formats.problem import Problem
 from trace_assets.formats.reading import Array, find_array, find_elements, settle
@@ -105,7 +106,7 @@ def first_object(head: bytes) -> dict[str, Any]:
     value = outermost(head)
     if isinstance(value, list):
         value = value[0] if value else None
-    return value if isinstance(value, dict) else {}
+    return dict_of(value)
 
 
 def _is_object(line: bytes, allowance: Allowance) -> bool:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from trace_assets.formats.chat import dict_of
 from trace_assets.formats.documents import first_object, read_documents
 from trace_assets.formats.openai_chat import read_conversation
 from trace_assets.formats.problem import UNUSABLE, Problem, instance_of, run_folder
@@ -80,13 +81,13 @@ class SweAgentImporter:
 def _trajectory(path: Path, document: Any) -> tuple[Trajectory, str]:
     if not isinstance(document, dict):
         raise ValueError(f"a trajectory file is a JSON object, not a {type(document).__name__}")
-    info = _dict(document.get("info"))
+    info = dict_of(document.get("info"))
     instance = str(document.get("instance_id") or instance_of(path))
     messages = list(_conversation(document))
     if not messages:
         raise ValueError("there is neither a 'history' nor 'messages' nor a 'trajectory' with steps")
     status, folder = str(info.get("exit_status") or ""), run_folder(path)
-    stats, config = _dict(info.get("model_stats")), _config(document, info)
+    stats, config = dict_of(info.get("model_stats")), _config(document, info)
     verdict = resolved(instance, path.parent, folder)
     row = {
         "messages": messages,
@@ -138,7 +139,7 @@ def _conversation(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for number, one in enumerate(told):
         if not isinstance(one, dict):
             raise ValueError(f"message {number} is not an object")
-        role, extra = one.get("role"), _dict(one.get("extra"))
+        role, extra = one.get("role"), dict_of(one.get("extra"))
         if role not in _ROLES or one.get("is_demo") or one.get("message_type") == "demonstration":
             continue
         said = {"role": role, "content": one.get("content")}
@@ -146,7 +147,7 @@ def _conversation(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             calls = one.get("tool_calls") or _written(one, extra, number)
             waiting = [str(call.get("id") or "") for call in calls if isinstance(call, dict)]
             thinking = " ".join(
-                str(_dict(block).get("thinking") or "") for block in one.get("thinking_blocks") or ()
+                str(dict_of(block).get("thinking") or "") for block in one.get("thinking_blocks") or ()
             ).strip()
             yield {**said, "tool_calls": calls, "reasoning": thinking or one.get("reasoning_content")}
         elif role == "tool" or (role == "user" and waiting):
@@ -164,7 +165,7 @@ def _written(one: Mapping[str, Any], extra: Mapping[str, Any], number: int) -> l
     """Return the commands that a message without calls wrote as text."""
     actions = extra.get("actions")
     if isinstance(actions, list):
-        commands = [str(_dict(action).get("command") or "") for action in actions]
+        commands = [str(dict_of(action).get("command") or "") for action in actions]
     elif isinstance(one.get("action"), str):
         commands = [one["action"]]
     else:
@@ -218,24 +219,20 @@ def _config(document: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, A
             raw = read_embedded(raw)
         except ValueError:
             return {}
-    return _dict(raw)
+    return dict_of(raw)
 
 
 def _model(config: Mapping[str, Any], path: Path, folder: Path) -> str:
     """Return the model: as the configuration names it, else as the run's folder does."""
-    for part in (_dict(config.get("agent")), config, _dict(config.get("actor"))):
+    for part in (dict_of(config.get("agent")), config, dict_of(config.get("actor"))):
         model = part.get("model")
-        name = _dict(model).get("name") or _dict(model).get("model_name") or model
+        name = dict_of(model).get("name") or dict_of(model).get("model_name") or model
         if isinstance(name, str) and name:
             return name
     parts = folder.name.split("__")  # `config__model__...` now, `model__data__...` before
     if len(parts) > 2:
         return parts[0] if parts[2].startswith("default") else parts[1]
     return folder.name or path.stem
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 # Reports of SWE-bench's evaluation that lie beside trajectories: which instances are resolved.

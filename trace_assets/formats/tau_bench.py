@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trace_assets.formats.chat import dict_of
 from trace_assets.formats.documents import first_object, read_documents
 from trace_assets.formats.openai_chat import read_conversation
 from trace_assets.formats.problem import UNUSABLE, Problem, batch_of
@@ -87,11 +88,11 @@ def _result(path: Path, row: Any, met: Counter[str]) -> tuple[Trajectory, str, T
         raise ValueError("there is no list 'traj'")
     if row.get("task_id") in (None, ""):
         raise ValueError("there is no 'task_id'")
-    batch, setting, info = batch_of(path), _setting(path), _dict(row.get("info"))
+    batch, setting, info = batch_of(path), _setting(path), dict_of(row.get("info"))
     messages = list(_messages(raw))
     name = f"{batch}/{row['task_id']}-{row.get('trial') or 0}"
     met[name] += 1
-    task, verdict = _dict(info.get("task")), _dict(info.get("reward_info"))
+    task, verdict = dict_of(info.get("task")), dict_of(info.get("reward_info"))
     chat = {
         "messages": messages,
         "trajectory_id": name if met[name] == 1 else f"{name}-{met[name]}",
@@ -140,8 +141,8 @@ def _checks(verdict: Mapping[str, Any], reward: Any) -> Iterator[Check]:
     Where something is to be told the state's verdict is not kept; when all was told in a run that failed, it
     is the state that failed.
     """
-    info = _dict(verdict.get("info"))
-    told = _dict(info.get("outputs"))
+    info = dict_of(verdict.get("info"))
+    told = dict_of(info.get("outputs"))
     if "r_actions" in info:
         yield Check(name="state", kind="state", passed=bool(info["r_actions"]))
     elif told and all(told.values()) and reward == 0:
@@ -187,7 +188,7 @@ def _call(text: str) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return None
-    return {"name": value["name"], "arguments": _dict(value.get("arguments"))}
+    return {"name": value["name"], "arguments": dict_of(value.get("arguments"))}
 
 
 def _stop(messages: list[Any]) -> str | None:
@@ -198,7 +199,7 @@ def _stop(messages: list[Any]) -> str | None:
     if any(_STOP in str(one.get("content")) for one in said[-2:] if one.get("role") == "user"):
         return "user_stop"
     calls = [call for one in said[-3:] for call in one.get("tool_calls") or () if isinstance(call, dict)]
-    if any(_TRANSFER in str(_dict(call.get("function")).get("name", call.get("name"))) for call in calls):
+    if any(_TRANSFER in str(dict_of(call.get("function")).get("name", call.get("name"))) for call in calls):
         return "transfer"
     return "max_steps"
 
@@ -220,7 +221,3 @@ def _domain(messages: list[Any], path: Path) -> str:
         return re.sub(r"\W+", "_", found[1].lower())
     words = re.findall(r"[a-z]+", f"{path.parent.name} {path.stem}".lower())
     return next((word for word in reversed(words) if word in ("airline", "retail")), batch_of(path))
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trace_assets.formats.chat import MOST_CHECKS, amount, not_too_many, token_count
+from trace_assets.formats.chat import MOST_CHECKS, amount, dict_of, not_too_many, token_count
 from trace_assets.formats.openai_chat import first_row, read_conversation, read_rows
 from trace_assets.formats.problem import UNUSABLE, Problem
 from trace_assets.formats.reading import Reading
@@ -73,27 +73,27 @@ def _rows(value: dict[str, Any], number: int) -> Iterator[Row]:
 
 
 def _is_judged(trace: dict[str, Any]) -> bool:
-    return bool(_dict(trace.get("agent")).get("trainable", True))
+    return bool(dict_of(trace.get("agent")).get("trainable", True))
 
 
 def _trace(trace: dict[str, Any], episode: Mapping[str, Any], others: list[dict[str, Any]]) -> Row:
     nodes = trace.get("nodes") or []
-    task, agent = _dict(trace.get("task")), _dict(trace.get("agent"))
-    data, config = _dict(task.get("data")), _dict(agent.get("config"))
+    task, agent = dict_of(trace.get("task")), dict_of(trace.get("agent"))
+    data, config = dict_of(task.get("data")), dict_of(agent.get("config"))
     calls = [call for call in trace.get("calls") or [] if isinstance(call, dict)]
-    rewards = {name: one for name, one in _dict(trace.get("rewards")).items() if isinstance(one, dict)}
+    rewards = {name: one for name, one in dict_of(trace.get("rewards")).items() if isinstance(one, dict)}
     errors = [*(trace.get("errors") or []), *(episode.get("errors") or [])]
     broken = not trace.get("ok", not errors)
     not_too_many(len(rewards), MOST_CHECKS, "rewards")
     full = sum(float(one.get("weight", 1)) for one in rewards.values() if float(one.get("weight", 1)) > 0)
     value = sum(float(one["score"]) * float(one.get("weight", 1)) for one in rewards.values())
-    usage = [_dict(call.get("usage")) for call in calls if call.get("usage")]
+    usage = [dict_of(call.get("usage")) for call in calls if call.get("usage")]
     finish = calls[-1].get("finish_reason") if calls else None
     condition = trace.get("stop_condition")
-    env = _dict(episode.get("env"))
+    env = dict_of(episode.get("env"))
     leaves = set(range(len(nodes))) - {node.get("parent") for node in nodes}
     error = errors[-1] if errors and broken else None
-    kind = _dict(error).get("type")
+    kind = dict_of(error).get("type")
     row = {
         "trajectory_id": trace.get("id"),
         "messages": _path(nodes),
@@ -138,8 +138,8 @@ def _trace(trace: dict[str, Any], episode: Mapping[str, Any], others: list[dict[
         }
         for name, one in rewards.items()
     ]
-    user = next((_dict(_dict(one.get("agent")).get("config")).get("model") for one in others), None)
-    span = _dict(_dict(trace.get("timing")).get("agent"))
+    user = next((dict_of(dict_of(one.get("agent")).get("config")).get("model") for one in others), None)
+    span = dict_of(dict_of(trace.get("timing")).get("agent"))
     changes: dict[str, Any] = {
         "checks": checks,
         "source_id": episode.get("id"),
@@ -175,7 +175,7 @@ def _reason(condition: Any, finish: Any, completed: bool) -> str:
 def _result(value: dict[str, Any], number: int) -> Row:
     """Return a result of version 0; a truncated one is judged, one that broke is not."""
     turns = [_turns(value.get("prompt"), "user"), _turns(value.get("completion"), "assistant")]
-    used = _dict(value.get("token_usage"))
+    used = dict_of(value.get("token_usage"))
     task = value.get("task")
     row = {
         "messages": [message for part in turns for message in part],
@@ -191,7 +191,7 @@ def _result(value: dict[str, Any], number: int) -> Row:
         "tools": value.get("tool_defs"),
         "metadata": {key: value[key] for key in ("answer", "info", "is_truncated") if value.get(key)},
     }
-    timing = _dict(value.get("timing"))
+    timing = dict_of(value.get("timing"))
     seconds = timing.get("total") or (timing["total_ms"] / 1000 if timing.get("total_ms") else None)
     return row, {"seconds": seconds}
 
@@ -200,7 +200,3 @@ def _turns(value: Any, role: str) -> list[Any]:
     if isinstance(value, str):
         return [{"role": role, "content": value}]
     return value if isinstance(value, list) else []
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

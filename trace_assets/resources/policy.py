@@ -96,6 +96,24 @@ def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Pol
     )
 
 
+def open_evaluation_vllm(study: Study, adapters: Mapping[str, Path]) -> Policy:
+    """Open vLLM's engine as the evaluation has it, see `open_vllm`.
+
+    Args:
+        study: The study; `evaluation` says how it samples.
+        adapters: Adapter name to PEFT folder.
+    """
+    section = study.settings.evaluation
+    return open_vllm(
+        study,
+        section,
+        adapters,
+        max_new_tokens=section.max_new_tokens,
+        concurrency=section.concurrency,
+        seed=section.seed,
+    )
+
+
 def open_vllm(
     study: Study,
     section: Rollouts | EvaluationSection,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from trace_assets.diagnosis.attribution.case import Case, Ruling
-from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.records import Check
 
@@ -30,7 +30,6 @@ _SENTENCE = 4
 """Words from which an answer is more than a value."""
 _SHORT = 4
 """Signs from which a text can be looked for among words."""
-_DIGITS = re.compile(r"\d{5,}\Z")
 _ONE_NUMBER = re.compile(r"\D{0,3}?(\d+(?:,\d{3})*(?:\.\d+)?)\D{0,3}\Z")
 
 
@@ -139,9 +138,7 @@ def _failed(case: Case) -> list[Check]:
 
 def _named(arguments: object) -> frozenset[str]:
     """Return what names things among some arguments; a number of many digits does so too."""
-    return frozenset(
-        normal(value) for _, value in leaves(arguments) if looks_like_id(value) or _DIGITS.match(str(value))
-    )
+    return frozenset(normal(value) for _, value in leaves(arguments) if names_a_thing(value))
 
 
 def _shows(names: Set[str], result: str, objects: frozenset[str]) -> bool:

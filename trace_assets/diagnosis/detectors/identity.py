@@ -36,6 +36,18 @@ def looks_like_id(value: object) -> bool:
     return isinstance(value, str) and _is_id(value)
 
 
+_MANY_DIGITS = re.compile(r"\d{5,}\Z")
+
+
+def names_a_thing(value: object) -> bool:
+    """Tell whether a value looks like an identifier, or is a number with as many digits as one has.
+
+    >>> [names_a_thing(one) for one in ("K4821", "90125", 90125, "117", "lamp")]
+    [True, True, True, False, False]
+    """
+    return looks_like_id(value) or _MANY_DIGITS.match(str(value)) is not None
+
+
 @lru_cache(maxsize=1 << 16)  # the same values stand in one answer after another
 def _is_id(value: str) -> bool:
     return not _NOT_ID.match(value) and bool(_ID.match(value) or _CODE.match(value) or _PATH.match(value))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.identity import looks_like_id, names_a_thing, normal
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
 from trace_assets.diagnosis.expected.doubt import Doubt
 from trace_assets.diagnosis.expected.facts import Facts, is_number, names_number
 from trace_assets.records import ExpectedAction
 
-_DIGITS = 5
-"""Digits from which a number names something."""
 MIN_RUNS = 3
 """Runs of a task, by at least two policies, which made the call and all gave another value."""
 
@@ -69,9 +67,9 @@ def not_to_be_had(facts: Facts, task_id: str) -> Iterator[Doubt]:
         return
     for place, action in facts.expected_writes(task_id):
         for path, value in leaves(action.arguments):
-            wanted = normal(value)
-            if not looks_like_id(value) and not (wanted.isdigit() and len(wanted) >= _DIGITS):
+            if not names_a_thing(value):
                 continue
+            wanted = normal(value)
             shown = [
                 thing
                 for thing in facts.things(task_id)

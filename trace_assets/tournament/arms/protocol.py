@@ -17,7 +17,7 @@ from trace_assets.evaluation.arms import PROCESSES, ROUTED, compose
 from trace_assets.evaluation.test_set_log import Configuration, open_test_split
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability, Task, Trajectory
-from trace_assets.resources.policy import base_checkpoint, base_folder, open_vllm
+from trace_assets.resources.policy import base_checkpoint, base_folder, open_evaluation_vllm
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target
@@ -145,15 +145,7 @@ class PlayedWorld:
         """
         study, section, limits = self.study, self.study.settings.evaluation, self._limits
         if section.engine == "vllm":
-            return partial(
-                open_vllm,
-                study,
-                section,
-                adapters,
-                max_new_tokens=limits.max_new_tokens,
-                concurrency=limits.concurrency,
-                seed=section.seed,
-            )
+            return partial(open_evaluation_vllm, study, adapters)
         return partial(
             transformers_policy,
             base_folder(study),
