@@ -1,0 +1,265 @@
+"""`python -m tests.truth.whole HOME...`: score whole diagnoses of runs that nobody had read.
+
+Beside each stand the detectors alone on the same runs. Each home holds runs that `tables/unread.jsonl` has
+readings of, diagnosed by the pipeline as it is set there (`docs/truth.md` says how). Whether a capability
+says what a reading says is on record (`matching`); with `--packet FILE` the prompt is written that asks for
+it, with `--answer FILE --judge NAME` a reply to it is added to the record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.truth.matching import MATCHED, Match, Matched, answered, packet
+from tests.truth.outcome import Tried, by_detectors, diagnose
+from tests.truth.unread import Share, unread
+from tests.truth.unread import figures as unread_figures
+from trace_assets.assets.failure_causes import diagnosed_targets
+from trace_assets.diagnosis.failure_causes import Diagnosed
+from trace_assets.records import Capability, FailureCause, Task
+from trace_assets.study import Study
+
+TENTH = 10
+"""A capability is wanted that the readings name for one in so many of the agent's failures, and for two."""
+GOOD = ("kept", "promising")
+Reading = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one diagnosis says of the runs of one home.
+
+    Attributes:
+        capabilities: By id.
+        verdicts: By id: kept, promising, rejected.
+        reasons: By id: the decision's words.
+        causes: One a failed run.
+        lacks: By run: what it lacks, as passes and labellers agree.
+        decided: By run: those lacks of which a model says that they decided the end; None where nobody said.
+    """
+
+    capabilities: Mapping[str, Capability]
+    verdicts: Mapping[str, str]
+    reasons: Mapping[str, str]
+    causes: Sequence[FailureCause]
+    lacks: Mapping[str, Collection[str]]
+    decided: Mapping[str, Collection[str]] | None = None
+
+
+@dataclass
+class Wanted:
+    """A capability that readings name often enough, and what became of it.
+
+    Attributes:
+        name: The readings'.
+        n: Failures that are read so.
+        verdict: The best of those that say the same: kept, promising, rejected; empty: none was proposed.
+        by: That capability's name.
+        reason: Why it was decided so.
+    """
+
+    name: str
+    n: int
+    verdict: str = ""
+    by: str = ""
+    reason: str = ""
+
+
+def said_by(diagnosed: Diagnosed, causes: Sequence[FailureCause]) -> Said:
+    """Return what a diagnosis says, in the form that is scored."""
+    lacks: dict[str, set[str]] = defaultdict(set)
+    known = {one.capability_id: one for one in diagnosed.capabilities}
+    for label in diagnosed.labels:
+        if label.label == "LACKING" and label.capability_id in known:
+            lacks[label.trajectory_id].add(label.capability_id)
+    decided: dict[str, set[str]] = defaultdict(set)
+    for (run, capability), row in diagnosed.judged.items():
+        if row.decisive == "yes" and capability in lacks[run]:
+            decided[run].add(capability)
+    return Said(
+        known,
+        {row.capability_id: row.verdict or "" for row in diagnosed.selected},
+        {row.capability_id: row.reason for row in diagnosed.selected},
+        causes,
+        lacks,
+        decided if diagnosed.judged else None,
+    )
+
+
+def wanted(readings: Sequence[Reading], said: Said, matched: Matched) -> list[Wanted]:
+    """Return the capabilities that the readings of one set name often, and what the diagnosis made of each.
+
+    A candidate says the same as a capability when it is said to mean the same as at least half of the
+    readings that name that capability.
+    """
+    agent = [one for one in readings if one["capability"]]
+    counts = Counter(one["capability"] for one in agent)
+    found = []
+    for name, n in counts.most_common():
+        if n < 2 or n * TENTH < len(agent):
+            continue
+        runs = [one["run"] for one in agent if one["capability"] == name]
+        row = Wanted(name, n)
+        for key, capability in said.capabilities.items():
+            same = sum(matched.of(run, capability) == "same" for run in runs)
+            verdict = said.verdicts.get(key, "rejected")
+            if 2 * same >= n and (not row.verdict or _better(verdict, row.verdict)):
+                row = replace(row, verdict=verdict, by=capability.name, reason=said.reasons.get(key, ""))
+        found.append(row)
+    return found
+
+
+def _better(one: str, other: str) -> bool:
+    order = ("rejected", "promising", "override", "kept")
+    return order.index(one) > order.index(other)
+
+
+def figures(readings: Sequence[Reading], said: Said, matched: Matched) -> dict[str, Share]:
+    """Return what is right of what a diagnosis says, by the readings of the runs that it explains.
+
+    Args:
+        readings: Of one set.
+        said: As a diagnosis says.
+        matched: What judges said of capabilities and readings.
+    """
+    causes = {one.trajectory_id: one for one in said.causes}
+    read = [one for one in readings if one["run"] in causes]
+    agent = [one for one in read if one["capability"]]
+
+    def match(run: str, name: str | None) -> Match:
+        return (matched.of(run, said.capabilities[name]) if name in said.capabilities else None) or "none"
+
+    named = [match(one["run"], causes[one["run"]].capability) for one in agent]
+    labels = [(one, name) for one in read for name in sorted(said.lacks.get(one["run"], ()))]
+    decided = said.decided if said.decided is not None else said.lacks
+    deciding = [(one, name) for one in read for name in sorted(decided.get(one["run"], ()))]
+    wants = wanted(read, said, matched)
+    return {
+        **unread_figures(said.causes, read),
+        "wanted capabilities: kept or promising": _of(one.verdict in GOOD for one in wants),
+        "wanted capabilities: candidate or better": _of(bool(one.verdict) for one in wants),
+        "the cause is among the candidates": _of(
+            any(match(one["run"], key) == "same" for key in said.capabilities) for one in agent
+        ),
+        "the cause is among what the run lacks": _of(
+            any(match(one["run"], key) == "same" for key in said.lacks.get(one["run"], ())) for one in agent
+        ),
+        "the capability named says the cause": _of(one == "same" for one in named),
+        "the capability named says it in part": _of(one != "none" for one in named),
+        "agent's failures without a capability": _of(causes[one["run"]].capability is None for one in agent),
+        "LACKING says the cause": _of(match(one["run"], name) == "same" for one, name in labels),
+        "LACKING that is called decisive says the cause": _of(
+            match(one["run"], name) == "same" for one, name in deciding
+        ),
+    }
+
+
+def _of(values: Any) -> Share:
+    listed = list(values)
+    return Share(sum(listed), len(listed))
+
+
+@dataclass(frozen=True)
+class Home:
+    """One home's diagnosis, and the detectors' of the same runs.
+
+    Attributes:
+        name: The folder's that the home lies in.
+        readings: Of its runs.
+        said: As the home's tables have it.
+        detectors: As the detectors alone have it.
+    """
+
+    name: str
+    readings: Sequence[Reading]
+    said: Said
+    detectors: Said = field(repr=False)
+
+
+def open_home(path: Path) -> Home:
+    """Read a diagnosed home, and diagnose its runs by detectors alone."""
+    study = Study.open(path, writable=False)
+    every, tasks = study.store.read(FailureCause), study.store.read(Task)
+    parts, runs = [], set[str]()
+    for one in diagnosed_targets(study):
+        target = one.trajectories[0].target
+        alone = diagnose(target, one.trajectories, tasks, Tried(by_detectors))
+        own = said_by(one, [row for row in every if row.target == target])
+        parts.append((own, said_by(alone.diagnosed, alone.causes)))
+        runs |= {run.trajectory_id for run in one.trajectories}
+    readings = [one for one in unread() if one["run"] in runs]
+    return Home(
+        path.parent.name, readings, _joined([one for one, _ in parts]), _joined([one for _, one in parts])
+    )
+
+
+def _joined(parts: Sequence[Said]) -> Said:
+    decided = [one.decided for one in parts if one.decided is not None]
+    return Said(
+        {key: value for one in parts for key, value in one.capabilities.items()},
+        {key: value for one in parts for key, value in one.verdicts.items()},
+        {key: value for one in parts for key, value in one.reasons.items()},
+        [cause for one in parts for cause in one.causes],
+        {key: value for one in parts for key, value in one.lacks.items()},
+        {key: value for one in decided for key, value in one.items()} if decided else None,
+    )
+
+
+def text_of(home: Home, matched: Matched) -> str:
+    """Return one home's figures as Markdown, detectors first."""
+    columns = [figures(home.readings, one, matched) for one in (home.detectors, home.said)]
+    rows = [f"| {name} | {columns[0][name]} | {columns[1][name]} |" for name in columns[0]]
+    lines = [
+        f"## {home.name}",
+        "",
+        "| figure | detectors alone | as diagnosed |",
+        "| --- | --- | --- |",
+        *rows,
+        "",
+    ]
+    for who, said in (("detectors alone", home.detectors), ("as diagnosed", home.said)):
+        for one in wanted(home.readings, said, matched):
+            lines.append(
+                f"- {who}: *{one.name}* ({one.n}): {one.verdict or 'not proposed'}; {one.by}; {one.reason}"
+            )
+    for judge, (same, n) in sorted(matched.shares(one["run"] for one in home.readings).items()):
+        lines.append(f"- control pairs called the same by {judge}: {Share(same, n)}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures of each home, or write or read a packet for a judge."""
+    parser = argparse.ArgumentParser(prog="python -m tests.truth.whole", description=__doc__)
+    parser.add_argument("homes", type=Path, nargs="+")
+    parser.add_argument("--packet", type=Path, help="write the prompt that asks which capabilities say what")
+    parser.add_argument("--answer", type=Path, help="a reply to that prompt, to be added to the record")
+    parser.add_argument("--judge", default="", help="who replied")
+    parser.add_argument("--seed", type=int, default=0, help="of the order within the packet")
+    parser.add_argument("--control", type=int, default=6, help="readings of other sets in the packet")
+    given = parser.parse_args(arguments)
+    for path in given.homes:
+        home = open_home(path)
+        own = {one["set"] for one in home.readings}
+        control = [one for one in unread() if one["set"] not in own and one["capability"]]
+        control.sort(key=lambda one: one["run"])
+        step = max(1, len(control) // max(1, given.control))
+        known = [*home.said.capabilities.values(), *home.detectors.capabilities.values()]
+        asked = packet(known, [*home.readings, *control[::step][: given.control]], given.seed)
+        if given.packet:
+            given.packet.write_text(asked.text, encoding="utf-8")
+        elif given.answer:
+            row = answered(asked, given.answer.read_text("utf-8"), given.judge)
+            with MATCHED.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        else:
+            print(text_of(home, Matched.read()), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
