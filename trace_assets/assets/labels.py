@@ -189,7 +189,7 @@ def _by_model(
     done: _Done,
 ) -> None:
     passes = tuple(range(1, study.settings.labels.passes + 1))
-    contexts = {target: context_of(study, target) for target in groups}
+    contexts = {target: context_of(study, target, group) for target, group in groups.items()}
     with open_model(study, "labels", batch, contexts=contexts) as (analyst, server):
         for target, group in groups.items():
             asked_for, parents = cases_and_parents(capabilities.get(target, []))

@@ -18,7 +18,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.report.asset_report.rollouts import triage_exhibit
-from trace_assets.resources.analysts import context_of, model_figures, open_model
+from trace_assets.resources.analysts import by_target, context_of, model_figures, open_model
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
@@ -43,8 +43,10 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     figures: dict[str, Figure] = {}
     complete = True
     if section.model:
-        targets = sorted({one.target for one in trajectories})
-        contexts = {name: context_of(study, name, outcomes_known=True) for name in targets}
+        contexts = {
+            name: context_of(study, name, runs, outcomes_known=True)
+            for name, runs in by_target(trajectories).items()
+        }
         with open_model(study, "triage", batch) as (_, server):
             look = ModelTriage(server, section.model, section.transcript_tokens, told, contexts)
             rows = triage(trajectories, look, tasks=told)

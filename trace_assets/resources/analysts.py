@@ -11,6 +11,7 @@ from trace_assets.assets.result import Figure
 from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import estimation_share
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.detectors.policy_text import shown_policy
 from trace_assets.diagnosis.expected.diffs import in_deeds
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.budget import open_account
@@ -91,12 +92,17 @@ def keep_described(study: Study) -> None:
     write_description(study.home.descriptions, known)
 
 
-def context_of(study: Study, target: str, *, outcomes_known: bool = False) -> Context:
+def context_of(
+    study: Study, target: str, runs: Sequence[Trajectory], *, outcomes_known: bool = False
+) -> Context:
     """Return what the agents of a target knew: of the live one, as it says, else as it is kept in the home.
+
+    Where neither says a policy it is what the system messages of the runs say alike.
 
     Args:
         study: With the home.
         target: Its name.
+        runs: Of the target, those that are asked about.
         outcomes_known: Whether tasks, which hold the ground truth, may be opened for the policy they record:
             for discovery and triage, never for labels.
     """
@@ -105,6 +111,7 @@ def context_of(study: Study, target: str, *, outcomes_known: bool = False) -> Co
         return Context(live.policy, tuple(live.tools))
     known = read_description(study.home.descriptions, target)
     policy = known.policy or (_recorded_policy(study, target) if outcomes_known else "")
+    policy = policy or shown_policy(runs, words_only=False)
     return Context(policy, known.tools.agent, known.tools.user)
 
 
@@ -128,7 +135,7 @@ def known_of(study: Study, target: str, runs: Sequence[Trajectory], batch: str |
     ]
     expecting = {row.task_id for row in told if row.has_expected}
     expected = frozenset(name for name, task in own.items() if task in expecting)
-    return Known(context_of(study, target, outcomes_known=True), dict(diffs), expected)
+    return Known(context_of(study, target, runs, outcomes_known=True), dict(diffs), expected)
 
 
 def analyst_section(study: Study) -> Analyst:

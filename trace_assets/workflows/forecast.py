@@ -129,7 +129,7 @@ def _triage(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
         diffs: dict[str, list[ActionDiff]] = {}
         for row in action_diffs(failed, told):
             diffs.setdefault(row.trajectory_id, []).append(row)
-        context = context_of(study, target, outcomes_known=True)
+        context = context_of(study, target, group, outcomes_known=True)
         for one in failed:
             if one.trajectory_id in ruled:
                 known = told.get(one.task_id), diffs.get(one.trajectory_id, ()), context
@@ -144,11 +144,12 @@ def _causes(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     done = {row.trajectory_id for row in study.store.read(LackCause)}
     faults = {row.trajectory_id: row.fault for row in study.store.read(Triage)}
     for target, group in groups.items():
-        beside = estimate_tokens(context_of(study, target).text)
+        context = known_of(study, target, group).context
+        beside = estimate_tokens(context.text)
         for one in group:
             failed = one.success is False and faults.get(one.trajectory_id, "agent") == "agent"
             if failed and one.trajectory_id not in done:
-                shown = view(one, section.transcript_tokens, blind=False)
+                shown = view(one, section.transcript_tokens, blind=False, above=context.policy)
                 tally.guess(1, 400 + beside + shown.record.tokens, RULING_TOKENS * 2)
     return tally.forecast("lack_causes", "every failure lacks something" if tally.calls else "")
 
@@ -180,10 +181,10 @@ def _labels(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     assumed = False
     for target, group in groups.items():
         own, _ = cases_and_parents([one for one in known if one.target == target])
-        context = context_of(study, target)
+        context = context_of(study, target, group)
         beside = 900 + estimate_tokens(context.text)
         for one in group:
-            shown = view(one, section.transcript_tokens)
+            shown = view(one, section.transcript_tokens, above=context.policy)
             for number in range(1, section.passes + 1):
                 if own:
                     open_ones = [

@@ -195,3 +195,16 @@ def test_the_budget_is_kept_where_the_ends_fit() -> None:
         assert estimate_tokens(shown.text) <= tokens
         assert {0, len(messages) - 1} <= shown.indices
         assert shown.record.n_shortened > 0
+
+
+def test_a_system_message_does_not_repeat_the_policy_told_above() -> None:
+    policy = "Be brief.\n\nRefund only within 30 days."
+    system = Message(role="system", content=f"{policy}\nToday is Monday.")
+    run = trajectory(system, user("Refund only within 30 days."), agent("ok"))
+    assert view(run, 10_000, above=policy).text.splitlines() == [
+        "0 system: [as told above]",
+        "\tToday is Monday.",
+        "1 user: Refund only within 30 days.",
+        "2 assistant: ok",
+    ]
+    assert view(run, 10_000, above="Another policy.").text == view(run, 10_000).text

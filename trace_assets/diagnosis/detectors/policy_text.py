@@ -312,7 +312,7 @@ def _allowance(clause: str, verb: str) -> list[str]:
     return [re.sub(r"^(?:only )?(?:if|when|while|where) ", "", part) for part in parts if part]
 
 
-def shown_policy(trajectories: Sequence[Trajectory]) -> str:
+def shown_policy(trajectories: Sequence[Trajectory], *, words_only: bool = True) -> str:
     """Return what the system messages of a target's runs say alike: the policy that their agents were shown.
 
     What differs from run to run (a request, a date, a name) is no rule of the domain, so only lines are kept
@@ -321,6 +321,7 @@ def shown_policy(trajectories: Sequence[Trajectory]) -> str:
 
     Args:
         trajectories: Of one target, blind or not.
+        words_only: Whether lines that are JSON are left out; a model reads them too.
 
     Returns:
         Lines of the system message that most runs begin with, in its order; empty where runs have none.
@@ -337,7 +338,7 @@ def shown_policy(trajectories: Sequence[Trajectory]) -> str:
     counted = Counter(line for text in texts for line in set(text.splitlines()))
     often = max(Counter(texts).items(), key=lambda pair: (pair[1], pair[0]))[0]
     kept = (line for line in often.splitlines() if counted[line] >= _SHOWN * len(texts))
-    return "\n".join(line for line in kept if not _IS_JSON.match(line))
+    return "\n".join(line for line in kept if not (words_only and _IS_JSON.match(line)))
 
 
 def addresses_nobody(policy: str, runs: Sequence[Trajectory]) -> bool:

@@ -78,7 +78,7 @@ def cause_question(
     known: Known,
 ) -> Question[CauseAnswer]:
     """Return the question which of a failed run's lacks decided its end."""
-    shown = view(trajectory, section.transcript_tokens, blind=False)
+    shown = view(trajectory, section.transcript_tokens, blind=False, above=known.context.policy)
     names = {f"C{place}": capabilities[name].name for place, name in enumerate(sorted(lacks), start=1)}
     lines = [
         json.dumps(

@@ -95,7 +95,9 @@ def discovery_question(
     tasks = {
         name: f"K{place}" for place, name in enumerate(dict.fromkeys(one.task_id for _, one in episodes), 1)
     }
-    drawn = [(name, one, view(one, tokens, blind=False)) for name, one in episodes]
+    drawn = [
+        (name, one, view(one, tokens, blind=False, above=known.context.policy)) for name, one in episodes
+    ]
     transcripts = [
         {
             "id": name,

@@ -81,7 +81,7 @@ def label_hashes(
     context: Context = NOTHING_KNOWN,
 ) -> list[str]:
     """Return, for each capability, a hash of all that decides this trajectory's label besides the pass."""
-    shown = view(trajectory, section.transcript_tokens).record.view_hash
+    shown = view(trajectory, section.transcript_tokens, above=context.policy).record.view_hash
     common = [code_version("labelling by a model"), section.model, section.temperature, shown, context.text]
     return [
         hashlib.sha256(json.dumps([*common, one.name, one.description]).encode()).hexdigest()[:16]
@@ -203,7 +203,7 @@ class ModelLabeller:
         with progress(f"labels by {self._section.model}", len(order)) as bar:
 
             async def work(trajectory: Trajectory) -> None:
-                shown = view(trajectory, self._section.transcript_tokens)
+                shown = view(trajectory, self._section.transcript_tokens, above=self._context.policy)
                 done.shown[trajectory.trajectory_id] = shown.record
                 hashes = dict(
                     zip(
@@ -259,7 +259,7 @@ class ModelLabeller:
                 budget = min(budget, shown.record.tokens) // 2
                 if fault.reason != "full" or budget < SMALLEST:
                     raise
-                shown = view(trajectory, budget)
+                shown = view(trajectory, budget, above=self._context.policy)
                 done.shown[trajectory.trajectory_id] = shown.record
 
     def _label(
@@ -435,7 +435,7 @@ def triage_question(
     context: Context = NOTHING_KNOWN,
 ) -> Question[FaultAnswer]:
     """Return the question whose doing one failure was: its outcome is known, so nothing is withheld."""
-    shown = view(trajectory, tokens, blind=False)
+    shown = view(trajectory, tokens, blind=False, above=context.policy)
     known = [f"the run ended as '{trajectory.stop}'", *failed_checks(trajectory)]
     known += difference_lines(diffs, told is not None and told.has_expected)
     if told is not None:

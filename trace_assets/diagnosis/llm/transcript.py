@@ -20,7 +20,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trace_assets.policies.hermes import strict_json
@@ -48,6 +48,8 @@ STEPS = (
     Step("results of 160, texts of 800", 160, 800),
 )
 MIDDLE = "middle left out"
+ABOVE = "[as told above]"
+"""Stands in a system message for lines of the policy that the prompt has told already."""
 SHORT = 80
 """Characters below which an answer that comes again is shown again."""
 
@@ -76,15 +78,18 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode()) // BYTES_A_TOKEN)
 
 
-def view(trajectory: Trajectory, tokens: int, *, blind: bool = True) -> View:
+def view(trajectory: Trajectory, tokens: int, *, blind: bool = True, above: str = "") -> View:
     """Return what a model may see of a trajectory, within a budget.
 
     Args:
         trajectory: Blind or not: only its messages are used.
         tokens: Budget in estimated tokens; always at least the first and last message are shown.
         blind: Whether what may give the outcome away is withheld: always for whoever labels.
+        above: The policy that stands before the transcript: system messages do not repeat it.
     """
     redacted = redact(trajectory.messages) if blind else Redacted(tuple(enumerate(trajectory.messages)), ())
+    if above:
+        redacted = replace(redacted, messages=_without(redacted.messages, above))
     repeats = _repeats(redacted.messages)
     step, lines = STEPS[0], list[str]()
     shortened = 0
@@ -137,6 +142,27 @@ def _ends(lines: Sequence[str], tokens: int) -> tuple[int, int]:
         else:
             last += 1
     return first, last
+
+
+def _without(messages: Sequence[tuple[int, Message]], above: str) -> tuple[tuple[int, Message], ...]:
+    """Return messages with a mark in system messages where lines stood that are told above.
+
+    A policy in every transcript of a batch would leave no room for what happened.
+    """
+    told = {line.strip() for line in above.splitlines() if line.strip()}
+    shown: list[tuple[int, Message]] = []
+    for index, message in messages:
+        if message.role == "system" and message.content:
+            kept: list[str] = []
+            for line in message.content.splitlines():
+                if line.strip() and line.strip() not in told:
+                    kept.append(line)
+                elif line.strip() and kept[-1:] != [ABOVE]:
+                    kept.append(ABOVE)
+            if ABOVE in kept:
+                message = message.model_copy(update={"content": "\n".join(kept)})
+        shown.append((index, message))
+    return tuple(shown)
 
 
 def _repeats(messages: Sequence[tuple[int, Message]]) -> dict[int, int]:
