@@ -123,14 +123,17 @@ def test_a_policy_that_only_system_messages_tell_is_told_once_a_prompt(
 ) -> None:
     rule = "Look an order up before anything is done to it."
     shown = Message(role="system", content=f'{rule}\n[{{"name": "look_up"}}]')
-    runs = [one.model_copy(update={"messages": (shown, *one.messages)}) for one in judged]
+    runs = [
+        one.model_copy(update={"messages": (shown, *one.messages), "target": "logs"})  # that nobody described
+        for one in judged
+    ]
     study = make_study(honest.url, runs)
     discover(study)
     label(study)
     asked = [body["messages"] for body in honest.bodies if "<policy>" in body["messages"][0]["content"]]
     assert len(asked) > len(runs)
     for system, user in (one[:2] for one in asked):
-        assert f"<policy>\n{shown.content}\n</policy>" in system["content"]
+        assert f"<policy>\n{shown.content}\n" in system["content"]
         assert rule not in user["content"] and "0 system: [as told above]" in user["content"]
 
 
