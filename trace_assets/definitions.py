@@ -46,9 +46,16 @@ def stage_assets() -> list[dg.AssetsDefinition]:
 def graph(study: Study) -> dg.Definitions:
     """Return the assets of one study and their checks, which is all that a sync and its workers need.
 
-    Its settings decide the versions of the `config/` assets.
+    Its settings decide the versions of the `config/` assets. The graph of the study that a process works on
+    is kept: a command asks for it to look up names, to see what is due, and to make it.
     """
-    return _definitions(study, [*configuration_assets(study), *stage_assets()])
+    global _last
+    if _last is None or _last[0] is not study:
+        _last = study, _definitions(study, [*configuration_assets(study), *stage_assets()])
+    return _last[1]
+
+
+_last: tuple[Study, dg.Definitions] | None = None
 
 
 def build(study: Study) -> dg.Definitions:

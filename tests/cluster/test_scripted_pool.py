@@ -49,6 +49,9 @@ class ScriptedPool:
             future.set_result(work(*arguments))
         return future
 
+    def load_ahead(self) -> None:
+        pass
+
     def bury(self, home: Home) -> list[str]:
         self.buried += 1
         return []

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from trace_assets.definitions import graph
+from trace_assets.orchestration.connections import kept_connections
 from trace_assets.orchestration.forecast import likely_to_follow
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Item, Planner, Step
@@ -97,7 +98,7 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
     selected = None if selection is None else list(selection)
     marked = {Item(*name): reason for name, reason in marked_items(study).items()}
     scope = Scope(study, selected)
-    with prepare_instance(study.home, to_look=True) as instance:
+    with prepare_instance(study.home, to_look=True) as instance, kept_connections():
         register_batches(instance, study, live=scope.live)
         planner = Planner(graph(study), instance, selected, standing=scope)
         steps = planner.look(force=marked)
@@ -119,7 +120,7 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
 
 def needs_sandbox(study: Study) -> bool:
     """Whether a sync of everything would run generated code, as far as that can be told beforehand."""
-    with prepare_instance(study.home, to_look=True) as instance:
+    with prepare_instance(study.home, to_look=True) as instance, kept_connections():
         register_batches(instance, study, live=True)
         planner = Planner(graph(study), instance, standing=Scope(study, everything=True))
         due = {step.item.asset for step in planner.look()}

@@ -84,7 +84,10 @@ def sql(
                 raise typer.Exit(1)
             return
         text, values = _resolve(query, given, warehouse)
-        frames = warehouse.stream(text, values)
+        if chosen is Format.table and output is None and limit:
+            frames = warehouse.head(text, values, rows=limit + 1)
+        else:
+            frames = warehouse.stream(text, values)
         within = bounded_time(seconds, warehouse.call_off, warehouse.tidy)
         try:
             with bounded_memory(), within, _ended_by_interrupt():

@@ -19,6 +19,7 @@ import dagster as dg
 from sqlalchemy.exc import SQLAlchemyError
 
 from trace_assets.errors import InputError, require_extra
+from trace_assets.orchestration.connections import close_run
 from trace_assets.store import Home
 from trace_assets.store.database import database_of
 from trace_assets.store.files import replace_folder, replacing_file
@@ -101,13 +102,25 @@ def _keep_migrations() -> None:
     """Have the migrations of Dagster's databases read once in a process.
 
     Whenever a database is made or opened, so for every run, all eighty files of them are executed to learn
-    which is the last: most of the time that it takes to make a home's history or to open one.
+    which is the last: most of the time that it takes to make a home's history or to open one. All three
+    databases have the same migrations.
     """
+    from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-    if not hasattr(ScriptDirectory.from_config, "cache_info"):
-        kept = staticmethod(cache(ScriptDirectory.from_config))
-        ScriptDirectory.from_config = kept  # type: ignore[method-assign]
+    read = ScriptDirectory.from_config
+    if getattr(read, "kept", None) is not None:
+        return
+    kept: dict[str | None, ScriptDirectory] = {}
+
+    def from_config(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        if place not in kept:
+            kept[place] = read(config)
+        return kept[place]
+
+    from_config.kept = kept  # type: ignore[attr-defined]
+    ScriptDirectory.from_config = staticmethod(from_config)  # type: ignore[method-assign, assignment]
 
 
 def old_schemas(instance: dg.DagsterInstance) -> list[str]:
@@ -234,6 +247,7 @@ def lay_run_file(instance: dg.DagsterInstance, run_id: str) -> None:
             return
         with storage.run_connection(run_id):
             pass
+        close_run(storage, run_id)
         # What is still in the file's log, for somebody else looks at it, would be missing from the copy.
         if not place.with_name(f"{place.name}-wal").exists():
             _made[type(storage)] = place.read_bytes()

@@ -59,6 +59,9 @@ class Pool(Protocol):
             The result to come: what the call returned or raised, or `WorkerDied`.
         """
 
+    def load_ahead(self) -> None:
+        """Have loaded what workers need, while this process goes on: calls will come."""
+
     def bury(self, home: Home) -> list[str]:
         """Strike out the dead processes of a home of which this machine cannot tell and the pool can.
 

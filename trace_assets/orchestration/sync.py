@@ -199,6 +199,8 @@ def sync(
         run = _Run(study, planner, {**marked, **(force or {})}, listen, again, seen)
         if run.settle(ask) == "stop":
             return run.finished()
+        if jobs != 0 and run.needs_workers():
+            pool.load_ahead()
         while True:
             for step in run.ready(heavy=True):
                 if len(run.running) >= pool.width:
@@ -264,6 +266,10 @@ class _Run:
             and not step.held_by
             and heavy != self._is_quick(step.item)
         ]
+
+    def needs_workers(self) -> bool:
+        """Whether something is due that is not made in this process."""
+        return any(not self._is_quick(step.item) for step in self.steps)
 
     def _is_quick(self, item: Item) -> bool:
         """Whether an item is made in this process: what a model writes takes minutes, so side by side."""

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
@@ -24,6 +25,8 @@ from uuid import uuid4
 import dagster as dg
 
 from trace_assets.errors import plain_warnings
+from trace_assets.orchestration.asset_job import asset_job
+from trace_assets.orchestration.connections import close_run, kept_connections
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
 from trace_assets.orchestration.instance import lay_run_file
 from trace_assets.orchestration.planner import Item
@@ -77,6 +80,10 @@ class WorkerPool:
             # Threads that spin while they wait bring a machine to a halt that others work on too.
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY") or "PASSIVE",
         }
+
+    def load_ahead(self) -> None:
+        """Start the process that workers are forked from, and do not wait for it."""
+        forkserver.ensure_running()
 
     def bury(self, home: Home) -> list[str]:
         """Strike out nobody: this machine can tell of all its workers whether they live."""
@@ -340,10 +347,8 @@ def materialize_here(
     """
     process = announce(study.home)
     started = time.monotonic()
-    with _heeding_interrupts():
-        # The job of all assets, of which a run takes some: pages call such a run by what it makes. It is
-        # resolved once for the definitions; `dg.materialize` would resolve everything for each run.
-        job = definitions.resolve_implicit_global_asset_job_def()
+    with kept_connections(), _heeding_interrupts():
+        job = asset_job(definitions)
         lay_run_file(instance, run_id := str(uuid4()))
         result = job.execute_in_process(
             run_id=run_id,
@@ -359,6 +364,7 @@ def materialize_here(
                 **({} if again is None else {AGAIN_TAG: str(again).lower()}),
             },
         )
+        close_run(instance.event_log_storage, run_id)
     seconds = time.monotonic() - started
     return [_outcome(item, result, seconds) for item in items]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import duckdb
 import polars as pl
-import pyarrow as pa
 
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Record
@@ -156,12 +156,29 @@ class Warehouse:
 
         The same as `query` in all else, for results that need not fit into memory.
         """
+        import pyarrow as pa  # takes longer to import than most queries take
+
         with self._explained():
             reader = self._relation(sql, parameters).to_arrow_reader(BATCH_ROWS)
             # Made of no batches: `Schema.empty_table` converts empty lists, for which pyarrow imports pandas.
             yield pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], schema=reader.schema)))
             for batch in reader:
                 yield pl.DataFrame(pl.from_arrow(batch))
+
+    def head(
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, rows: int
+    ) -> Iterator[pl.DataFrame]:
+        """Run one query for its first rows and yield them as one frame, as `stream` would begin.
+
+        Args:
+            sql: As for `query`.
+            parameters: As for `query`.
+            rows: How many at most.
+        """
+        with self._explained():
+            found = self._relation(sql, parameters).limit(rows).materialize()
+            # polars keeps the types of what it is handed, with all that these lead to, beyond DuckDB's end.
+            yield pl.DataFrame(SimpleNamespace(__arrow_c_stream__=found.__arrow_c_stream__))
 
     def _relation(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None
@@ -218,16 +235,18 @@ class Warehouse:
             ) from error
         except duckdb.Error as error:
             raise InputError(f"the query failed: {str(error).strip()}") from error
-        except (
-            pa.ArrowException,
-            OSError,
-        ) as error:  # of Arrow: rows with more than 2 GiB of text
+        except (*_arrow_errors(), OSError) as error:  # of Arrow: rows with more than 2 GiB of text
             raise InputError(
                 f"a value or some rows of the result are too large to be written "
                 f"({str(error).splitlines()[0]}); shorten texts with left(...)."
             ) from error
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise unfit(error) from error
+
+
+def _arrow_errors() -> tuple[type[Exception], ...]:
+    arrow = sys.modules.get("pyarrow")
+    return () if arrow is None else (arrow.ArrowException,)
 
 
 def unfit(error: BaseException) -> InputError:

@@ -204,6 +204,9 @@ class RayPool:
         }
         return self._tasks.call(work, arguments, options)
 
+    def load_ahead(self) -> None:
+        """Nothing: its workers are started by the cluster, each when it is first called."""
+
     def bury(self, home: Home) -> list[str]:
         """Strike out the dead of other machines: the cluster knows lost nodes, a living node its own dead."""
         if not ray.is_initialized():

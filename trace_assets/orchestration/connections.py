@@ -1,0 +1,111 @@
+"""Connections to the SQLite files of Dagster's history, kept open for as long as a piece of work lasts.
+
+Dagster opens a file anew for each row that it reads or writes, and compiles its statements anew too. Whoever
+closes a file last also moves what was committed out of its log, which waits for the disk four times: most of
+what it takes to record an event. A commit waits for the disk here as it does there.
+
+Meanwhile nothing else in this process may open the files themselves: whoever closes a file that SQLite has
+open in the same process takes its locks from it, and others then write as if nobody had it open.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from dagster._core.storage.event_log.sqlite import sqlite_event_log
+from dagster._core.storage.runs.sqlite import sqlite_run_storage
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from sqlalchemy.engine import Engine
+from sqlalchemy.pool import QueuePool
+
+_STORAGES = (sqlite_event_log, sqlite_run_storage)
+
+
+class _Kept:
+    """The engines of a process, by address.
+
+    Attributes:
+        users: How many pieces of work are under way that want them kept.
+        engines: What they have opened.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.users = 0
+        self.engines: dict[str, Engine] = {}
+        self.make: Callable[..., Engine] = sqlite_event_log.create_engine
+
+    def open(self, address: str, **options: Any) -> Engine:
+        """Return the engine of an address; where nobody wants it kept, one as Dagster makes it."""
+        with self.lock:
+            if not self.users:
+                return self.make(address, **options)
+            if address not in self.engines:
+                # A further thread that asks meanwhile has a connection of its own, which is closed after it.
+                pooled = {
+                    "poolclass": QueuePool,
+                    "pool_size": 1,
+                    "max_overflow": -1,
+                    "connect_args": {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
+                }
+                engine = self.make(address, **{**options, **pooled})
+                engine.dispose = _not_yet  # type: ignore[method-assign]  # Dagster does after each event
+                self.engines[address] = engine
+            return self.engines[address]
+
+    def close(self, address: str) -> None:
+        """Close the connections of an address."""
+        with self.lock:
+            engine = self.engines.pop(address, None)
+        if engine is not None:
+            Engine.dispose(engine)
+
+    def forget(self) -> None:
+        """Let go, in a child, of what is the parent's: to close it here would be to meddle with its files."""
+        self.lock, self.users = threading.RLock(), 0
+        while self.engines:
+            Engine.dispose(self.engines.popitem()[1], close=False)
+
+
+def _not_yet(close: bool = True) -> None:
+    """Leave an engine as it is: it is closed with the work that it was opened for."""
+
+
+_kept = _Kept()
+os.register_at_fork(after_in_child=_kept.forget)
+
+
+@contextmanager
+def kept_connections() -> Iterator[None]:
+    """Keep what Dagster opens in the body open until it ends, or until the outermost such body does.
+
+    In the body a home's history is neither made, copied nor sent: these read the files.
+    """
+    for storage in _STORAGES:
+        if storage.create_engine != _kept.open:
+            storage.create_engine = _kept.open  # type: ignore[assignment]
+    with _kept.lock:
+        _kept.users += 1
+    try:
+        yield
+    finally:
+        with _kept.lock:
+            _kept.users -= 1
+            opened = [] if _kept.users else list(_kept.engines)
+        for address in opened:
+            _kept.close(address)
+
+
+def close_run(storage: Any, run_id: str) -> None:
+    """Close the file of a run's events: nothing more is written into it.
+
+    Args:
+        storage: Dagster's event log; of one that is not in SQLite nothing is closed.
+        run_id: The run.
+    """
+    with suppress(AttributeError):
+        _kept.close(storage.conn_string_for_shard(run_id))
