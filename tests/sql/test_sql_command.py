@@ -227,16 +227,17 @@ def test_flat_keeps_null_apart_from_text() -> None:
     assert flat(frame).rows() == [("[1]", '{"x": "é"}', "null"), (None, None, None)]
 
 
+@pytest.mark.parametrize(("read", "asked"), [("head", ()), ("stream", ("--format", "csv"))])
 def test_interrupt_ends_the_process_while_duckdb_computes(
-    trace: Run, monkeypatch: pytest.MonkeyPatch
+    read: str, asked: tuple[str, ...], trace: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[object] = []
 
-    def stream(self: Warehouse, sql: str, parameters: object = None) -> Iterator[pl.DataFrame]:
+    def rows(self: Warehouse, sql: str, parameters: object, **_: int) -> Iterator[pl.DataFrame]:
         seen.append(signal.getsignal(signal.SIGINT))
         yield pl.DataFrame({"n": [1]})
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(Warehouse, "stream", stream)
-    assert trace("SELECT 1 AS n")[0] == 0
+    monkeypatch.setattr(Warehouse, read, rows)
+    assert trace("SELECT 1 AS n", *asked)[0] == 0
     assert seen == [signal.SIG_DFL] and signal.getsignal(signal.SIGINT) == before

@@ -18,6 +18,7 @@ from typing import Any
 
 from dagster._core.storage.event_log.sqlite import sqlite_event_log
 from dagster._core.storage.runs.sqlite import sqlite_run_storage
+from dagster._core.storage.sql import create_engine
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from sqlalchemy.engine import Engine
 from sqlalchemy.pool import QueuePool
@@ -30,14 +31,14 @@ class _Kept:
 
     Attributes:
         users: How many pieces of work are under way that want them kept.
-        engines: What they have opened.
+        engines: What they have opened; between them none of it has a connection.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.users = 0
         self.engines: dict[str, Engine] = {}
-        self.make: Callable[..., Engine] = sqlite_event_log.create_engine
+        self.make: Callable[..., Engine] = create_engine
 
     def open(self, address: str, **options: Any) -> Engine:
         """Return the engine of an address; where nobody wants it kept, one as Dagster makes it."""
@@ -57,8 +58,14 @@ class _Kept:
                 self.engines[address] = engine
             return self.engines[address]
 
-    def close(self, address: str) -> None:
-        """Close the connections of an address."""
+    def close(self) -> None:
+        """Close all connections; what the engines know of statements is kept for the next piece of work."""
+        with self.lock:
+            for engine in self.engines.values():
+                Engine.dispose(engine)
+
+    def drop(self, address: str) -> None:
+        """Close the connections of an address that is not asked for again."""
         with self.lock:
             engine = self.engines.pop(address, None)
         if engine is not None:
@@ -86,8 +93,8 @@ def kept_connections() -> Iterator[None]:
     In the body a home's history is neither made, copied nor sent: these read the files.
     """
     for storage in _STORAGES:
-        if storage.create_engine != _kept.open:
-            storage.create_engine = _kept.open  # type: ignore[assignment]
+        if storage.__dict__["create_engine"] != _kept.open:
+            storage.__dict__["create_engine"] = _kept.open
     with _kept.lock:
         _kept.users += 1
     try:
@@ -95,9 +102,8 @@ def kept_connections() -> Iterator[None]:
     finally:
         with _kept.lock:
             _kept.users -= 1
-            opened = [] if _kept.users else list(_kept.engines)
-        for address in opened:
-            _kept.close(address)
+            if not _kept.users:
+                _kept.close()
 
 
 def close_run(storage: Any, run_id: str) -> None:
@@ -108,4 +114,4 @@ def close_run(storage: Any, run_id: str) -> None:
         run_id: The run.
     """
     with suppress(AttributeError):
-        _kept.close(storage.conn_string_for_shard(run_id))
+        _kept.drop(storage.conn_string_for_shard(run_id))

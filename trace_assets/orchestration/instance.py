@@ -120,7 +120,7 @@ def _keep_migrations() -> None:
         return kept[place]
 
     from_config.kept = kept  # type: ignore[attr-defined]
-    ScriptDirectory.from_config = staticmethod(from_config)  # type: ignore[method-assign, assignment]
+    ScriptDirectory.from_config = staticmethod(from_config)  # type: ignore[method-assign]
 
 
 def old_schemas(instance: dg.DagsterInstance) -> list[str]:

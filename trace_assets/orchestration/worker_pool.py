@@ -32,6 +32,7 @@ from trace_assets.orchestration.instance import lay_run_file
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.pool import Needs, WorkerDied
 from trace_assets.orchestration.recovery import PROCESS_TAG
+from trace_assets.orchestration.step_output import show_by_threads
 from trace_assets.policies.sampling import give_back
 from trace_assets.store import Home
 from trace_assets.store.presence import announce
@@ -348,6 +349,7 @@ def materialize_here(
     process = announce(study.home)
     started = time.monotonic()
     with kept_connections(), _heeding_interrupts():
+        show_by_threads()
         job = asset_job(definitions)
         lay_run_file(instance, run_id := str(uuid4()))
         result = job.execute_in_process(

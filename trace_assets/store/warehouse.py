@@ -235,7 +235,7 @@ class Warehouse:
             ) from error
         except duckdb.Error as error:
             raise InputError(f"the query failed: {str(error).strip()}") from error
-        except (*_arrow_errors(), OSError) as error:  # of Arrow: rows with more than 2 GiB of text
+        except _too_large() as error:  # of Arrow: rows with more than 2 GiB of text
             raise InputError(
                 f"a value or some rows of the result are too large to be written "
                 f"({str(error).splitlines()[0]}); shorten texts with left(...)."
@@ -244,9 +244,10 @@ class Warehouse:
             raise unfit(error) from error
 
 
-def _arrow_errors() -> tuple[type[Exception], ...]:
+def _too_large() -> tuple[type[Exception], ...]:
+    """Return what says that rows are too large, of Arrow where it was imported."""
     arrow = sys.modules.get("pyarrow")
-    return () if arrow is None else (arrow.ArrowException,)
+    return (OSError,) if arrow is None else (OSError, arrow.ArrowException)
 
 
 def unfit(error: BaseException) -> InputError:
