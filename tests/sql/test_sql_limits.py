@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.cli.test_cli import trace
@@ -61,14 +62,25 @@ def test_a_stricter_limit_of_somebody_else_is_left(monkeypatch: pytest.MonkeyPat
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
+@pytest.mark.parametrize(
+    ("asked", "reader", "kind"),
+    [
+        (("--format", "csv"), "from_arrow", OSError),
+        ((), "DataFrame", pl.exceptions.ComputeError),  # of the stream that DuckDB hands to polars itself
+    ],
+)
 def test_a_value_that_arrow_cannot_hold_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    asked: tuple[str, ...],
+    reader: str,
+    kind: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def refuse(*_: object) -> None:
-        raise OSError("Invalid Input Error: the maximum total string size is 2147483647\n* SET x")
+        raise kind("Invalid Input Error: the maximum total string size is 2147483647\n* SET x")
 
-    monkeypatch.setattr("trace_assets.store.warehouse.pl.from_arrow", refuse)
-    assert trace(monkeypatch, "sql", "SELECT 1") == 2
+    monkeypatch.setattr(f"trace_assets.store.warehouse.pl.{reader}", refuse)
+    assert trace(monkeypatch, "sql", "SELECT 1", *asked) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "too large to be written" in said and "left(...)" in said
 

@@ -236,18 +236,22 @@ class Warehouse:
         except duckdb.Error as error:
             raise InputError(f"the query failed: {str(error).strip()}") from error
         except _too_large() as error:  # of Arrow: rows with more than 2 GiB of text
-            raise InputError(
-                f"a value or some rows of the result are too large to be written "
-                f"({str(error).splitlines()[0]}); shorten texts with left(...)."
-            ) from error
+            raise _shortened(error) from error
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise unfit(error) from error
+            raise _shortened(error) if "total string size" in str(error) else unfit(error) from error
 
 
 def _too_large() -> tuple[type[Exception], ...]:
     """Return what says that rows are too large, of Arrow where it was imported."""
     arrow = sys.modules.get("pyarrow")
     return (OSError,) if arrow is None else (OSError, arrow.ArrowException)
+
+
+def _shortened(error: BaseException) -> InputError:
+    return InputError(
+        f"a value or some rows of the result are too large to be written ({str(error).splitlines()[0]}); "
+        "shorten texts with left(...)."
+    )
 
 
 def unfit(error: BaseException) -> InputError:
