@@ -14,6 +14,8 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -67,6 +69,10 @@ SMALL = {
     "stability.resamples": "10",
     "stability.shuffles": "10",
 }
+_TABLES = (
+    "SELECT name FROM {}.sqlite_master "
+    "WHERE type = 'table' AND name NOT IN ('alembic_version', 'sqlite_sequence')"
+)
 MISTAKES = {"cancel": 0.6, "multi": 0.5, "window": 0.45}
 """Share of trials in which the scripted agent makes its mistake."""
 
@@ -165,6 +171,25 @@ class Loop:
             with closing(sqlite3.connect(":memory:")) as kept:
                 kept.deserialize((folder / name).read_bytes())
                 kept.backup(database)
+
+    def record_in(self, instance: dg.DagsterInstance) -> None:
+        """Write what this history knows into an empty one that is kept in files."""
+        storages: dict[str, Any] = {"runs": instance.run_storage, "events": instance.event_log_storage}
+        held = self._history()
+        for name, storage in storages.items():
+            opened = storage.index_connection() if name == "events" else storage.connect()
+            with opened as connection, TemporaryDirectory() as folder:
+                (copy := Path(folder, "held.db")).write_bytes(held[name].serialize())
+                files = connection.connection.dbapi_connection
+                files.commit()  # no other database is attached within a transaction
+                files.execute("ATTACH ? AS held", [str(copy)])
+                known = {table for (table,) in files.execute(_TABLES.format("main"))}
+                for (table,) in files.execute(_TABLES.format("held")).fetchall():
+                    if table in known:
+                        files.execute(f'DELETE FROM main."{table}"')
+                        files.execute(f'INSERT INTO main."{table}" SELECT * FROM held."{table}"')
+                files.commit()
+                files.execute("DETACH held")
 
     def _history(self) -> dict[str, sqlite3.Connection]:
         """Return the databases of an instance that has them in memory."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.assets.scripted_loop import SMALL, Loop, stand_ins
+from tests.assets.scripted_loop import SMALL, finished_loop, stand_ins
 from tests.orchestration.simulations import simulation_file
 from trace_assets.cli import tables
 from trace_assets.cli.forecast import forecast, needs_sandbox, show
@@ -32,12 +32,10 @@ OVERRIDES = [f"{key}={value}" for key, value in SMALL.items()]
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home in which everything was made."""
     with stand_ins(), pytest.MonkeyPatch.context() as patch:
-        loop = Loop(tmp_path_factory.mktemp("home"))
+        loop, _ = finished_loop(tmp_path_factory)
         patch.setenv("DAGSTER_HOME", str(loop.home.dagster))
         with prepare_instance(loop.home) as instance:
-            loop.instance = instance
-            loop.definitions = build  # type: ignore[method-assign]
-            loop.sync()
+            loop.record_in(instance)
         yield loop.home.path
 
 
