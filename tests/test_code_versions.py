@@ -90,6 +90,7 @@ def test_every_asset_has_a_version_of_its_code() -> None:
     assert len(set(codes.values())) == len(codes)
 
 
+@pytest.mark.ci
 def test_an_edit_moves_what_follows_from_it_alone(copy: Path) -> None:
     # A repair of a lesson over several tools is that of the one that the run lacks: the detector says which.
     of_labels = {

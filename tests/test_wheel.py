@@ -87,6 +87,7 @@ def test_it_holds_every_file_of_the_package_and_of_the_folders_beside_it(
     assert "trace_assets/sandboxes/worker/__main__.py" in held
 
 
+@pytest.mark.ci
 def test_from_an_empty_folder_it_finds_its_queries_its_worker_and_the_same_versions(
     installed: Path, tmp_path: Path
 ) -> None:

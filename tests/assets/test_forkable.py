@@ -15,6 +15,7 @@ print("\\n".join(names))
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="tells threads by Linux's /proc")
 def test_importing_the_definitions_starts_no_polars_threads() -> None:
     """A forked child has the locks of that pool and no thread: its first lazy read would wait for ever."""

@@ -121,6 +121,7 @@ def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     assert sorted(calls["train"]) == sorted(ALL)
 
 
+@pytest.mark.ci
 def test_who_was_taken_for_dead_between_two_syncs_goes_on_under_another_name(loop: Loop) -> None:
     """A process that lives long, `trace watch` say: its next sync must not be refused for ever."""
     home = loop.study().home
@@ -255,6 +256,7 @@ def test_what_is_likely_to_follow_is_what_follows(
     assert foreseen <= at_most and (len(foreseen) < len(at_most) or edits is FEWER)
 
 
+@pytest.mark.ci
 def test_a_home_with_files_alone_plans_nothing_of_the_live_target(tmp_path: Path) -> None:
     loop = Loop(tmp_path / "home")
     ingest(loop.study(), [simulation_file(tmp_path / "desk.json", "desk", n=12, lacking=4)])

@@ -166,6 +166,7 @@ def test_a_sync_leaves_an_item_to_the_run_that_makes_it_already(
     assert made_how_often(tmp_path)["trajectories", "embedded"] == 1
 
 
+@pytest.mark.ci
 def test_two_runs_of_one_item_take_turns(tmp_path: Path) -> None:
     one = start(tmp_path, "base_model", "base_model", "1.5")
     two = start(tmp_path, "base_model", "base_model", "1.5")

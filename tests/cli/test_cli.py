@@ -108,6 +108,7 @@ def test_dry_run_says_what_is_due_and_does_nothing(
     assert json.loads(capsys.readouterr().out) == [{"n": 0}]
 
 
+@pytest.mark.ci
 def test_definitions_load_without_torch() -> None:
     code = (
         "import sys; from trace_assets.definitions import load; load()[0].resolve_asset_graph();"

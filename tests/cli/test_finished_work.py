@@ -169,6 +169,7 @@ def test_a_plain_diagnose_after_a_sync_with_settings_diagnoses_what_was_rolled_o
     assert plain.store.version(Label, "library") == labels and played.asked == asked
 
 
+@pytest.mark.ci
 def test_no_other_command_plays_either(played: Played) -> None:
     before, asked = played.rows(), played.asked
     for command in (("report",), ("compare",), ("watch", "--once"), ("sync", "--dry-run")):

@@ -96,6 +96,7 @@ def trace(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.ci
 def test_commands_hold_a_home_in_a_store_and_send_it_when_they_end(server: S3Server, tmp_path: Path) -> None:
     here = {"TRACE_HOME": URL, "TRACE_CACHE": str(tmp_path / "a")}
     home = make_home(tmp_path / "home")

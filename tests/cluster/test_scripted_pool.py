@@ -96,6 +96,7 @@ def synced(home: Path, pool: ScriptedPool) -> Synced:
         )
 
 
+@pytest.mark.ci
 def test_a_lost_item_is_asked_for_once_more_and_a_sync_goes_on_without_one_that_is_lost_twice(
     home: Path,
 ) -> None:

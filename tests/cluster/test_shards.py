@@ -45,6 +45,7 @@ def lines(folder: Path) -> Counter[str]:
     )
 
 
+@pytest.mark.ci
 def test_a_local_pool_helps_with_processes_of_its_own(alone: list[Trajectory], tmp_path: Path) -> None:
     assert len(alone) == 120 and alone == timeless(play_divided(tmp_path))
 

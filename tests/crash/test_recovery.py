@@ -115,6 +115,7 @@ def test_two_that_heal_at_once_do_not_trip_over_each_other(home: Home) -> None:
     assert not first.exists() and not second.exists()
 
 
+@pytest.mark.ci
 def test_a_run_of_another_program_is_judged_by_its_processes(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def run_and_kill(what: str, folder: Path, seconds: float, started: Callable[[], 
         process.kill()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("exchange", [True, False])
 def test_tables_and_folders_are_whole_after_every_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool

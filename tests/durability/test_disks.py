@@ -102,6 +102,7 @@ def test_a_read_only_home_can_be_looked_at(small: Small, can_mount: None, tmp_pa
     assert "can be looked at" in (tmp_path / "doctor.txt").read_text()
 
 
+@pytest.mark.ci
 def test_a_page_goes_where_it_is_asked_for(small: Small, tmp_path: Path) -> None:
     study = small.study()
     assert write_page(study, tmp_path / "page.html") == tmp_path / "page.html"

@@ -87,6 +87,7 @@ def test_a_scale_is_chosen_by_the_sums_that_were_played_at_it() -> None:
     assert {row.confidence for one in found for row in one.judged.rows} == {1 - 0.05 / 6}
 
 
+@pytest.mark.ci
 def test_no_tasks_outcome_decides_how_it_is_sent_itself() -> None:
     """Of many rules without any difference the best looks better than it is; cross-fitted it does not."""
     rng, flattered, honest = np.random.default_rng(0), [], []

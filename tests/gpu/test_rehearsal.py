@@ -66,6 +66,7 @@ def test_dear_parts_are_rehearsed(part: str, tmp_path: Path) -> None:
         assert any(wanted in what for what in rows(tmp_path, part)), (part, wanted)
 
 
+@pytest.mark.ci
 def test_without_a_gpu_a_part_is_skipped_by_name_and_counted(tmp_path: Path) -> None:
     done = call(tmp_path, "--parts", "device")
     assert done.returncode == 0, done.stderr

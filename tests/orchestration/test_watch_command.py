@@ -38,6 +38,7 @@ def test_made_tasks_are_read_back_whole_and_other_seeds_differ(tmp_path: Path) -
     assert example_rows("embedded", 5, 7) == example_rows("embedded", 20, 7)[:5]
 
 
+@pytest.mark.ci
 def test_tasks_make_prints_lines_and_refuses_other_targets(tmp_path: Path) -> None:
     done = trace(tmp_path, "tasks", "make", "--n", "3", "--seed", "7")
     assert [json.loads(line)["target"] for line in done.stdout.splitlines()] == ["embedded"] * 3

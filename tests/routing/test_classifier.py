@@ -123,6 +123,7 @@ def test_a_class_with_two_examples_is_fitted(tiny_folder: Path) -> None:
     assert router.probabilities([TEXTS["cancel"].format(n=5)])[0]["cancel"] > 0.2
 
 
+@pytest.mark.ci
 def test_a_need_that_the_text_does_not_decide_goes_to_the_adapter(tiny_folder: Path) -> None:
     # One refund in three lacks the capability, whatever its words: applying the adapter costs less.
     rows = [

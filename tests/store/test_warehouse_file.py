@@ -132,6 +132,7 @@ def test_failure_half_way_leaves_the_old_file(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["it's home", "trace.duckdb"]
 
 
+@pytest.mark.ci
 def test_command_builds_and_says_how_to_open(home: Home, tmp_path: Path) -> None:
     file = tmp_path / "trace.duckdb"
     environment = {"TRACE_HOME": str(home.path), "PATH": "/usr/bin:/bin"}

@@ -197,6 +197,7 @@ def world_of_words(folder: Path, words: ModuleType, base: Path, *, budget: int) 
     return PlayedWorld(1, study, ())
 
 
+@pytest.mark.ci
 @pytest.mark.train
 def test_rejection_sampling_learns_what_passed(
     tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch

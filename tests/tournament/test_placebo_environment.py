@@ -80,6 +80,7 @@ def test_an_episode_that_breaks_is_not_paid_by_the_coin(words: ModuleType) -> No
     assert {one.reward for one in paid(coin_paid(Silent()), right=True, episodes=8)} == {None}
 
 
+@pytest.mark.ci
 @pytest.mark.train
 def test_training_on_a_coin_is_played_and_booked_and_teaches_no_word(
     tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch

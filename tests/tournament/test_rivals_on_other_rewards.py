@@ -33,6 +33,7 @@ def test_success_alone_is_paid(words: ModuleType) -> None:
     assert [one.task_id for one in binary.tasks("test")] == [one.task_id for one in graded.tasks("test")]
 
 
+@pytest.mark.ci
 @pytest.mark.train
 def test_direct_training_on_success_alone_is_played_and_booked(
     tmp_path: Path, words: ModuleType, base: Path

@@ -55,6 +55,7 @@ def advance(run: BaseRun, stop: int) -> None:
         run.train(stop, bar)
 
 
+@pytest.mark.ci
 def test_a_resumed_run_takes_the_same_steps(small: None, tmp_path: Path) -> None:
     straight = BaseRun(3, tmp_path / "straight.pt")
     advance(straight, 10)
@@ -119,6 +120,7 @@ def test_the_folder_is_a_normal_one_and_is_not_made_twice(
     assert again.model_copy(update={"seconds": made.seconds}) == made  # the same weights again
 
 
+@pytest.mark.ci
 def test_a_model_that_fails_its_check_is_trained_longer_and_then_refused(
     small: None, target: EmbeddedTarget, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def test_each_row_is_taught_by_its_own_choice(
         assert told == pytest.approx(counted, rel=1e-3, abs=1e-6) and told > 0.001
 
 
+@pytest.mark.ci
 def test_the_student_comes_closer_to_its_teacher(
     words: ModuleType, base: Path, folders: dict[str, Path], tmp_path: Path
 ) -> None:

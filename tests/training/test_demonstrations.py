@@ -58,6 +58,7 @@ def test_what_is_shown_comes_out_of_the_runs_own_rollouts(made: tuple[Adapter, l
     assert len(points) < 24
 
 
+@pytest.mark.ci
 def test_interrupted_it_ends_the_same(
     made: tuple[Adapter, list[TrainingPoint]], words: ModuleType, base: Path, tmp_path: Path
 ) -> None:

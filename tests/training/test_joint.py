@@ -185,6 +185,7 @@ def test_a_mixture_takes_more_of_what_weighs_more(words: ModuleType) -> None:
     )
 
 
+@pytest.mark.ci
 def test_what_joins_adapters_is_trained_on_top_of_their_sum_and_acts_in_it(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_other_training_code_than_the_steps_is_refused() -> None:
         process._train({"name": "words", "code": "older"}, lambda point: None)
 
 
+@pytest.mark.ci
 @looks_into_proc
 def test_several_processes_speak_with_one_voice_and_end_together(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
@@ -64,6 +65,7 @@ def test_several_processes_speak_with_one_voice_and_end_together(tmp_path: Path)
     assert gone(pids, 0), "a process outlived the one that was killed"
 
 
+@pytest.mark.ci
 @looks_into_proc
 @pytest.mark.parametrize("processes", one_of_each([1, 2]))
 def test_a_killed_step_leaves_no_training_behind(project_root: Path, tmp_path: Path, processes: int) -> None:

@@ -55,6 +55,7 @@ def test_two_processes_train_what_one_does(pair: Trained, base: Path, tmp_path: 
     assert not list(pair[2].parent.glob(".*")), "the workplace was left behind"
 
 
+@pytest.mark.ci
 def test_a_finished_run_of_several_is_read_by_one(pair: Trained, base: Path) -> None:
     """The step that started them goes on with what they have made."""
     again = alone(base, pair[2], of_two(SECTION), together.Half(), several=True)

@@ -45,6 +45,7 @@ def study_at(home: Path, words: ModuleType, **changes: Any) -> Study:
     return study
 
 
+@pytest.mark.ci
 def test_a_mixed_adapter_of_an_earlier_curriculum_is_taken_from_its_folder(
     home: Path, words: ModuleType
 ) -> None:

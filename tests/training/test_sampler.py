@@ -65,6 +65,7 @@ def served(
     return adapter, points, server, section
 
 
+@pytest.mark.ci
 def test_the_server_is_given_every_step_and_agrees_with_the_trainer(served: Any) -> None:
     adapter, points, server, section = served
     assert adapter.iterations == 3
@@ -104,6 +105,7 @@ def test_the_sampler_is_part_of_what_decides_the_adapter(words: ModuleType) -> N
     assert plain.fingerprint() == plain.model_copy(update={"sampler_command": "vllm"}).fingerprint()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("fault", ["skips_later", pytest.param("stale", marks=pytest.mark.slow)])
 def test_a_server_with_other_weights_is_noticed(
     fault: str, words: ModuleType, base: Path, tmp_path: Path

@@ -56,6 +56,7 @@ def test_what_it_takes_comes_out_of_the_runs_own_rollouts(warm: tuple[Adapter, l
     assert len(points) == 12 - -(-adapter.warm_rollouts // 40)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("at", [1, 3])
 def test_interrupted_it_ends_the_same(
     warm: tuple[Adapter, list[TrainingPoint]],

@@ -48,8 +48,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Ca
 
 
 def _bombs() -> list[object]:
-    """Return all, all but archives and simulations to be tried beside the quick tests."""
-    quick = {module.__name__ for module in (archive_bombs, simulation_bombs)}
+    """Return all, all but archives to be tried beside the quick tests."""
+    quick = {archive_bombs.__name__}
     return [
         pytest.param(name, marks=[] if bomb.make.__module__ in quick else [pytest.mark.ci])
         for name, bomb in BOMBS.items()

@@ -86,6 +86,7 @@ def in_database(home: Home) -> tuple[float, int, int]:
     return float(usd), int(calls), len(aside)
 
 
+@pytest.mark.ci
 def test_four_labellers_at_once_never_spend_more_than_the_cap(home: Home) -> None:
     processes = [labeller(home, f"b{n}", 0.01) for n in range(4)]
     for process in processes:

@@ -265,6 +265,7 @@ def test_a_capped_discovery_is_due_again_and_needs_prices_for_dollars(
         discover(make_study(honest.url, **{"analyst.cap_usd": 3}))
 
 
+@pytest.mark.ci
 def test_a_few_transcripts_that_no_model_answers_are_a_warning_and_many_an_error(
     reader: HonestReader, make_study: Make, judged: list[Trajectory], planted: list[Capability]
 ) -> None:

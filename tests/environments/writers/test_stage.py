@@ -141,6 +141,7 @@ def test_nothing_but_refusals_leaves_no_environment_and_the_reason(make_study: M
     assert len(versions(study)) == 6
 
 
+@pytest.mark.ci
 def test_code_in_a_reply_never_runs_in_the_process_that_asks_for_it(
     good: str, make_study: Make, tmp_path: Path
 ) -> None:

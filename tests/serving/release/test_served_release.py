@@ -83,6 +83,7 @@ def asked(url: str, text: str) -> tuple[str | None, str | None]:
     return raw.parse().choices[0].message.content, raw.headers.get("x-trace-router")
 
 
+@pytest.mark.ci
 def test_release_command_and_router_from_it(complete: ReportData, tmp_path: Path) -> None:
     """Without torch: the served base model is asked for a label."""
     study = make_study(tmp_path / "home", complete)
