@@ -64,6 +64,7 @@ def test_docker_holds(play_in_docker: Play, attack: str) -> None:
     judge(play_in_docker(attack))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("attack", attacks("bubblewrap"))
 def test_bubblewrap_holds(play_in_bubblewrap: Play, attack: str) -> None:
     judge(play_in_bubblewrap(attack))
