@@ -8,6 +8,7 @@
 # make mutants  how many random mutants of the core modules the fast tests notice (hours)
 # make audit-fixtures  whether the audit rejects every environment that is known to be broken, and no sound one
 # make keep-versions  after a change that leaves all results alike: nothing is due by it (FROM=commit before it)
+# make touch  how long a person waits for commands, the page and large queries, beside a bare import
 # make gpu    what only a GPU shows, in 25 minutes, as a table: .gpu/gpu.md (docs/gpu.md); GPU=--rehearse on a CPU
 # make site   the docs as a site, in site/ (docs extra: mkdocs-material)
 # make base   set up .venv for diagnosis alone: no torch
@@ -26,6 +27,9 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
+# For make touch: such as "results/*.json --messages 10000000"
+TOUCH ?=
+
 # For make gpu: such as --rehearse, or --parts parity,throughput
 GPU ?=
 
@@ -34,7 +38,7 @@ FROM ?= HEAD
 # Tests shared among workers.
 SHARED := env OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: audit-fixtures keep-versions demo test tests test-ci mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint ui clean gpu site
+.PHONY: audit-fixtures keep-versions demo test tests test-ci mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint ui clean gpu site touch
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -74,6 +78,9 @@ audit-fixtures: $(VENV)/.dev
 # Score the diagnosis against readings, where TRACE_TAU2_DATA names a folder of simulations with readings beside it.
 truth: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.truth --page docs/truth.md
+
+touch: $(VENV)/.dev
+	$(VENV)/bin/python -m tests.bench.touch $(TOUCH)
 
 # Write down all definitions as they are now; commit the file with the change that moved it.
 snapshot: $(VENV)/.dev

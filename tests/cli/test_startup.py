@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 import typer
 from typer.main import get_command
 
+from tests.orchestration.simulations import simulation_file
 from trace_assets.cli.commands import COMMANDS
 from trace_assets.cli.lazy import LazyCommand
 from trace_assets.cli.main import app
@@ -59,6 +61,12 @@ def test_sql_and_the_schema_import_nothing_of_the_pipeline(arguments: list[str])
 @pytest.mark.parametrize("query", ["SELECT 1", "gap_table"])
 def test_a_printed_query_imports_neither_arrow_nor_numpy(query: str) -> None:
     assert not imported("sql", query) & {"pyarrow", "numpy"}
+
+
+def test_what_is_brought_in_is_stored_without_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_HOME", str(tmp_path / "home"))
+    packages = imported("ingest", str(simulation_file(tmp_path / "desk.json", "desk", n=6, lacking=2)))
+    assert "pyarrow" in packages and not packages & {"pandas", "sklearn", "torch"}
 
 
 THREADS = """

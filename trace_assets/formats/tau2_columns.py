@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -164,11 +165,11 @@ class _Messages:
             "tool_calls": self._calls(),
             "tool_call_id": _text(answered),
             "tool_name": _text(tools),
-            "is_error": pa.array(errors),
+            "is_error": _values(errors),
             "requestor": _text(self.requestor),
             "metadata": _text(self.metadata),
-            "trajectory_id": _text(self.names).take(pa.array(of)),
-            "index": pa.array(np.arange(self.size) - starts[of]),
+            "trajectory_id": _text(self.names).take(_values(of)),
+            "index": _values(np.arange(self.size) - starts[of]),
         }
         return pa.Table.from_arrays([columns[name] for name in _messages().names], schema=_messages())
 
@@ -179,11 +180,15 @@ class _Messages:
         kind = _messages().field("tool_calls").type
         parts = [_text(column) for column in _columns(self.calls, 3)]
         calls = pa.StructArray.from_arrays(parts, fields=list(kind.value_type))
-        return pa.LargeListArray.from_arrays(pa.array(offsets), calls, type=kind)
+        return pa.LargeListArray.from_arrays(_values(offsets), calls, type=kind)
 
 
 def _text(values: Sequence[str | None]) -> pa.Array:
     return pl.Series(values, dtype=pl.String).to_arrow()  # three times as fast as Arrow's own
+
+
+def _values(values: npt.NDArray[Any]) -> pa.Array:
+    return pl.Series(values).to_arrow()  # not Arrow's own, which imports pandas
 
 
 def _says_nothing(one: _Message) -> bool:

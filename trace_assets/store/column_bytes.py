@@ -23,8 +23,9 @@ def grouped_bytes(table: pa.Table, key: str, columns: Sequence[str]) -> Iterator
         key: Column that says which rows belong together.
         columns: Those that count, in the order in which their bytes stand.
     """
-    runs = pc.run_end_encode(_whole(table[key]), pa.int64()).run_ends
-    starts = np.concatenate([[0], runs.to_numpy()])
+    ends = pc.run_end_encode(_whole(table[key]), pa.int64()).run_ends
+    # Not `to_numpy`, for which pyarrow imports pandas.
+    starts = np.concatenate([[0], np.frombuffer(ends.buffers()[1], np.int64)[ends.offset :][: len(ends)]])
     parts = [part for name in columns for part in _buffers(_whole(table[name]), starts)]
     cuts = [(offsets.tolist(), data) for offsets, data in parts]
     for group in range(len(starts) - 1):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
@@ -152,6 +153,7 @@ class Most:
         return None
 
 
+@lru_cache(maxsize=1 << 14)  # the same policy is asked for every tool, task and batch
 def forbids_deed(text: str, tool: str) -> bool:
     """Tell whether a text forbids something, or says of what a tool does that it is not done.
 
@@ -543,6 +545,7 @@ def dates_meant(sentence: Sentence, record: Iterable[tuple[str, Any]]) -> list[t
     return dates if len(dates) == 1 else []
 
 
+@lru_cache(maxsize=1 << 14)
 def _speaks_of(sentence: Sentence, tool: str) -> bool:
     """Tell whether a sentence is about what a tool does: its verb, and its thing here or in the heading."""
     verb, about = verb_of(tool), things(tool)
