@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.audit_fixtures.unforeseen.runner import VALUES, Unforeseen, second_set, unforeseen
+from tests.audit_fixtures.unforeseen.runner import VALUES, Unforeseen, second_set, third_set, unforeseen
 
 ALL = unforeseen()
 NOT_SEEN = {
@@ -30,6 +30,9 @@ QUICK = {
     ("sound", "library_many_loans"),
 }
 QUICK_SECOND = {"school_both_parts", "town_deadline", "vet_all_medicines"}
+QUICK_THIRD = {"parking_permits", "paper_last_issue", "donation_interval"}
+"""What the checks were wrong about at first sight: a request in the oracle's words, emphasis within a date, a
+refusal that may be handed over by a tool whose name does not say so."""
 CAUGHT = {
     ("broken", "airline_cancel_insurance"): "trace.purpose.rule",
     ("broken", "retail_cancel_reason"): VALUES,
@@ -82,3 +85,24 @@ def test_the_second_set_has_eight_broken_ones_and_four_sound_ones() -> None:
     kinds = [one.kind for one in second_set()]
     assert (kinds.count("broken"), kinds.count("sound"), len(kinds)) == (8, 4, 12)
     assert {one.spec.target for one in second_set()}.isdisjoint(one.spec.target for one in ALL)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(
+            one, id=f"{one.kind}: {one.name}", marks=[] if one.name in QUICK_THIRD else pytest.mark.slow
+        )
+        for one in third_set()
+    ],
+)
+def test_of_the_third_set_none_is_rejected_without_a_model(one: Unforeseen) -> None:
+    assert one.rejected_by() == {}
+
+
+def test_the_third_set_has_six_broken_ones_and_four_sound_ones_of_targets_of_its_own() -> None:
+    kinds = [one.kind for one in third_set()]
+    assert (kinds.count("broken"), kinds.count("sound"), len(kinds)) == (6, 4, 10)
+    assert {one.spec.target for one in third_set()}.isdisjoint(
+        one.spec.target for one in [*ALL, *second_set()]
+    )

@@ -16,9 +16,9 @@ from trace_assets.settings import Synthesis
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
-SECOND = FOLDER / "second"
-FRAME = "frame.py"
-"""What all modules of a set end with, if they share it: in a sandbox they could import none of it."""
+SECOND, THIRD = FOLDER / "second", FOLDER / "third"
+FRAME = SECOND / "frame.py"
+"""What all modules of the later sets end with: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
 
 
@@ -42,8 +42,7 @@ class Unforeseen:
         """Return the module, whole."""
         kind = "broken" if self.kind == "broken" else "sound"
         own = (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
-        frame = self.folder / FRAME
-        return f"{own}\n\n{frame.read_text(encoding='utf-8')}" if frame.is_file() else own
+        return own if self.folder == FOLDER else f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
 
     def subject(self, judge: Judge | None = None) -> Subject:
         """Return it as a check is handed it.
@@ -94,3 +93,8 @@ def unforeseen() -> list[Unforeseen]:
 def second_set() -> list[Unforeseen]:
     """Return the second set, the broken ones first."""
     return _read(SECOND)
+
+
+def third_set() -> list[Unforeseen]:
+    """Return the third set, the broken ones first."""
+    return _read(THIRD)

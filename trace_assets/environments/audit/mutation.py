@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trace_assets.diagnosis.detectors.mutation import hands_over, leaves_words
+from trace_assets.diagnosis.detectors.mutation import leaves_words
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe
@@ -156,7 +156,7 @@ def extra_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
         others = _other_writes(probe, seed, thing, used, rng)
         for name, arguments in [one for one in others if not leaves_words(one[0])][:1]:
             added = {"id": "mutant", "name": name, "arguments": arguments}
-            if hands_over(name) and not _writes(probe, script):
+            if probe.hands_over(name) and not _writes(probe, script):
                 continue  # a refusal that is handed over is a refusal
             yield _before_closing(script, {"role": "assistant", "tool_calls": [added]})
 
@@ -357,7 +357,7 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
             return None
     if mutation.name == "drop_write" and one.success and refused_in_words(subject):
         left = calls_in(script)
-        if all(hands_over(c["name"]) for c in calls_in(probe.oracle(seed)) if c not in left):
+        if all(probe.hands_over(c["name"]) for c in calls_in(probe.oracle(seed)) if c not in left):
             return None
     if mutation.effect == "harmful":
         right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success

@@ -83,8 +83,12 @@ def in_notes(words: str) -> str:
 
 
 def emphasized(words: str) -> str:
-    """Mark the words as important."""
-    return "**Outcome:** " + re.sub(r"(\w+)([.!]?)$", r"**\1**\2", words)
+    """Mark the words as important, the last one by itself.
+
+    >>> emphasized("It ends on 2031-04-30.")
+    '**Outcome:** It ends on **2031-04-30**.'
+    """
+    return "**Outcome:** " + re.sub(r"([^\s(\"'*]*\w)([^\w\s]*)$", r"**\1**\2", words)
 
 
 REWORDINGS: tuple[Callable[[str], str], ...] = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.environments.contract.description import mutation_marked
 from trace_assets.records import ToolSpec
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session, Timeout
@@ -19,6 +21,13 @@ from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.targets.sandboxed import checked_verdict
 
 Action = dict[str, Any]
+HANDED_OVER = re.compile(
+    r"\bhand(?:s|ed|ing)? (?:over (?:an? |the |this )?{0}|(?:an? |the |this )?{0} over)\b".format(
+        "(?:user|customer|client|caller|patient|donor|member|guest|passenger|person|case|conversation|call)"
+    ),
+    re.IGNORECASE,
+)
+"""How a description says that whoever is served is handed to somebody else; a key or a parcel is nobody."""
 RECORDED = 32
 """Episodes of an audit that are kept, to be played again wherever its environment is used."""
 
@@ -133,12 +142,17 @@ class Probe:
     def writes(self, name: str) -> bool:
         """Tell whether a tool changes anything."""
         if name not in self._known:
-            declared = (tool.get("function") or {} for tool in self.tools())
-            said = next(
-                (str(one.get("description") or "") for one in declared if one.get("name") == name), ""
-            )
-            self._known[name] = bool(mutation_marked([ToolSpec(name=name, description=said)])[0].mutates)
+            spec = ToolSpec(name=name, description=self._said_of(name))
+            self._known[name] = bool(mutation_marked([spec])[0].mutates)
         return self._known[name]
+
+    def hands_over(self, name: str) -> bool:
+        """Tell whether a tool hands whom it serves to somebody else, by its name or what is said of it."""
+        return hands_over(name) or bool(HANDED_OVER.search(self._said_of(name)))
+
+    def _said_of(self, name: str) -> str:
+        declared = (tool.get("function") or {} for tool in self.tools())
+        return next((str(one.get("description") or "") for one in declared if one.get("name") == name), "")
 
     def oracle(self, seed: int) -> list[Action]:
         """Return the environment's own solution of a seed."""

@@ -12,6 +12,7 @@ from statistics import fmean
 
 from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.scripted_rollouts import Action
 from trace_assets.environments.audit.scripts import Call, numbered, reads_everything
 from trace_assets.environments.learnability import forecast, seed_outcomes
 from trace_assets.records import Trajectory
@@ -241,13 +242,15 @@ def no_solution_leakage(subject: Subject) -> Finding:
     lines = [{line for one in told if one.opening for line in one.text.split("\n")} for told in seen.values()]
     constant = set.intersection(*lines)
     talk = Counter(run for seed in seeds for run in set(_runs(closing(probe.oracle(seed)))))
+    named = {seed: _named(probe.oracle(seed)) for seed in seeds}
     leaks, n = [], 0
     for seed, told in seen.items():
         answer = [run for run in _runs(closing(probe.oracle(seed))) if talk[run] == 1 or len(seeds) == 1]
+        by_user = [run for run in answer if run in set(_runs(closing(probe.oracle(seed)), named[seed]))]
         for one in told:
             n += 1
             own = "\n".join(line for line in one.text.split("\n") if line not in constant)[:MOST_TEXT]
-            leak = _leak(own, one, answer)
+            leak = _leak(own, one, by_user if one.role == "user" else answer)
             if leak:
                 leaks.append(f"seed {seed}, {one.role}: {leak}")
     bound = "no observation with a call to come, a marked answer, a reward or the closing words"
@@ -307,9 +310,23 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def _runs(text: str) -> list[str]:
-    plain = _words(text[:MOST_WORDS])
-    return [" ".join(plain[i : i + _RUN]) for i in range(len(plain) - _RUN + 1)]
+def _runs(text: str, named: Sequence[str] = ()) -> list[str]:
+    """Return all so many words of a text that follow each other, without those that reach into a value.
+
+    >>> _runs("A permit for T 12 is granted", ["T 12"]), _runs("It is on its way", ["T 12"])
+    ([], ['it is on its', 'is on its way'])
+    """
+    text = text[:MOST_WORDS]
+    for value in sorted(named, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "\0", text)
+    parts = [_words(part) for part in text.split("\0")]
+    return [" ".join(one[i : i + _RUN]) for one in parts for i in range(len(one) - _RUN + 1)]
+
+
+def _named(script: Sequence[Action]) -> list[str]:
+    """Return the values that the oracle passes: a user who asks for something names them too."""
+    values = [value for one in calls_in(script) for value in one["arguments"].values()]
+    return list({shown for value in values if (shown := str(value).strip())})
 
 
 def _has_run(text: str, run: str) -> bool:
