@@ -16,7 +16,6 @@ from tests.audit_fixtures.purpose.here import findings
 from tests.audit_fixtures.unforeseen.runner import Unforeseen, second_set, unforeseen
 from tests.environments.test_unforeseen import NOT_SEEN, SEEN_OF_THE_SECOND
 from trace_assets.environments.audit.check import Finding
-from trace_assets.errors import Unavailable
 from trace_assets.resources.analysts import open_judge
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
@@ -29,8 +28,6 @@ AT_FIRST = ASKED[:4]
 FIRST = [one for one in unforeseen() if one.kind == "sound" or (one.kind, one.name) in NOT_SEEN]
 SECOND = [one for one in second_set() if one.name not in SEEN_OF_THE_SECOND]
 SEEN_AT_FIRST = {"gym_hold_firm", "pharmacy_all_medicines"}
-NOT_ASKED_TO_THE_END = "rental_deposit_yes"
-"""One of its ways was never judged: there were no more questions to ask."""
 QUICK = {
     *("bank_fee_refund", "hotel_right_booking", "retail_cheapest_variant", "airline_cancel_rule"),
     *("town_deadline", "vet_all_medicines"),
@@ -75,7 +72,7 @@ def test_the_recorded_judge_rejects_what_no_other_check_sees(one: Unforeseen, tm
     assert one.kind != "sound" or all(row.status == "pass" for row in found.values()), found
 
 
-@pytest.mark.parametrize("one", each([one for one in SECOND if one.name != NOT_ASKED_TO_THE_END]))
+@pytest.mark.parametrize("one", each(SECOND))
 def test_and_of_the_second_set(one: Unforeseen, tmp_path: Path) -> None:
     found = judged(one, "second.jsonl", ASKED, tmp_path)
     assert bool(against(found)) == (one.kind != "sound"), found
@@ -88,12 +85,6 @@ def test_at_first_sight_it_saw_two_of_the_second_set(one: Unforeseen, tmp_path: 
         one.name == "courier_price"
     )  # what cannot be told twice: it had passed with four doubts
     assert bool(against(found)) == (one.name in SEEN_AT_FIRST or seen_by_a_later_rule), found
-
-
-def test_one_was_not_asked_to_the_end_and_that_is_said(tmp_path: Path) -> None:
-    one = next(one for one in SECOND if one.name == NOT_ASKED_TO_THE_END)
-    with pytest.raises(Unavailable, match=r"1 prompts \(shortfall\) are not recorded"):
-        judged(one, "second.jsonl", ASKED, tmp_path)
 
 
 @pytest.mark.parametrize("one", each([one for one in FIRST if (one.kind, one.name) in TOLD]))
