@@ -56,15 +56,20 @@ class Recorded:
     both: Sequence[Outcome]
 
 
-def write_runs(folder: Path) -> list[Path]:
-    """Write the files of the recorded runs into a folder, from the data that is there."""
+def write_runs(folder: Path, most: Mapping[str, int] | None = None) -> list[Path]:
+    """Write files of runs into a folder, from the data that is there.
+
+    Args:
+        folder: Must be there.
+        most: Runs of each file, failures first; those on record unless given.
+    """
     written = []
-    for name in FILES:
+    for name, number in (most or dict.fromkeys(FILES, RUNS)).items():
         (file,) = (one for one in result_files() if one.name == name)
         read = json.loads(file.read_text("utf-8"))
         runs = read["simulations"]
         passed = {id(run): (run.get("reward_info") or {}).get("reward", 0) >= 1 for run in runs}
-        chosen = sorted(runs, key=lambda run: passed[id(run)])[:RUNS]
+        chosen = sorted(runs, key=lambda run: passed[id(run)])[:number]
         written.append(folder / name)
         written[-1].write_text(json.dumps(read | {"simulations": chosen}), encoding="utf-8")
     return written
@@ -97,7 +102,7 @@ def replay(folder: Path, recording: Path = RECORDING) -> Study:
         done = subprocess.run(
             [sys.executable, "-m", "trace_assets", *words, "--config", str(config)],
             cwd=folder,
-            env=_environment(own),
+            env=environment(own),
             capture_output=True,
             text=True,
         )
@@ -106,7 +111,8 @@ def replay(folder: Path, recording: Path = RECORDING) -> Study:
     return Study.open(folder / "home", config)
 
 
-def _environment(own: Mapping[str, str]) -> dict[str, str]:
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's variables, without its settings and keys, and some more."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRACE_", "OPENAI_"))}
     return {name: value for name, value in {**kept, **own}.items() if value}
 
