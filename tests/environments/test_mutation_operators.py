@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.environments.audit import mutation
 from trace_assets.environments.audit.mutation import MUTATIONS, NEIGHBOURS, Mutant
+from trace_assets.environments.audit.scripted_rollouts import HANDED_OVER
 from trace_assets.stats.intervals import score_interval, wilson
 
 Action = dict[str, Any]
@@ -53,6 +55,9 @@ class Probe:
 
     def writes(self, name: str) -> bool:
         return not name.startswith("get")
+
+    def hands_over(self, name: str) -> bool:
+        return hands_over(name)
 
     def first(self, seed: int) -> list[dict[str, Any]]:
         return [{"role": "user", "content": "please"}]
@@ -400,6 +405,7 @@ def played(
         best=lambda seed: SimpleNamespace(reward=0.9),
         play=lambda seed, script: one,
         oracle=lambda seed: oracle,
+        hands_over=hands_over,
     )
     monkeypatch.setattr(mutation, "refused_in_words", lambda subject: in_words)
     subject: Any = SimpleNamespace(probe=probe, rules=SimpleNamespace(min_mutant_loss=0.25))
@@ -459,3 +465,13 @@ def test_some_mutants_a_seed_are_played_of_each_operator_of_the_kind(monkeypatch
     found, equivalent = mutation._mutants(subject, "harmful")
     assert [(one.operator, one.seed) for one in found] == [("drop_write", n) for n in (1, 1, 2, 2)]
     assert equivalent == 2 * mutation.MOST_A_SEED
+
+
+def test_whoever_is_served_can_be_handed_over_and_a_key_cannot() -> None:
+    said = (
+        "Hand a donor over to the doctor on duty.",
+        "Hands over the case.",
+        "Hand the key over.",
+        "Hands.",
+    )
+    assert [bool(HANDED_OVER.search(one)) for one in said] == [True, True, False, False]

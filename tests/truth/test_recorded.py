@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.truth.hundred import recorded_calls
 from tests.truth.readings import missing_data, read_readings
 from tests.truth.recorded import MODEL, RECORDING, RUNS, figures, outcomes, replay, section
 from trace_assets.diagnosis.llm.recording import Recording
@@ -21,6 +22,14 @@ def test_the_recording_says_what_it_is() -> None:
     assert kinds["label"] >= 4 * RUNS and min(kinds[one] for one in ("triage", "discover", "cause")) >= 4
     assert {row["model"] for row in rows[1:]} == {MODEL}
     assert len(Recording(RECORDING)) == len(rows) - 1
+
+
+def test_the_guide_says_what_is_on_record() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
+    titles = {"discovery": "discovery and merging", "lack_causes": "causes"}
+    for stage, own in recorded_calls().items():
+        line = f"| {titles.get(stage, stage)} | {own['calls']}, {round(own['prompt'] / 1000)} |"
+        assert line in guide
 
 
 @pytest.mark.slow
